@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lock",),
     ("resolve", "doctor", "git", "recipes", "policy"),
     ("workflow", "install", "audit", "diff", "smoke", "verify", "link"),
-    ("report", "draft", "environments"),
+    ("report", "draft", "environments", "image"),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
 )
@@ -38,7 +38,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "lock.model"),
     # pure, but for reading wheels and keeping their facts: who fetches them is the command
     "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
-    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts"),
+    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts", "packages"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
@@ -57,7 +57,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "binaries",
             "spec",
         ),
-        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
+        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
     ),
 }
 """What imports less than all that stands below it, and why."""

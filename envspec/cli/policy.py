@@ -185,5 +185,7 @@ def _ages(
     from envspec.cli.ages import upload_times
     from envspec.policy.judge import judge_ages
 
+    # what is built with them runs, too
+    targets = tuple(replace(target, pins=target.fetched) for target in targets)
     times = upload_times(spec, targets, os.environ, offline=offline)
     return judge_ages(policy, replace(lock, targets=targets), times, datetime.now(timezone.utc))

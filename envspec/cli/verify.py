@@ -20,7 +20,7 @@ from envspec.texts import printable, shown
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
     from envspec.spec.model import Spec
-    from envspec.verify.model import Claims, Difference, Told
+    from envspec.verify.model import Claims, Difference, Outcome, Told
     from envspec.verify.report import Verification
 
 EPILOG = """\b
@@ -109,14 +109,22 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
 
 def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     """Ask this machine's indexes and channels for claims of a lock."""
-    from envspec.verify.ask import ask_all
+    from envspec.cli.policy import site_policy
+    from envspec.verify.ask import SecondSource, ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes
 
-    pins = (pin for target in lock for pin in target.pins)
+    policy = site_policy()
+    second = policy.second if policy is not None else {}
+    pins = tuple(pin for target in lock for pin in target.pins)
+    indexes = Indexes.of(spec, os.environ, second)
     channels = partial(ask_channels, spec=spec, env=os.environ)
     with counting("asking the indexes") as on_progress:
-        return ask_all(claims, pins, Indexes.of(spec, os.environ), channels, on_progress)
+        told = ask_all(claims, pins, indexes, channels, on_progress)
+    if not second:
+        return told
+    with counting("asking the second source") as on_progress:
+        return SecondSource(indexes, second).ask(told, pins, on_progress)
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
@@ -125,9 +133,10 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     def told(word: str, style: str, one: Told) -> str:
         return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
 
-    for one, difference in found.forged:
+    for one, outcome, difference in found.forged:
         yield f"{told('forged', 'red;bold', one)}  {difference.code}"
-        yield f"  {shown(difference.sentence)}"
+        by = f" (by {printable(outcome.source)})" if one.second is not None else ""
+        yield f"  {shown(difference.sentence)}{by}"
     for one, reason in found.yanked:
         yield told("yanked", "yellow;bold", one)
         yield f"  {shown(reason) or 'its index gives no reason'}"
@@ -135,12 +144,14 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         yield f"not proved: {_few(names)}: {printable(sentence)}"
     for (index, source), count in found.sources.items():
         yield f"{index}: {count} by {printable(source)}"
+    if found.attested:
+        yield f"publishers: {found.attested} proved by attestations"
     since = f"{found.total - len(found.told)} are as at {revision}, " if revision is not None else ""
-    unasked = sum(one.outcome.unasked is not None for one in found.told)
+    unasked = sum(one.is_unasked for one in found.told)
     rest = f", {unasked} couldn't be asked" if unasked else ""
     yield (
         f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes, "
-        f"{len({one for one, _ in found.forged})} aren't{rest}"
+        f"{sum(one.differs for one in found.told)} aren't{rest}"
     )
 
 
@@ -155,17 +166,19 @@ def _as_json(found: Verification) -> dict[str, Any]:
         "complete": not found.unasked,
         "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved},
         "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
-        "forged": [_forgery(one, difference) for one, difference in found.forged],
+        "attested": found.attested,
+        "forged": [_forgery(one, outcome, difference) for one, outcome, difference in found.forged],
         "yanked": [{**_pin(one), "reason": reason} for one, reason in found.yanked],
         "unproved": _reasons(found.unproved),
         "unasked": _reasons(found.unasked),
     }
 
 
-def _forgery(one: Told, difference: Difference) -> dict[str, Any]:
+def _forgery(one: Told, outcome: Outcome, difference: Difference) -> dict[str, Any]:
     return {
         "code": difference.code,
         **_pin(one),
+        "source": outcome.source,
         "message": difference.sentence,
         "locked": difference.locked,
         "published": difference.published,

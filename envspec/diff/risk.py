@@ -61,6 +61,8 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
         *_licence(old, new),
         *_size(old, new),
         *_direct(old, new),
+        *_publisher(old, new),
+        *_built_with(old, new),
     ]
     return tuple(found)
 
@@ -88,6 +90,11 @@ def form(pin: Pin) -> str | None:
     if pin.artifact is None or not pin.artifact.file:
         return None
     return "wheel" if pin.is_wheel else "sdist"
+
+
+def label(pin: Pin) -> str | None:
+    """Return the label of a variant's wheel."""
+    return pin.artifact.variant.label if pin.artifact and pin.artifact.variant else None
 
 
 def _added(new: Pin, around: Around) -> Iterator[Fact]:
@@ -138,6 +145,8 @@ def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
             "hash-changed",
             f"SAME VERSION, DIFFERENT FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
         )
+    elif was.variant is not None and now.variant is not None and label(old) != label(new):
+        yield Fact("medium", "variant-changed", f"variant {label(old)} → {label(new)}: a build for other machines")
     elif around.exact and not (old.url or new.url) and not _is_repacked(old, new):
         files = f"{was.file} became {now.file}"
         yield Fact(
@@ -166,7 +175,7 @@ def _is_repacked(old: Pin, new: Pin) -> bool:
 def _requirements(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     """Yield a fact for other requirements of the very same file."""
     commits = [pin.git.commit if pin.git else None for pin in (old, new)]
-    if not around.moved or not _same_release(old, new) or commits[0] != commits[1]:
+    if not around.moved or not _same_release(old, new) or commits[0] != commits[1] or label(old) != label(new):
         return
     lines = "; ".join(around.moved)
     if new.kind == "conda":
@@ -272,6 +281,39 @@ def _size(old: Pin, new: Pin) -> Iterator[Fact]:
     now = new.artifact.size if new.artifact else None
     if was and now and now - was >= LARGE_GROWTH and now >= was * 1.2:
         yield Fact("medium", "size-grew", f"its download grew by {(now - was) / 1e6:.0f} MB")
+
+
+def _publisher(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.publisher, new.publisher
+    if was == now:
+        return
+    if was is None:
+        yield Fact("low", "publisher-named", f"its index now names a publisher: {now}")
+    elif now is None:
+        yield Fact("medium", "publisher-gone", f"its index names no publisher any more (was {was})")
+    elif (was.kind, was.repository, was.email) != (now.kind, now.repository, now.email):
+        yield Fact("high", "publisher-changed", f"ANOTHER PUBLISHER: {was} -> {now}: find out whose it is now")
+    else:
+        yield Fact("medium", "publisher-workflow", f"published by another workflow: {was} -> {now}")
+
+
+def _built_with(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.built_with is None or new.built_with is None or old.built_with == new.built_with:
+        return
+    before = {one.name: one for one in old.built_with}
+    after = {one.name: one for one in new.built_with}
+    for name in sorted(before.keys() & after.keys()):
+        was, now = before[name], after[name]
+        if (was.version, was.file) == (now.version, now.file) and was.sha256 != now.sha256:
+            said = f"SAME VERSION, DIFFERENT FILE in its build ({now.file}): find out who replaced it"
+            yield Fact("high", "build-hash-changed", said)
+    versions = [
+        (name, *(side[name].version if name in side else "none" for side in (before, after)))
+        for name in sorted(before.keys() | after.keys())
+    ]
+    moved = [f"{name} {was} -> {now}" for name, was, now in versions if was != now]
+    if moved:
+        yield Fact("low", "built-with-changed", f"is built with {', '.join(moved)}")
 
 
 def _direct(old: Pin, new: Pin) -> Iterator[Fact]:

@@ -39,7 +39,7 @@ _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 class Correction:
     """What `package` (normalised name) in these `versions` (a specifier) also needs.
 
-    name         switches it off
+    name         switches it off; reported ones about the same two packages share it
     kind         see the module
     requirement  PEP 508; of an extra only the name
     reason       what happens without it

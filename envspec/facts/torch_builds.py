@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -155,3 +156,13 @@ def order(version: str) -> tuple[int, ...]:
 def _pythons(span: str) -> tuple[str, ...]:
     first, _, last = span.partition("-")
     return tuple(f"3.{minor}" for minor in range(numbers(first)[1], numbers(last)[1] + 1))
+
+
+def build_bounds(torch: str | None) -> tuple[str, ...]:
+    """Give bounds, as PEP 508, on what sources are built with beside a torch of this version.
+
+    torch up to 2.1 takes `packaging` from pkg_resources (torch/utils/cpp_extension.py), where setuptools has had it up
+    to 69.
+    """
+    found = re.match(r"(\d+)\.(\d+)", torch or "")
+    return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()

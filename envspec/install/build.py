@@ -113,6 +113,40 @@ class BuildRules:
 
 
 @dataclass(frozen=True)
+class BuiltWheels:
+    """The wheels that were built before, below envspec's `cache`, each under the key of all that shaped it."""
+
+    cache: Path
+
+    def kept(self, key: str) -> Path | None:
+        """Find a wheel that was built before; None if it isn't whole. Raises OSError."""
+        place = self._place(key)
+        for note in place.glob("*.whl.sha256"):
+            wheel = note.with_suffix("")
+            if wheel.is_file() and note.read_text(encoding="ascii") == sha256_of(wheel):
+                mark_used(place)
+                return wheel
+        return None
+
+    def keep(self, key: str, built: Path) -> Path:
+        """Keep a wheel that lies alone in a folder on the cache's disk; gives its place. Raises StorageError."""
+        place = self._place(key)
+        try:
+            (built.parent / f"{built.name}.sha256").write_text(sha256_of(built), encoding="ascii")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.exists():
+                # what lay there wasn't whole, or another envspec was faster
+                shutil.rmtree(place)
+            built.parent.replace(place)
+        except OSError as error:
+            raise storage_error(error, place, option="ENVSPEC_CACHE_DIR") from None
+        return place / built.name
+
+    def _place(self, key: str) -> Path:
+        return self.cache / FOLDER / key
+
+
+@dataclass(frozen=True)
 class WheelBuilder:
     """A builder of wheels for one prefix.
 
@@ -133,10 +167,9 @@ class WheelBuilder:
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
         refuse_unknown_gpus(pin.name, self.rules.target)
-        place = self.cache / FOLDER / self.rules.key(pin, self.host)
-        kept = _kept(place)
+        wheels, key = BuiltWheels(self.cache), self.rules.key(pin, self.host)
+        kept = wheels.kept(key)
         if kept is not None:
-            mark_used(place)
             return kept
         self.progress.phase(f"building {pin.name} {pin.version}")
         self._refuse_undeclared(pin, source)
@@ -148,15 +181,9 @@ class WheelBuilder:
                 else self.environment(pin.name, self.rules.seen(pin), folder / "env")
             )
             built = self._build(pin, source, python, folder)
-            (built.parent / f"{built.name}.sha256").write_text(sha256_of(built), encoding="ascii")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if place.exists():
-                # what lay there wasn't whole, or another envspec was faster
-                shutil.rmtree(place)
-            built.parent.replace(place)
         except OSError as error:
-            raise storage_error(error, place, option="ENVSPEC_CACHE_DIR") from None
-        return place / built.name
+            raise storage_error(error, self.scratch, option="ENVSPEC_CACHE_DIR") from None
+        return wheels.keep(key, built)
 
     def variables(self, python: Path) -> dict[str, str]:
         """Return the variables of a build beside uv's own."""
@@ -238,15 +265,6 @@ class WheelBuilder:
                 f"{what} failed: {build_failure(done.stderr)}",
                 hint="a missing module belongs in [pip] build-dependencies; a missing compiler or nvcc on this machine",
             )
-
-
-def _kept(place: Path) -> Path | None:
-    """Find the wheel that was built before, None if it isn't whole."""
-    for note in place.glob("*.whl.sha256"):
-        wheel = note.with_suffix("")
-        if wheel.is_file() and note.read_text(encoding="ascii") == sha256_of(wheel):
-            return wheel
-    return None
 
 
 def variables_of(target: LockedTarget, uv: Uv, python: Path) -> dict[str, str]:

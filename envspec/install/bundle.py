@@ -19,8 +19,9 @@ from typing import BinaryIO
 from envspec.errors import InputError, InternalError, Place
 from envspec.install.build import BuildRules
 from envspec.install.collect import Paths
+from envspec.install.plain_names import plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
-from envspec.lock.formats.requirements import requirements_txt
+from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.net import limits
@@ -42,6 +43,11 @@ BUILDS = "builds"
 """The folder of what is compiled against the environment: requirements files, a package each, in the order of their
 names, and `VARIABLES`."""
 VARIABLES = "variables.sh"
+SOURCES = "sources"
+"""The folder of the other sources: requirements files, a package each, and beside it what its build gets: by hash for
+uv, by version for pip."""
+BUILT_WITH = "built-with"
+VERSIONS = "versions"
 PROJECT = "project"
 """The folder with the wheel of the spec's own project."""
 WHEELS = "wheels"
@@ -65,7 +71,7 @@ def write_bundle(
     `carried` are contents by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
     OSError.
     """
-    listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.pins}
+    listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
     members: dict[str, Path | bytes] = {
         name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
     }
@@ -115,7 +121,7 @@ def _of_lock(path: Path, name: str) -> frozenset[Known]:
     target = lock.target(name)
     if target is None:
         raise InputError(f"this lock has no target {name}", place=Place(str(path)), hint=_SINCE)
-    return frozenset((artifact_of(pin).sha256, place_of(pin)) for pin in target.pins if pin.artifact)
+    return frozenset((artifact_of(pin).sha256, place_of(pin)) for pin in target.fetched if pin.artifact)
 
 
 def _read_sums(text: str) -> Iterator[Known]:
@@ -146,17 +152,24 @@ def place_of(pin: Pin) -> str:
     if pin.kind == "conda":
         channel, subdir = channel_of(pin)
         return str(PurePosixPath(CONDA, channel, subdir, file))
-    return f"{WHEELS}/{file}"
+    # a variant's under the name of a plain wheel: `install.sh` has whatever installer there is
+    return f"{WHEELS}/{plain_name(pin)}"
 
 
 def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:
-    """Render `requirements.txt` without what is compiled against the environment, and the files of that. Raises
-    InputError where it would be for unknown GPUs."""
+    """Render `requirements.txt` without what is built, and the files of that. Raises InputError where something would
+    be compiled for unknown GPUs."""
     compiled = [pin for pin in target.pins if rules.concerns(pin)]
     for pin in compiled:
         refuse_unknown_gpus(pin.name, target)
-    others = tuple(pin for pin in target.pins if pin not in compiled)
+    sources = [pin for pin in target.pins if pin.built_with is not None]
+    others = tuple(pin for pin in target.pins if pin not in compiled and pin not in sources)
     made = {REQUIREMENTS: requirements_txt(lock, replace(target, pins=others))}
+    for pin in sources:
+        made[f"{SOURCES}/{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
+        made[f"{SOURCES}/{pin.name}.{BUILT_WITH}"] = build_constraints([pin])
+        versions = sorted(f"{one.name}=={one.version}\n" for one in pin.built_with or ())
+        made[f"{SOURCES}/{pin.name}.{VERSIONS}"] = "".join(versions)
     for number, pin in enumerate(rules.ordered(compiled)):
         made[f"{BUILDS}/{number:03}-{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
     if compiled:

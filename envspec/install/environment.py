@@ -15,7 +15,7 @@ from pathlib import Path
 from envspec.errors import ToolError
 from envspec.install import activation
 from envspec.install.addresses import pip_addresses
-from envspec.install.build import BuildRules, WheelBuilder
+from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
@@ -38,7 +38,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
-from envspec.install.project import build_project, install_project
+from envspec.install.project import install_project, kept_project
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
@@ -53,7 +53,7 @@ from envspec.spec.model import Project, Spec
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
-_CONDA_CACHE = Path("conda") / "packages"
+CONDA_CACHE = Path("conda") / "packages"
 """The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 
 
@@ -116,7 +116,8 @@ class Installation:
                 left = self._left(known)
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
-            warnings = pip_check(self.prefix, find_uv(self.env))
+            variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
+            warnings = pip_check(self.prefix, find_uv(self.env), variants)
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
             return InstallOutcome(status, (*found, *own), warnings)
@@ -142,8 +143,12 @@ class Installation:
         if own is None:
             return state.pip, ()
         uv = find_uv(self.env)
-        with scratch_folder(load_settings(self.env).cache()) as folder:
-            built = build_project(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
+        cache = load_settings(self.env).cache()
+        with scratch_folder(cache) as folder:
+            python, wheels = python_of(self.prefix), BuiltWheels(cache)
+            built = kept_project(
+                self.spec, own, self.target, python, uv, folder, self.progress, wheels=wheels, host=self.host
+            )
             there = self._read_installed().pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()
@@ -230,7 +235,7 @@ class Installation:
 
         installer = CondaInstaller(
             prefix=self.prefix,
-            cache=settings.cache() / _CONDA_CACHE,
+            cache=settings.cache() / CONDA_CACHE,
             settings=settings,
             config=load_conda_config(self.env),
             offline=self.offline,

@@ -27,7 +27,9 @@ from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
+from envspec.install.plain_names import plainly_named
 from envspec.lock.conda_files import artifact_of
+from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, value
 from envspec.redact import redact
@@ -80,19 +82,21 @@ class PipInstaller:
         StorageError, InputError.
         """
         files = self._collect([pin for pin in pins if pin.git is None])
-        groups: dict[tuple[bool, bool], list[Pin]] = {}
+        groups: dict[tuple[str, bool], list[Pin]] = {}
         compiled = [pin for pin in pins if self.builder.rules.concerns(pin)]
         for pin in pins:
             if pin in compiled:
                 continue
-            groups.setdefault((not pin.is_wheel, pin.name in damaged), []).append(pin)
-        for (built, fresh), group in sorted(groups.items()):
-            what = "source" if built else "wheel"
-            self.progress.phase(f"pip: {len(group)} {what}{'s' * (len(group) > 1)}")
-            place = self.scratch / f"{what}s{'-anew' * fresh}"
+            # a source by itself: no other has its build's constraints
+            groups.setdefault(("" if pin.is_wheel else pin.name, pin.name in damaged), []).append(pin)
+        for (source, fresh), group in sorted(groups.items()):
+            self.progress.phase(
+                f"pip: the source of {source}" if source else f"pip: {len(group)} wheel{'s' * (len(group) > 1)}"
+            )
+            place = self.scratch / f"{f'source-{source}' if source else 'wheels'}{'-anew' * fresh}"
             cache = ["--cache-dir", str(place / "cache")] if fresh else []
             with ExitStack() as stack:
-                builds = stack.enter_context(self._build_index(place)) if built else None
+                builds = stack.enter_context(self._build_index(place)) if source else None
                 self._install(label, group, files, place, builds, cache)
             self._installed(group, done)
         for pin in self.builder.rules.ordered(compiled):
@@ -146,6 +150,7 @@ class PipInstaller:
         again: bool = True,
     ) -> None:
         place.mkdir(exist_ok=True)
+        files = plainly_named(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, builds), encoding="utf-8")
         command = [
@@ -157,6 +162,9 @@ class PipInstaller:
         git = any(pin.git for pin in pins)
         if not git:
             command.append("--require-hashes")
+        if builds is not None:
+            (place / "build-constraints.txt").write_text(build_constraints(pins), encoding="utf-8")
+            command += ["--build-constraints", "build-constraints.txt", "--require-build-hashes"]
         proxy = builds.proxy if builds else None
         if proxy is None:
             command += ["--no-index", "--offline"]
@@ -231,8 +239,9 @@ def _die_with_parent() -> Callable[[], None] | None:
     return lambda: prctl(1, signal.SIGKILL)
 
 
-def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
-    """List the findings of `pip check` for a prefix, one line each; none without a Python."""
+def pip_check(prefix: Path, uv: Uv, variants: Collection[str] = ()) -> tuple[str, ...]:
+    """List the findings of `pip check` for a prefix, one line each; none without a Python. `variants` are the packages
+    whose METADATA may have markers about variants, which uv doesn't read yet: the lock's own judgement covers them."""
     python = python_of(prefix)
     if not python.exists():
         return ()
@@ -240,7 +249,9 @@ def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
     if ran.returncode == 0:
         return ()
     lines = [line.strip() for line in ran.stderr.splitlines()]
-    return tuple(line for line in lines if line.startswith("The package")) or (" ".join(lines)[:500],)
+    unread = tuple(f"The package `{name}` is broken or incomplete" for name in variants)
+    found = tuple(line for line in lines if line.startswith("The package"))
+    return tuple(line for line in found if not line.startswith(unread)) if found else (" ".join(lines)[:500],)
 
 
 def uninstall(dist: Dist, prefix: Path) -> None:

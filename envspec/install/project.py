@@ -1,20 +1,28 @@
-"""A spec's own project in an environment: built with what the lock has, and installed last, without dependencies."""
+"""A spec's own project in an environment: built with what the lock has, and installed last, without dependencies.
+
+One that is compiled is built once: its wheel is kept for as long as its files and all that it was built with stay.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.errors import ToolError
-from envspec.install.build import WheelBuilder, variables_of
+from envspec.install.build import BuiltWheels, WheelBuilder, variables_of
+from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of
-from envspec.install.model import InstallProgress
+from envspec.install.model import InstallProgress, identity
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget
-from envspec.recipes.project import build_names, refuse_unknown_builds
+from envspec.net.file_store import sha256_of
+from envspec.recipes.environment import build_variables
+from envspec.recipes.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
@@ -25,6 +33,8 @@ _EPOCH = "315532800"
 """1980-01-01, the first time that a zip file can have."""
 _MARK = "project:"
 """What the identity of a project's wheel begins with."""
+_BYTES, _A_FILE = 256 << 20, 8 << 10
+"""Bytes of a project's files that are read to see whether it changed, and what each file costs beside its bytes."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,74 @@ class BuiltProject:
     name: str
     wheel: Path
     identity: str
+
+
+def kept_project(
+    spec: Spec,
+    project: Project,
+    target: LockedTarget,
+    python: Path,
+    uv: Uv,
+    scratch: Path,
+    progress: InstallProgress,
+    wheels: BuiltWheels,
+    host: InstallHost,
+) -> BuiltProject:
+    """Give the wheel of a project, built as `build_project` does or before. `scratch` lies on the disk of `wheels`."""
+    key = project_key(spec, project, target, host)
+    if key is not None and (kept := wheels.kept(key)) is not None:
+        return _built(project, kept)
+    built = build_project(spec, project, target, python, uv, scratch, progress)
+    if key is None:
+        return built
+    for other in built.wheel.parent.iterdir():
+        # uv leaves a .gitignore
+        if other != built.wheel:
+            other.unlink()
+    return replace(built, wheel=wheels.keep(key, built.wheel))
+
+
+def project_key(spec: Spec, project: Project, target: LockedTarget, host: InstallHost) -> str | None:
+    """Return the key of all that shapes a compiled project's wheel: its files, the environment, Python, platform, GPUs.
+
+    None for one that is built at once, for one whose version is git's, and for a folder that is too large to be read
+    each time. Raises OSError.
+    """
+    names = build_names(project)
+    if not is_compiled(project) or names & VERSIONED:
+        return None
+    files = _files_digest(project_location(spec).path)
+    if files is None:
+        return None
+    parts = {
+        "files": files,
+        "sees": [(pin.kind, pin.name, pin.version, identity(pin)) for pin in target.pins],
+        "python": target.inputs.python,
+        "host": (host.platform, host.glibc),
+        "variables": sorted(build_variables(target).items()),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _files_digest(folder: Path) -> str | None:
+    """Digest a project's files: names and content. What tools keep beside it (.git, .venv, caches) doesn't count."""
+    digest, left = hashlib.sha256(), _BYTES
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_own(Path(where, name)))
+        for name in sorted(files):
+            path = Path(where, name)
+            if not path.is_file():
+                continue
+            left -= path.stat().st_size + _A_FILE
+            if left < 0:
+                return None
+            digest.update(f"{path.relative_to(folder)}\0{path.stat().st_mode & 0o111}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _is_own(folder: Path) -> bool:
+    aside = folder.name.startswith(".") or folder.name == "__pycache__" or folder.name.endswith(".egg-info")
+    return not aside and not (folder / "pyvenv.cfg").exists()
 
 
 def build_project(
@@ -69,11 +147,15 @@ def build_project(
             f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}",
             hint="a missing module belongs in [build-system] requires, which the lock then has",
         )
-    with zipfile.ZipFile(wheels[0]) as archive:
+    return _built(project, wheels[0])
+
+
+def _built(project: Project, wheel: Path) -> BuiltProject:
+    with zipfile.ZipFile(wheel) as archive:
         record = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
         lines = sorted(archive.read(record).decode("utf-8", "replace").splitlines())
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    return BuiltProject(project.name, wheels[0], f"{_MARK}{digest}")
+    return BuiltProject(project.name, wheel, f"{_MARK}{digest}")
 
 
 def bundled_project(spec: Spec, project: Project, builder: WheelBuilder) -> Path:

@@ -15,11 +15,13 @@ LOCK_VERSION = 2
 class WheelVariant:
     """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
 
-    properties  "namespace :: feature :: value", in the order in which the package prefers them
+    properties  "namespace :: feature :: value", those of the namespace that the package puts first at the front
+    priorities  the namespaces that any of the release's variants has, the most important first
     """
 
     label: str
     properties: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class BuildPin:
     sha256: str
     size: int | None = None
 
+    @property
+    def pin(self) -> Pin:
+        """Give the wheel as a package of its own: what builds require comes from PyPI."""
+        return Pin("pip", self.name, self.version, "pypi", Artifact(self.file, self.sha256, self.size))
+
 
 @dataclass(frozen=True)
 class Publisher:
@@ -59,6 +66,12 @@ class Publisher:
     workflow: str | None = None
     environment: str | None = None
     email: str | None = None
+
+    def __str__(self) -> str:
+        who = self.repository or self.email
+        how = [self.workflow, self.environment and f"environment {self.environment}"]
+        said = ", ".join(text for text in how if text)
+        return " ".join(filter(None, [self.kind, who, said and f"({said})"]))
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,8 @@ class Pin:
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
     publisher     who the index says published it; None where it says nothing
-    built_with    sources only: the wheels that it is built with, by name
+    built_with    sources only: the wheels that it is built with, by name; None for what isn't built, and for what is
+                  built against the lock's own packages
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
@@ -112,7 +126,7 @@ class Pin:
     url: str | None = None
     provides: tuple[str, ...] = ()
     publisher: Publisher | None = None
-    built_with: tuple[BuildPin, ...] = ()
+    built_with: tuple[BuildPin, ...] | None = None
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -135,6 +149,7 @@ class TargetInputs:
     accept       the findings of the rules that the spec takes knowingly: code and reason
     metadata     what the spec states of sources: of a package, the first that covers a version counts
     inspect      whether wheels are read for what their METADATA leaves out
+    cpu          the oldest processors ("x86-64-v3"), None for any of the platform
     """
 
     platform: str
@@ -151,6 +166,7 @@ class TargetInputs:
     accept: tuple[tuple[str, str], ...] = ()
     metadata: tuple[StatedMetadata, ...] = ()
     inspect: bool = True
+    cpu: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +189,14 @@ class LockedTarget:
     pins: tuple[Pin, ...]
     architectures: tuple[str, ...] = ()
     driver_floor: str | None = None
+
+    @property
+    def fetched(self) -> tuple[Pin, ...]:
+        """Its pins, and behind them the wheels that its sources are built with, each file once."""
+        known = {(pin.index, pin.artifact) for pin in self.pins}
+        wheels = {one.pin for pin in self.pins for one in pin.built_with or ()}
+        others = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
+        return (*self.pins, *sorted(others, key=lambda pin: (pin.name, pin.version)))
 
     def pin(self, name: str, kind: str | None = None) -> Pin | None:
         return next((p for p in self.pins if p.name == name and kind in (None, p.kind)), None)

@@ -37,6 +37,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "gpus": list(own.gpus),
         "architectures": list(target.architectures),
         "driver": own.driver,
+        "cpu": own.cpu,
         "driver-floor": target.driver_floor,
     }
     document: dict[str, Any] = {
@@ -61,6 +62,7 @@ def slice_digest(document: dict[str, Any]) -> str:
 
 
 def _package(pin: Pin) -> dict[str, Any]:
+    wheels = None if pin.built_with is None else [given(one) for one in in_order(pin.built_with)]
     return _given(
         {
             "name": pin.name,
@@ -74,12 +76,18 @@ def _package(pin: Pin) -> dict[str, Any]:
             "direct": pin.direct,
             "provides": list(pin.provides),
             "dependencies": sorted(set(pin.dependencies)),
-            "built-with": [given(one) for one in in_order(pin.built_with)],
+            "built-with": wheels,
             "artifacts": [artifact_table(pin.artifact)] if pin.artifact else [],
         }
     )
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
-    """Drop what the lock's file leaves out: what isn't known, what is empty, what is false."""
-    return {name: value for name, value in values.items() if value not in (None, [], {}, False)}
+    """Drop what the lock's file leaves out: what isn't known, what is empty, what is false. A build that gets nothing
+    stays: it is another thing than one of which nothing is known."""
+    empty: tuple[object, ...] = ([], {}, False)
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name == "built-with" or value not in empty)
+    }

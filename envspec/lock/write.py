@@ -88,8 +88,10 @@ def _write_inline(out: list[str], key: str, values: Collection[str]) -> None:
         out.append(f"{key} = {inline_strings(values)}\n")
 
 
-def _write_lines(out: list[str], key: str, lines: Collection[str]) -> None:
-    """Return an array of ready TOML values, one a line."""
+def _write_lines(out: list[str], key: str, lines: Collection[str], *, empty: bool = False) -> None:
+    """Write an array of ready TOML values, one a line; without any, nothing or, where `empty` is asked for, `[]`."""
+    if empty and not lines:
+        out.append(f"{key} = []\n")
     if lines:
         out.append(f"{key} = [\n")
         out.extend(f"  {line},\n" for line in lines)
@@ -134,6 +136,7 @@ def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata
     _write_inline(out, "gpus", inputs.gpus)
     _write_inline(out, "architectures", target.architectures)
     _write_string(out, "driver", inputs.driver)
+    _write_string(out, "cpu", inputs.cpu)
     _write_string(out, "driver-floor", target.driver_floor)
     _write_metadata(out, metadata)
     if not inputs.inspect:
@@ -165,6 +168,7 @@ def _merged(targets: Sequence[LockedTarget]) -> list[_Pins]:
                 pin.licence,
                 pin.provides,
                 pin.publisher,
+                pin.built_with is None,
             )
             packages.setdefault(identity, {})[target.name] = pin
     # `repr` orders values of different types, such as None and a text.
@@ -189,7 +193,9 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
         _write_inline(out, "targets", pins)
     _write_inline(out, "provides", first.provides)
     _write_lines(out, "dependencies", _dependency_lines(pins))
-    _write_lines(out, "built-with", _built_with_lines(pins))
+    if first.built_with is not None:
+        # a build that needs nothing is another thing than one of which nothing is known
+        _write_lines(out, "built-with", _built_with_lines(pins), empty=True)
     _write_lines(out, "artifacts", _artifact_lines(pins))
 
 
@@ -223,7 +229,7 @@ def _artifact_lines(pins: _Pins) -> list[str]:
 
 
 def _built_with_lines(pins: _Pins) -> list[str]:
-    holders = _by_value(pins, ((target, pin.built_with) for target, pin in pins.items()))
+    holders = _by_value(pins, ((target, pin.built_with or ()) for target, pin in pins.items()))
     return [_row(given(one), holders[one]) for one in in_order(holders)]
 
 
@@ -245,6 +251,7 @@ def artifact_table(artifact: Artifact) -> dict[str, object]:
         "size": artifact.size,
         "variant": variant and variant.label,
         "properties": list(variant.properties) or None if variant else None,
+        "priorities": list(variant.priorities) or None if variant else None,
     }
     return {name: value for name, value in known.items() if value is not None}
 

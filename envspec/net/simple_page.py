@@ -81,14 +81,19 @@ def _hash(row: dict[str, Any]) -> str:
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/[!-~]{1,1000}")
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """Set a row's `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file."""
+    """Set a row's `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file; keep its
+    `provenance` where that is an address (PEP 740)."""
     said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
     if said:
         digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
         row["core-metadata"] = digest if _SHA256.fullmatch(digest) else True
+    told = row.pop("provenance", None)
+    if isinstance(told, str) and _PLAIN_URL.fullmatch(told):
+        row["provenance"] = told
     return row
 
 
@@ -147,6 +152,8 @@ class _Links(HTMLParser):
         row["core-metadata"] = values.get("data-core-metadata") or values.get("data-dist-info-metadata")
         if values.get("data-upload-time"):
             row["upload-time"] = values["data-upload-time"]
+        if values.get("data-provenance"):
+            row["provenance"] = values["data-provenance"]
         if "data-yanked" in values:
             row["yanked"] = values["data-yanked"] or True
         self.rows.append(row)

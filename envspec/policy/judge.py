@@ -123,6 +123,8 @@ def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Breach]:
         yield Breach("index-forbidden", _INDEXES, f"{pin.name} is from {pin.index}", here, pin.name)
     if pin.kind == "pip" and not pin.is_wheel and not policy.allows_build(pin.name):
         yield Breach("source-forbidden", _BUILD, f"{pin.name} is built from source", here, pin.name)
+    if pin.built_with and not policy.allows_index("pypi"):
+        yield Breach("index-forbidden", _INDEXES, f"{pin.name} is built with packages from pypi", here, pin.name)
     yield from _of_licence(policy, here, pin)
 
 

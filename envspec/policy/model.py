@@ -24,6 +24,7 @@ class Policy:
     contact          whom to ask
     indexes          names and addresses that packages may come from
     places           index name → the address that alone may stand for it
+    second           index name → the address that `verify` asks besides
     build            packages (normalised names) that may be built from source
     origins          addresses below which git and URL requirements may lie
     minimum_age      of a release
@@ -40,6 +41,7 @@ class Policy:
     contact: str
     indexes: tuple[str, ...] | None = None
     places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    second: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     build: frozenset[str] | None = None
     origins: tuple[str, ...] | None = None
     minimum_age: timedelta | None = None

@@ -80,6 +80,7 @@ def parse_policy(text: str, path: str) -> Policy:
         contact=document.data["contact"],
         indexes=_texts(indexes, "allow"),
         places=MappingProxyType(dict(indexes.get("at", {}))),
+        second=MappingProxyType(dict(indexes.get("second", {}))),
         build=_names(sources, "allow"),
         origins=_texts(sources, "from"),
         minimum_age=_age(releases.get("minimum-age")),

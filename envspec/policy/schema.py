@@ -67,6 +67,13 @@ FORMAT = Table(
                     ),
                     values=_ADDRESS,
                 ),
+                "second": Names(
+                    doc="Where `envspec verify` asks for an index a second time, as what made a lock proves little.",
+                    names=Text(
+                        doc="Its name in locks.", example="pypi", says="a name", pattern="[A-Za-z0-9][A-Za-z0-9._/-]*"
+                    ),
+                    values=_ADDRESS,
+                ),
             },
         ),
         "sources": Table(

@@ -18,6 +18,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "[indexes] allow", f"packages come from {_listed(policy.indexes)} alone"
     for name, address in policy.places.items():
         yield "[indexes] at", f"{name} is asked at {redact(address)} alone"
+    for name, address in policy.second.items():
+        yield "[indexes] second", f"what `envspec verify` asks {name}, it asks {redact(address)} too"
     if policy.build is not None:
         yield "[sources] allow", f"{_listed(sorted(policy.build))} may be built from source"
     if policy.origins is not None:

@@ -6,16 +6,23 @@ import hashlib
 from collections.abc import Collection, Iterable
 
 from envspec.errors import InputError, Place
-from envspec.facts.cuda_stack import stack_of
-from envspec.lock.formats.requirements import requirement
+from envspec.facts.compute_capability import capability_of
+from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
-from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
-from envspec.spec.model import PipTerms, Spec
+from envspec.recipes.layers import LAYERS, layer_of
+from envspec.recipes.plan import REQUIREMENTS, PipStep
+from envspec.spec.model import Spec
 
 _PYTORCH = "pytorch/"
+_GROUPS = (*LAYERS, "build")
+"""`build` is what builds see of everything else."""
 _DIGITS = 8
 """The number of digits of a file's SHA-256 in its name."""
+
+
+Run = tuple[PipStep, tuple[str, ...]]
+"""A run of uv, and the texts of its files, in their order."""
 
 
 def requirements_file(group: str, text: str) -> str:
@@ -31,15 +38,15 @@ _BUILD_TOOLS = (
 """The packages that extensions of torch import in their builds, often undeclared."""
 
 
-def pip_steps(spec: Spec, target: LockedTarget) -> tuple[tuple[PipStep, str], ...]:
-    """List the runs, in order, each with the text of its requirements file.
+def pip_steps(spec: Spec, target: LockedTarget) -> tuple[Run, ...]:
+    """List the runs, in order, each with the texts of its files.
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    return _steps(spec, target, ((layer_of(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
-def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> tuple[tuple[PipStep, str], ...]:
+def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> tuple[Run, ...]:
     """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
     sources, the lock's build tools, and what the spec says that builds need: everything for a source without isolation.
     No others: any change of theirs would compile everything again. `own` names what the build of the spec's project
@@ -53,11 +60,11 @@ def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> 
     if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
-    seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    seen = (pin for name, pin in pins.items() if name in reached and layer_of(pin) == "rest")
     return _steps(spec, target, (("build", pin) for pin in seen))
 
 
-def project_steps(spec: Spec, target: LockedTarget, names: Collection[str]) -> tuple[tuple[PipStep, str], ...]:
+def project_steps(spec: Spec, target: LockedTarget, names: Collection[str]) -> tuple[Run, ...]:
     """List the runs that install the wheels for the build of the spec's project: what it requires by `names`, and what
     that requires."""
     reached = {node.name for node in Graph.of(target, names).outgoing if node.kind == "pip"}
@@ -65,23 +72,21 @@ def project_steps(spec: Spec, target: LockedTarget, names: Collection[str]) -> t
     return _steps(spec, target, (("build", pin) for pin in seen))
 
 
-def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]) -> tuple[tuple[PipStep, str], ...]:
-    groups: dict[tuple[str, str], list[Pin]] = {}
+def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]) -> tuple[Run, ...]:
+    groups: dict[tuple[str, str, str], list[Pin]] = {}
     for group, pin in grouped:
-        groups.setdefault((group, "pypi" if pin.index == "url" else pin.index), []).append(pin)
-    return tuple(_step(spec, target, *key, groups[key]) for key in sorted(groups, key=_place))
+        # builds with different constraints are runs of their own
+        built_with = "" if pin.built_with is None else f"={build_constraints([pin])}"
+        groups.setdefault((group, "pypi" if pin.index == "url" else pin.index, built_with), []).append(pin)
+    return tuple(_step(spec, target, *key[:2], groups[key]) for key in sorted(groups, key=_place))
 
 
-def _group(pin: Pin) -> str:
-    return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
+def _place(key: tuple[str, str, str]) -> tuple[int, bool, str, str]:
+    group, index, built_with = key
+    return _GROUPS.index(group), index != "pypi", index, built_with
 
 
-def _place(key: tuple[str, str]) -> tuple[int, bool, str]:
-    group, index = key
-    return GROUPS.index(group), index != "pypi", index
-
-
-def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> tuple[PipStep, str]:
+def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:
     backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
     own = index if backend is None and index not in ("pypi", "git") else None
     terms = spec.terms_of(target.name)
@@ -94,6 +99,7 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
             place=Place(spec.path),
         )
     text = "".join(f"{requirement(pin)}\n" for pin in sorted(pins, key=lambda pin: (pin.name, pin.version)))
+    constraints = build_constraints(pins) if any(pin.built_with is not None for pin in pins) else None
     step = PipStep(
         requirements_file(group, text),
         tuple(sorted(pin.name for pin in pins)),
@@ -103,10 +109,25 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         url,
         hashed=index != "git",
         flat=own in pages,
-        unisolated=tuple(sorted(pin.name for pin in pins if group == "source" and _sees_the_environment(terms, pin))),
+        variables=variant_variables(target, pins),
+        unisolated=tuple(
+            sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)
+        ),
+        built_with=None if constraints is None else requirements_file("built-with", constraints),
     )
-    return step, text
+    return step, (text,) if constraints is None else (text, constraints)
 
 
-def _sees_the_environment(terms: PipTerms, pin: Pin) -> bool:
-    return pin.name in terms.build_dependencies or pin.name in terms.no_build_isolation
+def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
+    """List what uv has to know of a target to take the locked variants on a machine without a GPU.
+
+    uv checks the hash, so that another variant is an error. A target's first GPU stands for all: the variant serves it.
+    """
+    if not any(pin.artifact and pin.artifact.variant for pin in pins):
+        return ()
+    found = {"UV_PREVIEW_FEATURES": "wheel-variants"}
+    if target.inputs.cuda:
+        found["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = target.inputs.cuda
+    if target.architectures:
+        found["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"] = capability_of(target.architectures[0])
+    return tuple(sorted(found.items()))

@@ -12,8 +12,8 @@ from envspec.errors import InputError, Place
 from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.recipes.environment import refuse_unknown_gpus
-from envspec.recipes.pip_steps import project_steps
-from envspec.recipes.plan import OwnProject, PipStep
+from envspec.recipes.pip_steps import Run, project_steps
+from envspec.recipes.plan import OwnProject
 from envspec.spec.model import Project, Spec
 
 _COMPILING = frozenset(
@@ -23,7 +23,7 @@ _COMPILING = frozenset(
     }
 )  # fmt: skip
 """Build requirements of projects that have code to compile."""
-_VERSIONED = frozenset({"hatch-vcs", "setuptools-scm", "vcs-versioning"})
+VERSIONED = frozenset({"hatch-vcs", "setuptools-scm", "vcs-versioning"})
 """Build requirements that take the version from git, which images haven't, or from SETUPTOOLS_SCM_PRETEND_VERSION.
 Source: setuptools_scm's documentation, "Overrides"; hatch-vcs calls it."""
 
@@ -59,9 +59,7 @@ def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:
         refuse_unknown_gpus(project.name, target)
 
 
-def own_project(
-    spec: Spec, target: LockedTarget, place: str
-) -> tuple[OwnProject, tuple[tuple[PipStep, str], ...]] | None:
+def own_project(spec: Spec, target: LockedTarget, place: str) -> tuple[OwnProject, tuple[Run, ...]] | None:
     """Plan the project of a target's recipes, with the texts of the files that its build is installed from. `place` as
     in `Plan`. Raises InputError as `project_of`, and for one that is compiled for unknown GPUs."""
     project = project_of(spec, target)
@@ -71,6 +69,6 @@ def own_project(
     refuse_unknown_builds(project, target)
     steps = () if compiled else project_steps(spec, target, build_names(project))
     folder = None if place == "." else posixpath.relpath(project.path, place)
-    versioned = bool(build_names(project) & _VERSIONED)
+    versioned = bool(build_names(project) & VERSIONED)
     wheels = tuple(step for step, _ in steps)
     return OwnProject(project.name, project.path, folder, compiled, versioned, wheels), steps

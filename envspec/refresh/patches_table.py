@@ -31,7 +31,8 @@ _HEADER = """\
 # to choose from on every Python that the marker admits, and the bound was news when the releases were made.
 # The packages were not run together here, so a row gives way to requirements that can't be met beside it.
 # The marker is part of the constraint: on other Pythons, the bound would leave nothing to install.
-# The columns are those of corrections.toml.
+# The columns are those of corrections.toml. Rows of one package and dependency share a name, which stays when bounds
+# move.
 #
 # Of {all} bounds and other changes in {files} files, {kept} hold, in {rows} rows. The others:
 """
@@ -142,7 +143,7 @@ def _rows(found: Needed, known: Sequence[DatedRelease]) -> Iterator[Row]:
         bound = specifier(run.bounds)
         files = sorted({file for clause in run.bounds for file in found.files[clause]})
         yield {
-            "name": f"conda-forge-{package}-{run.high}-{found.dependency}",
+            "name": f"conda-forge-{package}-{found.dependency}",
             "package": package,
             "versions": _versions(run),
             "constraint": found.dependency + bound + run.marker,

@@ -22,6 +22,7 @@ ACCEPTABLE: Mapping[str, str] = {
     "driver-too-old": "the driver stays below the floor of the target's CUDA",
     "driver-forward-compatibility": "the machines have cuda-compat",
     "built-for-another": "a package stays beside a torch, a CUDA or an ABI that its build wasn't made for",
+    "cpu-variant": "a package of which other variants are for CUDA stays as the one for CPUs",
     "gpu-only": "a package made for CUDA stays in a CPU target",
     "ptx-only": "the driver compiles every kernel at its first use",
     "same-modules": "packages that overwrite each other's files stay side by side",
@@ -42,7 +43,9 @@ INTEGRITY = frozenset(
             "wrong-dependencies",
             "correction-broken",
             "wrong-publisher",
+            "wrong-variant",
             "wrong-build-environment",
+            "no-build-environment",
             "wrong-python",
         ),
     }

@@ -57,6 +57,11 @@ class PipTerms:
     no_build_isolation: frozenset[str] = frozenset()
     inspect: bool | None = None
 
+    @property
+    def built_against_lock(self) -> frozenset[str]:
+        """The packages whose builds see packages of the lock, and nothing else."""
+        return self.no_build_isolation.union(self.build_dependencies)
+
     def with_own(self, own: PipTerms) -> PipTerms:
         """Add a target's own terms. A page, a reason, and what is said of one package's overrides, metadata or build
         take the place of the spec's."""
@@ -136,6 +141,7 @@ class Target:
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
+    cpu: str | None = None
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
@@ -143,13 +149,22 @@ class Target:
 
 @dataclass(frozen=True)
 class Image:
-    """`[image]`: what recipes put around the environment."""
+    """`[image]`: what recipes put around the environment.
+
+    build_apt, build_env  Debian packages and variables of the stage that compiles
+    fabric                what joins the nodes: "infiniband" or "none"
+    nvcc                  CUDA images have its compiler
+    """
 
     base: str = "debian:bookworm-slim"
     services: tuple[str, ...] = ()
     user: str = "dev"
     env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     apt: tuple[str, ...] = ()
+    build_apt: tuple[str, ...] = ()
+    build_env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    fabric: str = "infiniband"
+    nvcc: bool = False
 
 
 @dataclass(frozen=True)

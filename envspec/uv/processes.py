@@ -47,8 +47,12 @@ class Processes:
                         stream.close()
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
+    def begin(self) -> None:
+        """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""
+        self._stopped = False
+
     def stop(self) -> None:
-        """End every running program, and any that is started later."""
+        """End every running program, and any that is started before `begin`."""
         self._stopped = True
         for process in tuple(self._running):
             if process.poll() is None:

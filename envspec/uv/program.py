@@ -91,7 +91,7 @@ class Uv:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
 
     def stop(self) -> None:
-        """End every running uv of this object, and any that it starts later."""
+        """End every running uv of this object, and any that it starts before its processes `begin` anew."""
         self.processes.stop()
 
 

@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from envspec.errors import OutsideError
-from envspec.lock.model import Pin
+from envspec.lock.model import Pin, Publisher
+from envspec.net.fetch import origin_of
+from envspec.redact import redact
+from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 from envspec.verify import compare
-from envspec.verify.indexes import FACTS, Indexes, found_file, shipped
+from envspec.verify.indexes import FACTS, Indexes, Rows, found_file, shipped
 from envspec.verify.model import Claims, Difference, IndexedFile, Outcome, PinClaim, Told
 
 _AT_ONCE = 16
@@ -46,6 +49,45 @@ def ask_all(
     nowhere = asking.without_any_page(tuple(lock))
     found = {claim: _unasked_where(nowhere, claim, outcome) for claim, outcome in found.items()}
     return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
+
+
+@dataclass(frozen=True)
+class SecondSource:
+    """A second source, for the indexes that it is demanded of.
+
+    first      the indexes as they are asked first
+    addresses  index name → where it is asked again
+    """
+
+    first: Indexes
+    addresses: Mapping[str, str]
+
+    def ask(self, told: Sequence[Told], lock: Iterable[Pin], on_progress: Progress) -> tuple[Told, ...]:
+        """Ask again what is of these indexes; gives all claims, in their order."""
+        mine = {one.claim: one.targets for one in told if self._name(one.claim.pin) in self.addresses}
+        unusable = {name: reason for name in self.addresses if (reason := self._unusable(name)) is not None}
+        usable = {claim: targets for claim, targets in mine.items() if self._name(claim.pin) not in unusable}
+        again = ask_all(usable, lock, self.first.elsewhere(self.addresses), lambda claims: {}, on_progress)
+        found = {one.claim: one.outcome for one in again}
+        for claim in mine.keys() - found.keys():
+            found[claim] = Outcome(unasked=unusable[self._name(claim.pin)])
+        return tuple(replace(one, second=found.get(one.claim)) for one in told)
+
+    def _unusable(self, name: str) -> str | None:
+        address = redact(split_credentials(self.addresses[name])[0])
+        if name not in ("pypi", *self.first.named, *self.first.flat) and not name.startswith("pytorch/"):
+            return f"a second source of {name} is demanded, and envspec can't ask a second channel"
+        try:
+            first = split_credentials(self.first.address(name))[0]
+        except OutsideError:
+            return None
+        if origin_of(first) == origin_of(address):
+            return f"{address} is no second source: {name} is asked there first"
+        return None
+
+    @staticmethod
+    def _name(pin: Pin) -> str:
+        return pin.index.rpartition("/")[0] if pin.kind == "conda" else pin.index
 
 
 Job = Callable[[], Mapping[PinClaim, Outcome]]
@@ -96,10 +138,12 @@ class _Asking:
 
     def of_page(self, claims: Sequence[PinClaim]) -> Mapping[PinClaim, Outcome]:
         """Ask for a project of an index; `claims` are about it alone."""
-        known = {claim: shipped(claim.pin) for claim in claims}
+        known = {claim: shipped(claim.pin) if self.indexes.facts else None for claim in claims}
         found = {
             claim: Outcome(
-                FACTS, (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])), _unproved(claim, facts[0])
+                FACTS,
+                (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
+                (*_unproved(claim, facts[0]), *compare.uncorrected(claim, facts[1].requires_dist)),
             )
             for claim, facts in known.items()
             if facts is not None
@@ -123,36 +167,75 @@ class _Asking:
         for claim in rest:
             artifact = claim.pin.artifact
             row = (rows or {}).get(artifact.file) if artifact else None
-            found[claim] = self._of_row(claim, source, row)
+            found[claim] = self._of_row(claim, source, row, rows or {})
         return found
 
-    def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None) -> Outcome:
+    def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None, rows: Rows) -> Outcome:
         if row is None:
             return Outcome(source, tuple(_of_listed(claim, None)))
         try:
             listed = self.indexes.listed(row)
         except OutsideError as error:
             return Outcome(source, unasked=error.message)
-        return self._compared(claim, source, listed, found_file(row, listed))
+        file, variant = found_file(row, listed), claim.pin.artifact.variant if claim.pin.artifact else None
+        if variant is None:
+            return self._compared(claim, source, listed, file)
+        try:
+            published = self.indexes.variants(listed.file, rows)
+        except OutsideError as error:
+            return Outcome(source, tuple(_of_listed(claim, listed)), unasked=error.message)
+        differences = tuple(compare.of_variant(listed.file, variant, published))
+        file = replace(file, variant=compare.wheel_of(claim, variant, published))
+        return self._compared(claim, source, listed, file, differences)
 
-    def _compared(self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile) -> Outcome:
-        differences = tuple(_of_listed(claim, listed))
+    def _compared(
+        self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile, more: Sequence[Difference] = ()
+    ) -> Outcome:
+        differences = (*_of_listed(claim, listed), *more)
         told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
         if claim.builds is not None or any(one.code == "other-hash" for one in differences):
             # a file that isn't the lock's says nothing of what the lock pins
             return told
         try:
             described = self.indexes.described(claim, file)
+            differences += tuple(compare.of_builds(claim, described.builds))
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
+                uncorrected = compare.uncorrected(claim, described.metadata.requires_dist)
+                told = replace(told, unproved=(*told.unproved, *uncorrected))
                 if listed.size is None:
                     # pages without sizes: what the file's own server said
                     differences += tuple(
                         _of_listed(claim, replace(listed, size=described.metadata.size, uploaded=None))
                     )
+            published = self._published(claim, listed)
         except OutsideError as error:
             return replace(told, unasked=error.message)
-        return replace(told, differences=differences, unproved=(*told.unproved, *described.unproved))
+        return replace(
+            told,
+            differences=(*differences, *published.differences),
+            unproved=(*told.unproved, *described.unproved, *published.unproved),
+            attested=published.attested,
+        )
+
+    def _published(self, claim: PinClaim, listed: IndexedFile) -> Outcome:
+        """Compare the publisher that a lock names with the file's attestations. Raises OutsideError."""
+        pin, locked = claim.pin, claim.pin.publisher
+        if locked is None:
+            return Outcome()
+        found = self.indexes.provenance(pin.index, listed)
+        if found is None:
+            return Outcome(unproved=(f"the publisher: {self.indexes.source(pin.index)} has no attestations",))
+        differences = tuple(compare.of_publisher(locked, [Publisher(**one) for one in found.claimed]))
+        if differences:
+            return Outcome(differences=differences)
+        if self.indexes.refused is None:
+            return Outcome(unproved=("the publisher: claimed by the index; the extra `attest` has it proved",))
+        reason = self.indexes.refused(found.body, listed.file, listed.sha256)
+        if reason is None:
+            return Outcome(attested=True)
+        said = f"its attestation doesn't prove that {locked} published it: {reason}"
+        return Outcome(differences=(Difference("wrong-attestation", said, str(locked), None),))
 
     def _refuse_again(self, index: str) -> None:
         """Raise OutsideError for an index that failed several times and never answered."""
@@ -192,8 +275,6 @@ def _unproved(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
     pin, told = claim.pin, []
     if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
         told.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")
-    if pin.publisher is not None:
-        told.append(f"the publisher: {pin.index} claims it, and envspec checks no attestations")
     return tuple(told)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from envspec.lock.graph import Graph, Node
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.machine import machine_of, versions_of
+from envspec.lock.model import Lock, LockedTarget, SpecInputs
 from envspec.verify.model import Claims, PinClaim
 
 
@@ -14,7 +15,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
     found: dict[PinClaim, list[str]] = {}
     for target in targets:
-        for claim in (*_claims(target, lock.inputs.exclude_newer), *_builds(target, lock.inputs.sources)):
+        for claim in (*_claims(target, lock.inputs), *_builds(target, lock.inputs.exclude_newer)):
             found.setdefault(claim, []).append(target.name)
     return {claim: tuple(names) for claim, names in found.items()}
 
@@ -53,10 +54,12 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
     return {what: names for what, names in found.items() if names}
 
 
-def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
+def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
+    exclude_newer = shared.exclude_newer
     extras = Graph.of(target).extras
     inputs = target.inputs
     overrides = tuple(requirement for requirement, _ in inputs.overrides)
+    machine = machine_of(inputs, versions_of(target.pins))
     for pin in target.pins:
         if pin.kind == "conda":
             yield PinClaim(pin, exclude_newer=exclude_newer)
@@ -69,12 +72,12 @@ def _claims(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClai
             overrides,
             tuple(one for one in inputs.metadata if one.name == pin.name),
             exclude_newer,
+            uncorrected=shared.without_corrections,
+            machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
         )
 
 
-def _builds(target: LockedTarget, sources: Mapping[str, str]) -> Iterator[PinClaim]:
+def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
     for pin in target.pins:
-        for one in pin.built_with:
-            artifact = Artifact(one.file, one.sha256, one.size)
-            index = sources.get(one.name, "pypi")
-            yield PinClaim(Pin("pip", one.name, one.version, index, artifact), builds=pin.name)
+        for one in pin.built_with or ():
+            yield PinClaim(one.pin, exclude_newer=exclude_newer, builds=pin.name)

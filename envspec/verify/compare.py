@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from envspec.facts.corrections import corrections
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.variant_choice import compatible
+from envspec.packages.variants import Variants, WheelOfVariant
 from envspec.resolve.pip.edges import edges_of
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
@@ -25,6 +28,30 @@ def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Differen
     # a size that the lock doesn't have claims nothing
     if artifact.size is not None and listed.size is not None and artifact.size != listed.size:
         yield _differs("other-size", f"the size of {artifact.file}", str(artifact.size), str(listed.size))
+
+
+def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator[Difference]:
+    """Compare a variant with the entry of its label alone: others may come after the release, and its priorities may
+    grow at their end."""
+    entry = published.variants.get(locked.label)
+    if entry is None:
+        sentence = f"the index knows no variant {locked.label} of this release"
+        yield Difference("other-variant", sentence, locked.label, None)
+        return
+    there = tuple(map(str, entry))
+    if set(there) != set(locked.properties):
+        what, mine = f"the properties of {file}", "; ".join(locked.properties) or "none"
+        yield _differs("other-variant", what, mine, "; ".join(there) or "none")
+    elif published.priorities[: len(locked.priorities)] != locked.priorities:
+        what = f"the priorities of {file}"
+        yield _differs("other-variant", what, ", ".join(locked.priorities), ", ".join(published.priorities))
+
+
+def wheel_of(claim: PinClaim, locked: WheelVariant, published: Variants) -> WheelOfVariant:
+    """Give the variant as its requirements see it: by what its index says of the label."""
+    if claim.machine is None or locked.label not in published.variants:
+        return WheelOfVariant(locked.label)
+    return WheelOfVariant(locked.label, compatible=compatible(published, locked.label, claim.machine))
 
 
 def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
@@ -57,11 +84,63 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Diffe
     yield from _of_lines(set(pin.dependencies), holding(published), added)
 
 
+def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:
+    """Compare what a source is built with in a lock with what it declares that its build requires."""
+    pin = claim.pin
+    if pin.built_with is None:
+        return
+    has = {canonical_name(one.name): one.version for one in pin.built_with}
+    held, _ = edges_of(requires, frozenset(), Markers(claim.platform, claim.python), Overrides(()))
+    missing = [line for line in held if not _is_met(line, has)]
+    if missing:
+        yield Difference(
+            "other-build",
+            f"its build requires {', '.join(missing)}, with which the lock doesn't build it",
+            ", ".join(f"{name} {version}" for name, version in sorted(has.items())) or "none",
+            ", ".join(held),
+        )
+
+
+def _is_met(line: str, has: Mapping[str, str]) -> bool:
+    asked = parse_requirement(line)
+    version = has.get(canonical_name(asked.name))
+    return version is not None and asked.specifier.contains(version, prereleases=True)
+
+
+def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
+    """List the requirements that envspec's corrections add today and the lock lacks, as sentences.
+
+    The lock is older than the correction, or the edge was dropped: these look the same. A package of the spec's own
+    index is another build, of which the corrections say nothing.
+    """
+    pin = claim.pin
+    if not pin.index.startswith(("pypi", "pytorch/")):
+        return ()
+    markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
+    known = corrections().without_names(claim.uncorrected)
+    lines = known.left_out(pin.name, pin.version, published)
+    missing = sorted(set(edges_of(lines, claim.extras, markers, overrides)[0]) - set(pin.dependencies))
+    said = "which envspec's corrections add: the lock is older than the correction, or lost the edge"
+    return tuple(f"that it requires {line}, {said}" for line in missing)
+
+
 def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
     """Compare the licence, as METADATA or a channel words it."""
     said = without_unseen(published) or None if published else None
     if pin.licence != said:
         yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
+
+
+def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Difference]:
+    """Compare a file's publisher with those that its attestations name."""
+    if locked not in claimed:
+        named = " and ".join(map(str, claimed)) or "no publisher"
+        yield Difference(
+            "other-publisher",
+            f"its index names {named} as its publisher, and the lock names {locked}",
+            str(locked),
+            named if claimed else None,
+        )
 
 
 def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:

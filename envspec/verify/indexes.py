@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -12,21 +13,34 @@ from envspec.errors import IndexFailure
 from envspec.facts import released, wheels
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
-from envspec.net.fetch import Fetcher
+from envspec.net.fetch import Fetcher, origin_of
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.flat_page import FlatPages, is_dated
+from envspec.net.index_proxy.variant_rows import VariantReader
+from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
 from envspec.packages.stated import stated_for
+from envspec.packages.variant_name import variants_file
+from envspec.packages.variants import InvalidVariants, Variants
 from envspec.redact import redact
 from envspec.resolve.artifact_urls import index_address
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_of, parse_metadata
+from envspec.resolve.pip.metadata import (
+    Metadata,
+    MetadataCache,
+    MetadataReader,
+    metadata_of,
+    of_variant,
+    parse_metadata,
+)
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
 from envspec.uv.answer import FoundFile
+from envspec.verify.attest import Refusal, attestor
 from envspec.verify.model import IndexedFile, PinClaim
 
 FACTS = "envspec's own facts"
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 _PYTORCH = "pytorch/"
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -35,15 +49,21 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Described:
-    """What a file says of itself. `unproved` says what only running its code would tell."""
+    """What a file says of itself. `unproved` says what only running its code would tell, `builds` what a source
+    declares that its build requires."""
 
     metadata: Metadata | None
     unproved: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Indexes:
-    """What reads from the indexes of a spec, through the caches that `lock` uses. Safe to use from several threads."""
+    """What reads from the indexes of a spec, through the caches that `lock` uses. Safe to use from several threads.
+
+    refused  proves attestations; None without the extra that does
+    facts    whether what envspec ships of PyTorch's indexes answers in their place
+    """
 
     settings: Settings
     env: Mapping[str, str]
@@ -54,14 +74,18 @@ class Indexes:
     sources: StaticReader
     hashes: FlatHashes
     flat_pages: FlatPages
+    refused: Refusal | None = None
+    facts: bool = True
     _addresses: dict[str, str] = field(default_factory=dict)
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def of(spec: Spec, env: Mapping[str, str]) -> Indexes:
-        """Set them up. Raises InputError for a broken configuration."""
+    def of(spec: Spec, env: Mapping[str, str], others: Mapping[str, str] = NO_OTHERS) -> Indexes:
+        """Set them up. `others` are addresses that a second source has, by the index's name: `elsewhere` asks there.
+        Raises InputError for a broken configuration."""
         settings = load_settings(env)
-        fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env)
+        known = {**settings.index_urls(spec.index_addresses), **{f"{name} again": url for name, url in others.items()}}
+        fetcher = index_fetcher(settings, known, env)
         cache = settings.cache()
         return Indexes(
             settings=settings,
@@ -73,7 +97,17 @@ class Indexes:
             sources=StaticReader(cache, fetcher),
             hashes=FlatHashes(cache, fetcher),
             flat_pages=FlatPages(fetcher),
+            refused=attestor(),
         )
+
+    def elsewhere(self, addresses: Mapping[str, str]) -> Indexes:
+        """Give the same indexes at other addresses, which alone are asked for them, and no facts."""
+        flat = {name: urls for name, urls in self.flat.items() if name not in addresses}
+        return replace(self, flat=flat, facts=False, _addresses=dict(addresses), _looking=threading.Lock())
+
+    def address(self, index: str) -> str:
+        """Give where an index is asked, of a flat one its first page. Raises OutsideError without one."""
+        return next(iter(self.flat.get(index, ())), None) or self._address(index)
 
     def source(self, index: str) -> str:
         """Name who answers for an index: its address without credentials. Raises OutsideError without one."""
@@ -109,7 +143,25 @@ class Indexes:
             size if type(size) is int else None,
             str(uploaded) if uploaded and is_dated(dict(row)) else None,
             None if not yanked else yanked if isinstance(yanked, str) else "",
+            row.get("provenance"),
         )
+
+    def provenance(self, index: str, listed: IndexedFile) -> Provenance | None:
+        """Fetch a file's attestations from the index that lists it; None where it has none itself: a mirror's page may
+        name another server. Raises IndexFailure."""
+        if listed.provenance is None or origin_of(listed.provenance) != origin_of(self.address(index)):
+            return None
+        return fetch_provenance(listed.provenance, self.fetcher)
+
+    def variants(self, file: str, rows: Rows) -> Variants:
+        """Read what an index says of the variants of a file's release. Raises IndexFailure."""
+        name = variants_file(file)
+        try:
+            if name not in rows:
+                raise InvalidVariants("the index doesn't have it")
+            return VariantReader(self.fetcher).read(rows[name])
+        except InvalidVariants as error:
+            raise IndexFailure(f"{name}: {error}") from None
 
     def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
         """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises
@@ -124,7 +176,10 @@ class Indexes:
         pin = claim.pin
         if pin.is_wheel:
             return Described(
-                self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
+                of_variant(
+                    self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None),
+                    file.variant,
+                )
             )
         stated = stated_for(claim.stated, pin.name, pin.version)
         if stated is not None:
@@ -132,8 +187,9 @@ class Indexes:
         facts = self.sources.read(file, pin.name, pin.version)
         if facts.trust == "static":
             # what a build is free to choose is the licence's wording alone
-            return Described(replace(facts.metadata, licence=facts.metadata.licence or pin.licence))
-        return Described(None, (f"the requirements of {file.file}: only building it tells them",))
+            metadata = replace(facts.metadata, licence=facts.metadata.licence or pin.licence)
+            return Described(metadata, builds=facts.builds)
+        return Described(None, (f"the requirements of {file.file}: only building it tells them",), facts.builds)
 
     def _address(self, index: str) -> str:
         # one thread at a time: it may look for uv, and Python's sysconfig bears no two

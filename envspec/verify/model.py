@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import TargetMachine
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class PinClaim:
     stated         what the spec states of the package's source
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
+    uncorrected    names of corrections that the spec switches off
+    machine        what the target says of its machines, for a package of which a variant is pinned
     """
 
     pin: Pin
@@ -32,6 +35,8 @@ class PinClaim:
     stated: tuple[StatedMetadata, ...] = ()
     exclude_newer: str | None = None
     builds: str | None = None
+    uncorrected: tuple[str, ...] = ()
+    machine: TargetMachine | None = None
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]
@@ -45,6 +50,7 @@ class IndexedFile:
     size      in bytes, None where it doesn't say
     uploaded  RFC 3339, None where it doesn't say
     yanked    why it was yanked, empty where no reason was given; None for a file that wasn't
+    provenance  where its attestations are (PEP 740), None where the index names no such place
     """
 
     file: str
@@ -52,6 +58,7 @@ class IndexedFile:
     size: int | None = None
     uploaded: str | None = None
     yanked: str | None = None
+    provenance: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class Outcome:
     unproved     what no publisher gives in a form that can be compared: sentences
     yanked       the index's reason where it yanked the file, else None
     unasked      why the claim, or a part of it, couldn't be asked; None where all of it was
+    attested     its publisher is proved by attestations
     """
 
     source: str = ""
@@ -86,12 +94,30 @@ class Outcome:
     unproved: tuple[str, ...] = ()
     yanked: str | None = None
     unasked: str | None = None
+    attested: bool = False
 
 
 @dataclass(frozen=True)
 class Told:
-    """A claim, the targets that make it, and what came of it."""
+    """A claim, the targets that make it, and what came of it.
+
+    second  what came of it at the second source that the site's policy demands; None where it demands none
+    """
 
     claim: PinClaim
     targets: tuple[str, ...]
     outcome: Outcome
+    second: Outcome | None = None
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return (self.outcome,) if self.second is None else (self.outcome, self.second)
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether the claim, or a part of it, couldn't be asked somewhere."""
+        return any(one.unasked is not None for one in self.outcomes)
+
+    @property
+    def differs(self) -> bool:
+        return any(one.differences for one in self.outcomes)

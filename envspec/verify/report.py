@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from envspec.verify.model import Difference, PinClaim, Told
+from envspec.verify.model import Difference, Outcome, PinClaim, Told
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,28 @@ class Verification:
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def forged(self) -> tuple[tuple[Told, Difference], ...]:
-        """What the lock has and its publisher doesn't."""
-        return tuple((one, difference) for one in self.told for difference in one.outcome.differences)
+    def forged(self) -> tuple[tuple[Told, Outcome, Difference], ...]:
+        """What the lock has and its publisher doesn't, with who said so."""
+        return tuple(
+            (one, outcome, difference)
+            for one in self.told
+            for outcome in one.outcomes
+            for difference in outcome.differences
+        )
 
     @property
     def unasked(self) -> dict[str, tuple[str, ...]]:
         """The packages that couldn't be asked, in whole or in part, by the reason."""
-        return _grouped((str(one.outcome.unasked), one.claim) for one in self.told if one.outcome.unasked is not None)
+        return _grouped(
+            (outcome.unasked, one.claim) for one in self.told for outcome in one.outcomes if outcome.unasked is not None
+        )
 
     @property
     def unproved(self) -> dict[str, tuple[str, ...]]:
         """What no publisher gives in a form that can be compared, with its packages."""
-        found = _grouped((sentence, one.claim) for one in self.told for sentence in one.outcome.unproved)
+        found = _grouped(
+            (sentence, one.claim) for one in self.told for outcome in one.outcomes for sentence in outcome.unproved
+        )
         return {**found, **self.beside}
 
     @property
@@ -46,15 +55,21 @@ class Verification:
         """Who answered, by the index's name and the source, with the number of claims."""
         found: dict[tuple[str, str], int] = {}
         for one in self.told:
-            if one.outcome.source and one.outcome.unasked is None:
-                key = (one.claim.pin.index, one.outcome.source)
-                found[key] = found.get(key, 0) + 1
+            for outcome in one.outcomes:
+                if outcome.source and outcome.unasked is None:
+                    key = (one.claim.pin.index, outcome.source)
+                    found[key] = found.get(key, 0) + 1
         return dict(sorted(found.items()))
 
     @property
     def proved(self) -> int:
         """The number of claims that agree with their publisher in all that it publishes."""
-        return sum(one.outcome.unasked is None and not one.outcome.differences for one in self.told)
+        return sum(not one.is_unasked and not one.differs for one in self.told)
+
+    @property
+    def attested(self) -> int:
+        """The number of claims whose publisher is proved by attestations."""
+        return sum(one.outcome.attested for one in self.told)
 
 
 def label(claim: PinClaim) -> str:

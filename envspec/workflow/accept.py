@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import InternalError, Place, WrongBuild
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
+from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.rules import judge_pins
@@ -24,14 +26,21 @@ from envspec.workflow.terms import tell_unused_terms
 
 
 def accept(
-    spec: Spec, solved: Sequence[Solved], kept: Kept, *, refreshed: bool, notice: Notice
+    spec: Spec,
+    solved: Sequence[Solved],
+    kept: Kept,
+    *,
+    refreshed: bool,
+    notice: Notice,
+    judge: Callable[[Solved], tuple[Finding, ...]],
 ) -> tuple[LockedTarget, ...]:
     """Turn the solved targets of a spec into its lock's. `refreshed` says that the live PyTorch index was asked.
+    `judge` judges the pins of a target.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, InternalError when the result contradicts itself.
     """
-    of_its_pins = {one.name: of_pins(spec, one) for one in solved}
+    of_its_pins = {one.name: judge(one) for one in solved}
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
@@ -68,15 +77,21 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
     return accepted(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
-def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
-    """Judge the pins of a solved target."""
+def of_pins(spec: Spec, solved: Solved, notes: Mapping[str, BuildNotes]) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target; `notes` are those of its wheels that were read."""
     return judge_pins(
         spec,
         solved.prepared.target,
-        {pin.name: pin.version for pin in solved.pins},
+        {pin.name: built_version(pin) for pin in solved.pins},
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
         origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
+        notes=notes,
+        architectures={
+            pin.name: architectures_of(pin.artifact.variant)
+            for pin in solved.pip
+            if pin.artifact and pin.artifact.variant
+        },
     )
 
 

@@ -12,6 +12,9 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
 
+_STAYS = frozenset({"no-build-environment"})
+"""What can't be right beside a package that can: its version stays."""
+
 
 @dataclass(frozen=True)
 class Upgrade:
@@ -52,13 +55,18 @@ def _read(old: Lock, target: LockedTarget) -> Iterator[tuple[LockedCorrection, P
 
 def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> frozenset[str]:
     """List the packages of a target that don't stay: those to upgrade, and those that can't be right."""
-    wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets}
+    wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets and flaw.code not in _STAYS}
     return frozenset(canonical_name(name) for name in {*upgrade.packages, *wrong})
 
 
 def _pip(target: LockedTarget) -> Preferences:
     versions = {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}
-    return Preferences(versions, _commits(target))
+    variants = {
+        pin.name: (pin.version, pin.artifact.variant.label)
+        for pin in target.pins
+        if pin.artifact is not None and pin.artifact.variant is not None
+    }
+    return Preferences(versions, _commits(target), variants)
 
 
 def _commits(target: LockedTarget) -> dict[str, str]:

@@ -12,12 +12,14 @@ from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
 from envspec.workflow.accept import accept, of_pins
+from envspec.workflow.builds import BuildResolver, with_build_environments
 from envspec.workflow.images import tell_images
 from envspec.workflow.inspection import tell_inspection
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
-from envspec.workflow.solve import CondaHalf, Inspector, Resolver, solve
+from envspec.workflow.publishers import AskPublishers, with_publishers
+from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 
 
 def _untold(finding: Finding) -> None:
@@ -36,6 +38,8 @@ def relock(
     not_after: NotAfter | None = None,
     notice: Notice = _untold,
     inspect: Inspector | None = None,
+    builds: BuildResolver | None = None,
+    publishers: AskPublishers | None = None,
 ) -> Lock:
     """Lock `spec` again.
 
@@ -46,6 +50,9 @@ def relock(
 
     `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
     the old lock's rows those count that their wheels confirm.
+
+    `builds` resolves what sources are built with; without it, only what the old lock has of that stands in the new one.
+    Likewise `publishers`, which asks who published files.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -58,9 +65,16 @@ def relock(
     tell_flaws(flaws, notice)
     prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(old, upgrade or Upgrade(), flaws)
-    solved = solve(prepared, resolver, conda, kept, lambda one: of_pins(spec, one), inspect)
+
+    def judged(one: Solved) -> tuple[Finding, ...]:
+        notes = inspect.notes(one.pins) if inspect and one.prepared.inputs.inspect else {}
+        return of_pins(spec, one, notes)
+
+    solved = solve(prepared, resolver, conda, kept, judged, inspect)
     tell_inspection(solved, kept, notice)
-    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice)
+    solved = with_publishers(solved, old, publishers or (lambda pins: {}))
+    solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
+    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.lock.model import LockedCorrection, Pin
@@ -37,6 +38,9 @@ class Inspector(Protocol):
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
         """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
+
+    def notes(self, pins: Sequence[Pin]) -> Mapping[str, BuildNotes]:
+        """Give what wheels that were read say that they were built for, by package."""
 
 
 class CondaHalf(Protocol):

@@ -28,6 +28,9 @@ let
   condaPins = target: filter (has target) (checked.conda or [ ]);
   artifactOf = target: pin:
     let found = filter (has target) (pin.artifacts or [ ]); in if found == [ ] then null else head found;
+  # A variant's wheel under the name of a plain one, which every installer takes: the lock has chosen already.
+  plainly = artifact:
+    if artifact ? variant then replaceStrings [ "-${artifact.variant}.whl" ] [ ".whl" ] artifact.file else artifact.file;
   requirementsOf = target: pin:
     map (line: line.requires or line) (filter (line: isString line || has target line) (pin.dependencies or [ ]));
 
@@ -148,7 +151,7 @@ let
 
       requirement = pin: "${pin.name}==${pin.version} --hash=sha256:${(artifactOf target pin).sha256}\n";
       requirements = pkgs.writeText "requirements.txt" (concatStringsSep "" (map requirement ready));
-      house = pkgs.linkFarm "wheels" (map (pin: { name = (artifactOf target pin).file; path = fetch target pin; }) ready);
+      house = pkgs.linkFarm "wheels" (map (pin: { name = plainly (artifactOf target pin); path = fetch target pin; }) ready);
 
       # A source archive keeps its own name, which tells its kind. Of git comes the tree of the pinned commit.
       source = pin:
@@ -156,7 +159,22 @@ let
           "${builtins.fetchGit { inherit (pin.git) url; rev = pin.git.commit; allRefs = true; submodules = true; }}${
             if pin.git ? subdirectory then "/${pin.git.subdirectory}" else ""}"
         else "${pkgs.linkFarm "source" [ { name = (artifactOf target pin).file; path = fetch target pin; } ]}/${(artifactOf target pin).file}";
+      # What a source is built with, where the lock says it: these wheels, each by its hash, in place of nixpkgs' tools.
+      builtWith = pin:
+        map (row: { inherit (row) name version; index = "pypi"; artifacts = [ { inherit (row) file sha256; } ]; })
+          (filter (has target) pin.built-with);
+      toolsOf = pin:
+        let
+          wheels = builtWith pin;
+          farm = pkgs.linkFarm "built-with" (map (pin: { name = (artifactOf target pin).file; path = fetch target pin; }) wheels);
+          list = pkgs.writeText "built-with.txt" (concatStringsSep "" (map requirement wheels));
+        in if wheels == [ ] then "" else ''
+          install --target "$TMPDIR/built-with" --require-hashes --find-links ${farm} -r ${list}
+          patch_all "$TMPDIR/built-with"
+        '';
       fromSource = pin: ''
+        rm -rf "$TMPDIR/built-with"
+        ${if pin ? built-with then "mkdir \"$TMPDIR/built-with\"\n${toolsOf pin}" else ""}
         build ${shell (source pin)}
         install --find-links built ${shell pin.name}
       '';
@@ -194,7 +212,7 @@ let
         # The wheels' own ways of finding libraries come first, then the system's and the driver's. RPATH, not RUNPATH:
         # it holds for what a library loads in turn, too.
         patch_all() {
-          find "$out" -type f \( -name '*.so*' -o -perm -0100 \) -print0 | while IFS= read -r -d "" file; do
+          find "''${1:-$out}" -type f \( -name '*.so*' -o -perm -0100 \) -print0 | while IFS= read -r -d "" file; do
             magic=
             IFS= read -r -n 4 magic < "$file" || true
             [ "$magic" = $'\x7fELF' ] || continue
@@ -215,14 +233,17 @@ let
           if patchelf "$@" "$file"; then printf '%s\0' "$file" >>"$TMPDIR/patched"; else echo "left as it is: $file" >&2; fi
         }
 
-        # Building a package runs its code, with what the lock has and nixpkgs' build tools.
+        # Building a package runs its code, with what the lock has: for its build, else for the environment beside
+        # nixpkgs' build tools.
         build() {
           rm -rf source built
           if [ -d "$1" ]; then
             cp -r "$1" source && chmod -R u+w source
             set -- source
           fi
-          PYTHONPATH=$out/${python.sitePackages}:${if sources == [ ] then "" else "${tools}/${python.sitePackages}"} \
+          tools=${if sources == [ ] then "" else "${tools}/${python.sitePackages}"}
+          [ ! -d "$TMPDIR/built-with" ] || tools=$TMPDIR/built-with
+          PATH=$TMPDIR/built-with/bin:$PATH PYTHONPATH=$out/${python.sitePackages}:$tools \
             uv build --quiet --wheel --python "$out/bin/python" --no-build-isolation --no-index --out-dir built "$1"
         }
 

@@ -174,7 +174,13 @@ def test_each_page_is_asked_for_once(
 def test_what_names_its_source_itself_needs_no_index(
     locked: Callable[..., Lock], envspec: Envspec, index: Index
 ) -> None:
-    git = replace(served(LIB), index="git", artifact=None, git=GitSource("https://git.example.org/lib.git", "0" * 40))
+    git = replace(
+        served(LIB),
+        index="git",
+        artifact=None,
+        git=GitSource("https://git.example.org/lib.git", "0" * 40),
+        built_with=(),
+    )
     direct = replace(served(APP), index="url", url=f"https://files.example.org/{APP.file}")
     asked = f'"app @ {direct.url}", "lib @ git+https://git.example.org/lib.git"'
     locked(direct, git, asked=asked, extra="allow-source = ['lib']")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import sdist, wheel
 from support.sif import built_sif, shipped_recipe, skip_without_tools
+
+from envspec.lock.model import BuildPin
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -99,19 +102,22 @@ def test_offline_from_a_bundle(machine: Machine, index: Index, tmp_path: Path) -
     app, lib, builder = wheel("app", "1.0", "lib"), wheel("lib", "1.0"), wheel("builder", "1.0")
     backend = '[build-system]\nrequires = ["builder==1.0"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     source = sdist("slow", "1.0", files={"pyproject.toml": backend})
-    index.add(app, lib, source)
-    write_lock(machine, [pip_pin(app), pip_pin(lib), pip_pin(source)], pip='allow-source = ["slow"]')
+    index.add(app, lib, source, builder)
+    built_with = (BuildPin("builder", "1.0", builder.file, builder.sha256, len(builder.content)),)
+    slow = replace(pip_pin(source), built_with=built_with)
+    write_lock(machine, [pip_pin(app), pip_pin(lib), slow], pip='allow-source = ["slow"]')
     assert machine.envspec("bundle", SPEC, "-o", "r/here/bundle.tar").status == 0
     ran = machine.envspec("export", SPEC, "--format", "apptainer", "-o", "r")
     assert ran.status == 0, ran.err
     folder = machine.folder / "r" / "here"
-    (folder / "build-wheels").mkdir()
-    (folder / "build-wheels" / builder.file).write_bytes(builder.content)
     made = run("build", "--force", "base.sif", str(debian_tree()), cwd=folder)
     assert made.returncode == 0, made.stderr
+    (folder / "build.sif").symlink_to("base.sif")
     env = dict(os.environ)
+    (folder / "empty").mkdir()
+    closed = [f"--bind={folder / 'empty'}:{place}:ro" for place in ("/tmp", "/var/tmp")]
     built = subprocess.run(
-        ["unshare", "--net", "apptainer", "build", "--notest", "here/out.sif", "here/apptainer-offline.def"],
+        ["unshare", "--net", "apptainer", "build", *closed, "--notest", "here/out.sif", "here/apptainer-offline.def"],
         cwd=folder.parent, capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr[-3000:]

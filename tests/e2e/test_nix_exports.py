@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from support.nix import Files, Nix
 from support.packages import sdist, source_files, wheel
 
 from envspec.lock.judge import SoundLock
-from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.recipes.carried import CHECK, check_files, checked_package
 from envspec.recipes.folder import render_spec
 from envspec.recipes.make import make_spec_plan
@@ -73,11 +74,15 @@ def repository(folder: Path) -> GitSource:
 @pytest.fixture
 def small(tmp_path: Path, files: Files) -> Path:
     """The exported flake of a lock with every kind of source."""
-    ready, compiled, teamed = wheel("ready", "1.0"), sdist("compiled", "2.0"), wheel("teamed", "3.0+local.1")
+    ready, tool, teamed = wheel("ready", "1.0"), wheel("tool", "1.0"), wheel("teamed", "3.0+local.1")
+    project = '[build-system]\nrequires = ["tool"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    backend = f"import tool\n{source_files('compiled', '2.0')['backend.py']}"
+    compiled = sdist("compiled", "2.0", files={"pyproject.toml": project, "backend.py": backend})
+    built_with = (BuildPin("tool", "1.0", tool.file, tool.sha256),)
     placed, odd, direct = wheel("placed", "4.0"), wheel("odd", "5!5.0"), wheel("direct", "6.0")
-    files.content = {dist.file: dist.content for dist in (ready, compiled, teamed, odd, direct)}
+    files.content = {dist.file: dist.content for dist in (ready, compiled, teamed, odd, direct, tool)}
     pins = (
-        pin(compiled, "pypi"),
+        replace(pin(compiled, "pypi"), built_with=built_with),
         pin(direct, "url", url=f"{files.url}/some/where/{direct.file}"),
         pin(odd, "odd"),
         Pin("pip", "pinned", "1.5", "git", None, git=repository(tmp_path / "repository")),
@@ -131,6 +136,7 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
     assert sorted(files.asked) == [
         "/odd/odd/odd-5!5.0-py3-none-any.whl",
         "/pypi/py3/r/ready/ready-1.0-py3-none-any.whl",
+        "/pypi/py3/t/tool/tool-1.0-py3-none-any.whl",
         "/pypi/source/c/compiled/compiled-2.0.tar.gz",
         "/some/where/direct-6.0-py3-none-any.whl",
         "/team/teamed-3.0+local.1-py3-none-any.whl",

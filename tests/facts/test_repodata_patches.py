@@ -51,9 +51,9 @@ def test_a_marker_tells_pythons_apart_and_nothing_else(row: Row) -> None:
     assert re.fullmatch(r'python_version (<|>=) "3\.\d+"( and python_version < "3\.\d+")?', marker)
 
 
-def test_names_are_unique_over_all_tables() -> None:
-    others = {row["name"] for table in ("corrections",) for row in _rows(table)}
-    assert len({*NAMES}) == len(NAMES) and others.isdisjoint(NAMES)
+def test_names_are_of_what_a_row_is_about_and_stay_when_its_bounds_move() -> None:
+    assert [f"conda-forge-{row['package']}-{Requirement(row['constraint']).name}" for row in ROWS] == [*NAMES]
+    assert {row["name"] for row in _rows("corrections")}.isdisjoint(NAMES)
 
 
 def _rows(table: str) -> list[Row]:

@@ -25,11 +25,13 @@ TABLES = (
     "neighbours",
     "former",
     "overlaps",
+    "python_builds",
     "released",
     "repodata_patches",
     "toolkits",
     "torch",
     "triton",
+    "video",
 )
 PLATFORMS = {"linux-64", "linux-aarch64", "osx-arm64", "win-64"}
 
@@ -237,8 +239,10 @@ def test_corrections_are_well_formed() -> None:
     from packaging.specifiers import SpecifierSet
     from packaging.utils import canonicalize_name
 
-    names = [c.name for c in corrections.table()]
-    assert len(set(names)) == len(names)
+    about = {(c.name, c.package, c.bounded, c.kind, c.gives_way) for c in corrections.table()}
+    assert len({name for name, *_ in about}) == len(about), "a name stands for one package and one that it needs"
+    proved = [c.name for c in corrections.table() if not c.gives_way]
+    assert len(set(proved)) == len(proved)
     for correction in corrections.table():
         assert canonicalize_name(correction.package) == correction.package
         assert len(Requirement(correction.requirement).specifier) or correction.kind == "requirement"

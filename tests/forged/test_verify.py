@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from support.index import Index, html_error, status
 from support.machine import Machine, Ran, cpu
 from support.matrix import first_by_day
 from support.packages import sdist, wheel
+from support.variants import release
 from test_every_field import placed
 
 import envspec.cli
@@ -111,6 +112,12 @@ def a_source_s_edges_dropped(lock: Lock) -> Lock:
     return each_pin(lock, "src", lambda p: replace(p, dependencies=()))
 
 
+@forgery("not-published", "Pin.built_with")
+def a_build_environment_with_a_package_of_nobody(lock: Lock) -> Lock:
+    evil = BuildPin("evil", "1.0", "evil-1.0-py3-none-any.whl", EVIL)
+    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
+
+
 @forgery("not-published", "BuildPin.file")
 def a_build_environment_of_a_file_of_nobody(lock: Lock) -> Lock:
     evil = BuildPin("below", "1.0", "below-1.0-1-py3-none-any.whl", EVIL)
@@ -130,11 +137,32 @@ def a_build_environment_of_another_size(lock: Lock) -> Lock:
     return each_pin(lock, "src", lambda p: replace(p, built_with=(pin,)))
 
 
+def varied(lock: Lock, **changes: Any) -> Lock:
+    """The lock with other things said of the variant of leaf."""
+
+    def forged(pin: Pin) -> Pin:
+        variant = artifact(pin).variant
+        assert variant is not None
+        return replace(pin, artifact=replace(artifact(pin), variant=replace(variant, **changes)))
+
+    return each_pin(lock, "leaf", forged)
+
+
+@forgery("other-variant", "WheelVariant.properties")
+def properties_that_the_index_does_not_say(lock: Lock) -> Lock:
+    return varied(lock, properties=("blas :: lib :: openblas",))
+
+
+@forgery("other-variant", "WheelVariant.priorities")
+def priorities_that_the_index_does_not_have(lock: Lock) -> Lock:
+    return varied(lock, priorities=("x86_64", "blas"))
+
+
 def publish(index: Index) -> None:
     index.add(
         wheel("app", "1.0", "lib[more]<2", "below", "gone; sys_platform == 'win32'"),
         wheel("lib", "1.0", "leaf; extra == 'more'", "gone; extra == 'less'", extras=("more", "less")),
-        wheel("leaf", "1.0"),
+        *release("leaf", "1.0", {"mkl": {"blas": {"lib": ["mkl"]}}}, namespaces=("blas",)),
         wheel("below", "1.0"),
         wheel("squat", "1.0"),
         wheel("builder", "1.0"),
@@ -185,7 +213,8 @@ def test_an_honest_lock(demo: Machine, index: Index) -> None:
 def test_each_field_that_verify_catches_has_a_forgery(root: Path) -> None:
     """As docs/security.md has them: an MD5 is among those of conda."""
     caught = {name for name, by in placed(root).items() if by == "verify"}
-    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"}
+    publishers = {f"Publisher.{one.name}" for one in fields(Publisher)} | {"Pin.publisher"}
+    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"} | publishers
 
 
 @pytest.mark.parametrize(
@@ -278,8 +307,8 @@ def test_a_yanked_file_is_told(demo: Machine, index: Index) -> None:
 
 def test_an_index_does_not_steer_the_terminal(demo: Machine, index: Index) -> None:
     index.add(wheel("below", "1.0"), uploaded="2026-01-01T00:00:00Z", yanked="\x1b[2J\u202e gone")
-    index.add(wheel("leaf", "1.0", "\x1b[2J\u202e"), uploaded="2026-06-01T00:00:00\x1b[2J")
-    index.lie_about(wheel("leaf", "1.0", "\x1b[2J\u202e"), "\x1b[2J")
+    index.add(wheel("lib", "1.0", "\x1b[2J\u202e"), uploaded="2026-06-01T00:00:00\x1b[2J")
+    index.lie_about(wheel("lib", "1.0", "\x1b[2J\u202e"), "\x1b[2J")
     ran = demo.envspec("verify", "specs/demo.toml")
     assert ran.status == 1 and "yanked" in ran.out and "\x1b[2J" not in ran.out + ran.err and "\u202e" not in ran.out
 
@@ -318,7 +347,7 @@ def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> No
     ran, document = verify(demo)
     told = {one["packages"][0]: one["reason"] for one in document["unproved"]}
     assert ran.status == 0 and set(told) == {"leaf 1.0", f"{PYTHON} (linux-64)"}
-    assert "checks no attestations" in told["leaf 1.0"]
+    assert "has no attestations" in told["leaf 1.0"]
 
 
 # Only what changed

@@ -19,6 +19,7 @@ from support.machine import Machine
 from support.matrix import first_by_day
 from support.packages import sdist, wheel, with_members
 
+from envspec.lock.model import BuildPin
 from envspec.net import limits
 from envspec.packages.archive_entries import Bounds, wheel_fault
 
@@ -93,7 +94,8 @@ def test_a_build_requirement(machine: Machine, index: Index, small: None, bomb: 
     tool = with_members(wheel("tool", "1.0"), "bomb", (8 << 20) if bomb else 1)
     source = sdist("src", "1.0", files={"pyproject.toml": BUILT})
     index.add(tool, source)
-    write_lock(machine, [pip_pin(source)], pip="allow-source = ['src']")
+    built_with = (BuildPin(tool.name, tool.version, tool.file, tool.sha256),)
+    write_lock(machine, [replace(pip_pin(source), built_with=built_with)], pip="allow-source = ['src']")
     ran = machine.envspec("install", SPEC, "--prefix", "env")
     if not bomb:
         assert ran.status == 0, ran.err

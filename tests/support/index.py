@@ -172,6 +172,7 @@ class Index:
         self._listed: dict[str, dict[str, _Listed]] = {}
         self._faults: list[tuple[re.Pattern[str], Fault]] = []
         self._hashes: dict[str, str] = {}
+        self._attested: dict[str, bytes] = {}
 
     def __enter__(self) -> Index:
         handler = type("Handler", (_Handler,), {"index": self})
@@ -222,6 +223,10 @@ class Index:
         """Print another hash on the page than the file's own."""
         self._hashes[dist.file] = sha256
 
+    def attest(self, dist: Dist, provenance: bytes) -> None:
+        """Serve attestations of a file (PEP 740), and name their place on its page."""
+        self._attested[dist.file] = provenance
+
     def fail(self, path: str, fault: Fault) -> None:
         """Every request whose path matches the pattern meets the fault."""
         self._faults.append((re.compile(path), fault))
@@ -249,6 +254,8 @@ class Index:
             return self._page(parts[-1], self._listed[parts[-1]].values())
         if len(parts) == 2 and parts[0] == "files":
             return self._file(parts[1])
+        if len(parts) == 2 and parts[0] == "integrity" and parts[1] in self._attested:
+            return Answer(200, self._attested[parts[1]], "application/vnd.pypi.integrity.v1+json")
         return Answer(404, b"no such thing", "text/plain")
 
     def _sha256(self, dist: Dist) -> str:
@@ -270,6 +277,8 @@ class Index:
                     row["requires-python"] = one.dist.requires_python
                 if one.dist.metadata is not None and announce:
                     row["core-metadata"] = True
+                if one.dist.file in self._attested:
+                    row["provenance"] = f"{self.origin}/integrity/{one.dist.file}"
                 if one.uploaded:
                     row["upload-time"] = one.uploaded
                 if one.yanked:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.lock.store import LockFolder
 from envspec.packages.names import requirement_name
+from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 from support.machine import Machine
 from support.packages import Dist
@@ -55,10 +57,24 @@ def write_lock(
             ]
             lines += [f"[targets.{target}.{kind}]", f"dependencies = {asked!r}"] if asked else []
     spec = load_spec(machine.folder / machine.spec("\n".join(lines) + "\n", name), capability=lambda gpu: None)
-    locked = [sound_target(target.name, target_inputs(spec, target), by_target[target.name]) for target in spec.targets]
+    locked = [
+        sound_target(target.name, target_inputs(spec, target), _built(spec, target.name, by_target[target.name]))
+        for target in spec.targets
+    ]
     lock = Lock(name, spec_inputs(spec), tuple(sorted(locked, key=lambda target: target.name)))
     LockFolder(machine.locks, name).write(lock)
     return lock
+
+
+def _built(spec: Spec, target: str, pins: Sequence[Pin]) -> list[Pin]:
+    """The pins, with what sources are built with: nothing, unless they say it themselves or see the lock's packages."""
+    own = spec.terms_of(target).built_against_lock
+    return [
+        pin
+        if pin.kind != "pip" or pin.is_wheel or pin.built_with is not None or pin.name in own
+        else replace(pin, built_with=())
+        for pin in pins
+    ]
 
 
 def _is_needed(pin: Pin, pins: Sequence[Pin]) -> bool:

@@ -14,7 +14,7 @@ from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
-from envspec.workflow.accept import accept
+from envspec.workflow.accept import accept, of_pins
 from envspec.workflow.keep import Kept
 from envspec.workflow.prepare import prepare
 from envspec.workflow.solve import solve
@@ -36,7 +36,9 @@ def accepted(
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
     solved = solve(prepare(spec, spec.targets, lambda finding: None), told, None, kept)
-    return accept(spec, solved, kept, refreshed=refreshed, notice=notices.append)
+    return accept(
+        spec, solved, kept, refreshed=refreshed, notice=notices.append, judge=lambda one: of_pins(spec, one, {})
+    )
 
 
 def test_pins_are_in_the_locks_order() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from support.told import pin
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.lock.freshness import reasons
 from envspec.lock.judge import judge
 from envspec.lock.model import Artifact, Lock, LockedCorrection, Pin
@@ -58,6 +59,9 @@ class Wheels:
 
     def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
         return self.known and one in self.rows and one.is_of(pin)
+
+    def notes(self, pins: Sequence[Pin]) -> Mapping[str, BuildNotes]:
+        return {}
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
         self.read_about.append(frozenset(about))

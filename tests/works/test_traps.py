@@ -5,14 +5,17 @@ Those with an older torch are `huge`: their wheels on PyPI are CUDA's, and run o
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from envspec.errors import ToolError
+from envspec.install.interpreter import find_interpreter
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
@@ -131,14 +134,9 @@ def locked(trap: Trap, folder: Path) -> None:
 
 def environment(python: str, prefix: Path) -> None:
     """Make an environment of this Python, which only some traps' wheels are for."""
-    if python == f"{sys.version_info.major}.{sys.version_info.minor}":
-        venv.create(prefix, with_pip=True)
-        return
-    from envspec.uv.program import find_uv
-
-    uv = find_uv({}).executable
-    made = run(
-        [uv, "venv", "-q", "--no-config", "--seed", "--no-python-downloads", "--python", python, prefix], prefix.parent
-    )
-    if made.returncode:
-        pytest.skip(f"no Python {python} here: {made.stderr.strip()}")
+    try:
+        interpreter = find_interpreter(python, os.environ)
+    except ToolError as missing:
+        pytest.skip(str(missing))
+    made = run([interpreter, "-m", "venv", prefix], prefix.parent)
+    assert made.returncode == 0, made.stderr

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -255,6 +256,8 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
     are added to its allow-source, until it needs no more.
     """
+    from envspec.resolve.pip.build_environment import build_environments
+    from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
@@ -278,6 +281,8 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     not_after=bound_of(bounded, policy),
                     notice=_notice,
                     inspect=pip.inspector,
+                    builds=partial(build_environments, pip),
+                    publishers=partial(publishers, pip),
                 )
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:

@@ -85,7 +85,7 @@ if [ -n "$sums" ]; then
     }
 fi
 # the folders of the bundle hold what it lists, and nothing else
-for name in wheels conda envspec builds project; do
+for name in wheels conda envspec builds sources project; do
     if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
         (cd -- "$here" && find "$name" ! -type d)
     fi
@@ -206,6 +206,22 @@ END
     # a target may have nothing but what is compiled
     if grep -q '^[^#]' "$here/requirements.txt"; then
         install "$@" --require-hashes -r "$here/requirements.txt"
+    fi
+    if [ -d "$here/sources" ]; then
+        # each with the wheels that the lock has for its build, and no others. pip takes no hashes for what a build
+        # declares as a range: these files' were compared above
+        for list in "$here"/sources/*.txt; do
+            wheels=${list%.txt}
+            if [ -n "$uv" ]; then
+                install "$@" --build-constraints "$wheels.built-with" --require-build-hashes --require-hashes -r "$list"
+            elif "$prefix/bin/python" -m pip install --help | grep -q -e '--build-constraint'; then
+                install "$@" --build-constraint "$wheels.versions" --require-hashes -r "$list"
+            else
+                # an older pip: its builds heed the variable, which takes no blanks, and it doesn't itself
+                (cd -- "$here" && PIP_CONSTRAINT=sources/${wheels##*/}.versions && export PIP_CONSTRAINT &&
+                    install "$@" --require-hashes -r "$list")
+            fi
+        done
     fi
     if [ -d "$here/builds" ]; then
         # against the environment, in their order; a cache has wheels that were built against another one

@@ -118,6 +118,7 @@ class Reader(LockText):
             cuda=table.get("cuda"),
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
+            cpu=table.get("cpu"),
             metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
             inspect=table.get("inspect", True),
             **joined(env, table),
@@ -157,6 +158,7 @@ class Reader(LockText):
         if publisher is not None:
             publisher = Publisher(**self.check(publisher, keys.PUBLISHER, ("kind",), where))
         built_with = self.per_target(table, "built-with", targets, where, self.build_pin)
+        is_built = "built-with" in table
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
 
@@ -167,7 +169,7 @@ class Reader(LockText):
             if len(files) > 1:
                 self.fail(f"{target} has more than one artifact of {table['name']}", where, "artifacts")
             requires = dependencies.get(target, ())
-            wheels = built_with.get(target, ())
+            wheels = built_with.get(target, ()) if is_built else None
             differing = (files, requires, wheels, target in directly)
             pin = made.get(differing)
             if pin is None:
@@ -226,9 +228,11 @@ class Reader(LockText):
     def artifact(self, item: Any, where: Where) -> tuple[Artifact, list[str] | None]:
         self.check(item, self.artifact_keys, ("file", "sha256"), where)
         label, properties = item.get("variant"), tuple(item.get("properties", ()))
-        if properties and label is None:
-            self.fail("properties are a variant's", where, "properties")
-        variant = None if label is None else WheelVariant(label, properties)
+        priorities = tuple(item.get("priorities", ()))
+        for name, values in (("properties", properties), ("priorities", priorities)):
+            if values and label is None:
+                self.fail(f"{name} are a variant's", where, name)
+        variant = None if label is None else WheelVariant(label, properties, priorities)
         return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
 
     def check_targets(

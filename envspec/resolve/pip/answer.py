@@ -17,7 +17,7 @@ from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import Asks, PassedOver, Releases, asks_of
+from envspec.resolve.pip.newest import Asks, Releases, asks_of
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -122,27 +122,6 @@ def refuse_sources(
         raise SourcesNeeded(needed)
 
 
-def tell_passed_over(
-    over: Mapping[Request, Sequence[PassedOver]],
-    groups: Mapping[Request, tuple[str, ...]],
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write one line for each release that was skipped because it has no wheel for a target."""
-    told: dict[tuple[PassedOver, str], list[str]] = {}
-    for request, several in over.items():
-        glibc = f" with glibc {request.glibc or '2.28'}" if request.platform.startswith("linux-") else ""
-        for one in several:
-            told.setdefault((one, f"{request.platform}{glibc} and Python {request.python}"), []).extend(groups[request])
-    for (one, target), names in told.items():
-        notice(
-            Finding(
-                "info",
-                "passed-over",
-                f"{', '.join(names)}: {one.name} {one.newest} has wheels, but none for {target}: {one.taken} is locked",
-            )
-        )
-
-
 def tell_undated(
     groups: Mapping[Request, tuple[str, ...]],
     undated: Callable[[tuple[str, str]], bool],
@@ -181,7 +160,7 @@ def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsa
     if not found:
         return conflict
     told = "; ".join(f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}" for row in found)
-    listed = ", ".join(f'"{row.name}"' for row in found)
+    listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
     hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
     named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
     named.corrections = conflict.corrections

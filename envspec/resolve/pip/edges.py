@@ -40,7 +40,7 @@ def _followed(
     request: Request, packages: Mapping[str, Metadata], more: Iterable[tuple[str, frozenset[str]]] = ()
 ) -> dict[str, tuple[str, ...]]:
     """Follow the lines that hold, from the request's requirements and `more` packages, to each package's edges."""
-    markers = Markers(request.platform, request.python)
+    markers = _markers(request.platform, request.python)
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
 
@@ -48,12 +48,26 @@ def _followed(
         return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages)
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        edges[name], texts = edges_of(packages[name].requires_dist, extras, markers, overrides)
+        lines = packages[name].requires_dist
+        edges[name], texts = _edges(lines, extras, request.platform, request.python, request.overrides)
         return wanted(texts)
 
     asked_for = [text for line in request.requirements for text in _met(line, frozenset(), markers, overrides)]
     reach((*wanted(asked_for), *more), following)
     return edges
+
+
+@lru_cache
+def _markers(platform: str, python: str) -> Markers:
+    return Markers(platform, python)
+
+
+@lru_cache(maxsize=TEXTS)
+def _edges(
+    lines: tuple[str, ...], extras: frozenset[str], platform: str, python: str, overrides: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    # the targets of a spec share most packages, and mostly their platform and Python
+    return edges_of(lines, extras, _markers(platform, python), Overrides(overrides))
 
 
 def edges_of(

@@ -4,7 +4,7 @@ releases skipped because none of their wheels fits. Pure: pages come in through 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from envspec.uv.answer import Found
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
 
@@ -85,34 +86,54 @@ def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
 
 
 @dataclass(frozen=True)
-class PassedOver:
-    """A release skipped because none of its wheels fits, and the one taken instead."""
+class Behind:
+    """A package of a solution that isn't the newest which all requirements admit.
+
+    newest  that release, and whether one of its wheels `fits` the target, or its source may be built
+    next    the oldest of these newer releases
+    """
 
     name: str
-    newest: str
     taken: str
+    newest: str
+    fits: bool
+    next: str
 
 
-def passed_over(
+def behind(
     found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
-) -> tuple[PassedOver, ...]:
-    """Find the releases that a request's solution skipped. Versions kept from the old lock skip nothing."""
-    over = []
+) -> tuple[Behind, ...]:
+    """Find the packages of a solution that have newer releases. Versions kept from the old lock count as newest."""
+    several = []
     for package in found:
         taken = version_of(package.version or "")
         if not package.files or taken is None or kept.get(package.name) == package.version:
             continue
-        for release in releases(package.name):
-            version = version_of(release.version)
-            if version is None or version <= taken:
-                break
-            if not _admitted(release, request, package.name, asks.get(package.name)):
-                continue
-            if _is_skipped(release, request, package.name):
-                over.append(PassedOver(package.name, release.version, str(taken)))
-            # one that fits was given up for other reasons than its wheels
-            break
-    return tuple(over)
+        newer = [
+            release
+            for release in _newer(releases(package.name), taken)
+            if _admitted(release, request, package.name, asks.get(package.name))
+        ]
+        if newer:
+            fits = not is_skipped(newer[0], request, package.name)
+            several.append(Behind(package.name, str(taken), newer[0].version, fits, newer[-1].version))
+    return tuple(several)
+
+
+def without_fitting_wheel(name: str, request: Request, releases: Releases, above: str = "") -> Release | None:
+    """Find the newest release of a package (above a version) that has wheels, of which none fits the target."""
+    for release in _newer(releases(name), version_of(above)):
+        if _admitted(release, request, name, None) and is_skipped(release, request, name):
+            return release
+    return None
+
+
+def _newer(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:
+    for release in releases:
+        version = version_of(release.version)
+        if version is None or (than is not None and version <= than):
+            return
+        yield release
 
 
 def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ...]:
@@ -121,19 +142,17 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
     taken = version_of(package.version or "")
     if not package.files or taken is None:
         return ()
-    found = []
-    for release in releases(package.name):
-        version = version_of(release.version)
-        if version is None or version <= taken:
-            break
-        if _admitted(release, request, package.name, None) and not _is_skipped(release, request, package.name):
-            found.append(release.version)
-    return tuple(found)
+    return tuple(
+        release.version
+        for release in _newer(releases(package.name), taken)
+        if _admitted(release, request, package.name, None) and not is_skipped(release, request, package.name)
+    )
 
 
-def _is_skipped(release: Release, request: Request, name: str) -> bool:
+def is_skipped(release: Release, request: Request, name: str) -> bool:
     """Say whether a release has wheels, none of which fits, and may not be built."""
-    return bool(release.wheels) and name not in request.allow_source and not _fits(release, request)
+    fits = not release.unsuited and _fits(release, request)
+    return bool(release.wheels) and name not in request.allow_source and not fits
 
 
 def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:

@@ -7,14 +7,14 @@ then solved side by side: docs/resolution.md has measurements against uv's unive
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
@@ -35,24 +35,25 @@ from envspec.resolve.pip.answer import (
     labelled,
     named_corrections,
     refuse_sources,
-    tell_passed_over,
     tell_undated,
     with_hashes,
 )
 from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
-from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import has_pre_release, passed_over, unasked
+from envspec.resolve.pip.newest import behind, has_pre_release, unasked
+from envspec.resolve.pip.passed_over import PassedOver, passed_over, tell_passed_over
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
+from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
-from envspec.resolve.pip.request import Preferences, Request, group
-from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
+from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
+from envspec.resolve.pip.sharing import commits_of, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
@@ -63,6 +64,8 @@ from envspec.uv.answer import Found
 from envspec.uv.errors import unfitting
 from envspec.uv.program import Uv
 
+_AT_ONCE = 4
+"""Requests at a time, on small machines too: uv waits for pages as much as it computes."""
 _STRAY = re.compile(r"Failed to (?:download|build|fetch) `([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+)`")
 """What uv couldn't fetch by its URL."""
 
@@ -100,6 +103,7 @@ class PipResolver:
     progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
     _told: set[Finding] = field(default_factory=set)
+    _lacking: dict[tuple[tuple[str, ...], str], frozenset[str]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -108,38 +112,58 @@ class PipResolver:
 
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
+        for processes in (self.uv.processes, self.sources.processes):
+            # one that found no solution stopped them, and others may be tried after it
+            processes.begin()
         for name, request in requests.items():
             refuse_conflicts(name, request)
         groups = group(requests)
-        indexes = {request: torch_index.choose(request, refresh=self.refresh) for request in groups}
-        live = {
-            index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
-        }
-        mirrors = {variant: pages for variant, pages in live.items() if pages}
+        live = self._live(groups)
         counting = Counting(self.progress.reading)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with ExitStack() as stack:
             sources = stack.enter_context(self._building(allowed, counting))
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             proxy = stack.enter_context(
-                open_proxy(mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
+                open_proxy(live, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
             )
             reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                found = self._solve_all(groups, indexes, proxy, keep, reading, direct)
-                answers = {request: answer_of(found[request], request, reading) for request in groups}
+                answered: dict[Request, Resolution] = {}
+
+                def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
+                    # a round without a solution stopped uv
+                    self.uv.processes.begin()
+                    groups = group(asked)
+                    chosen = {request: self._index(request) for request in groups}
+                    answered.clear()
+                    answered.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
+                    return {name: answered[request].found for request, names in groups.items() for name in names}
+
+                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_named))
+                answers, indexes = dict(answered), {request: self._index(request) for request in groups}
 
                 def again(request: Request) -> Resolution:
-                    index = torch_index.choose(request, refresh=self.refresh)
                     folder = _below(self.scratch)
-                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading, direct)
+                    more = self._solve(request, self._index(request), proxy, (), Preferences(), folder, reading, direct)
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
-                self._tell(answers, groups, keep)
+
+                def lacking(request: Request, bound: str) -> frozenset[str]:
+                    asked = (groups[request], bound)
+                    if asked not in self._lacking:
+                        label, folder = ", ".join(groups[request]), _below(self.scratch)
+                        question = self._question(request, indexes[request], proxy, label, folder, direct)
+                        self._lacking[asked] = question.lacking(
+                            with_constraints(request, indexes[request].constraints), bound
+                        )
+                    return self._lacking[asked]
+
+                self._tell(answers, groups, keep, lacking)
                 of = self._uv_indexes.releases
                 solved = {
                     request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
@@ -150,25 +174,36 @@ class PipResolver:
                 raise
             finally:
                 reading.close()
-        self.inspector.places.add(solved, found)
+        self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         return {name: solved[request] for request, names in groups.items() for name in names}
+
+    def _index(self, request: Request) -> TorchIndex:
+        """Choose the index of the torch family. Raises Infeasible, and IndexFailure where PyPI is asked for torch's
+        variants."""
+        return torch_index.choose(
+            request,
+            refresh=self.refresh,
+            variants=lambda: self._uv_indexes.variant_versions(request, "torch"),
+        )
+
+    def _live(self, groups: Iterable[Request]) -> dict[str, LivePages]:
+        """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
+        indexes = [index for index in map(self._index, groups) if index.live and index.variant]
+        live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
+        return {variant: pages for variant, pages in live.items() if pages}
 
     def _tell(
         self,
         answers: Mapping[Request, Resolution],
         groups: Mapping[Request, tuple[str, ...]],
         keep: Mapping[str, Preferences],
+        lacking: Callable[[Request, str], Collection[str]],
     ) -> None:
-        over = {
-            request: passed_over(
-                answer.found,
-                request,
-                answer.asks,
-                _first(keep, groups[request]).versions,
-                self._uv_indexes.releases(request),
-            )
-            for request, answer in answers.items()
-        }
+        over: dict[Request, tuple[PassedOver, ...]] = {}
+        for request, answer in answers.items():
+            kept, of = first_of(keep, groups[request]).versions, self._uv_indexes.releases(request)
+            several = behind(answer.found, request, answer.asks, kept, of)
+            over[request] = tuple(passed_over(several, request, of, partial(lacking, request)))
 
         def once(finding: Finding) -> None:
             # the same targets may be resolved again, with what their first solution showed
@@ -177,6 +212,7 @@ class PipResolver:
                 self.notice(finding)
 
         tell_passed_over(over, groups, once)
+        tell_variants({request: answer.found for request, answer in answers.items()}, groups, once)
         tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), once)
 
     def _solve_all(
@@ -187,55 +223,45 @@ class PipResolver:
         keep: Mapping[str, Preferences],
         reading: Reading,
         direct: DirectReader,
-    ) -> dict[Request, tuple[Found, ...]]:
+    ) -> dict[Request, Resolution]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
             with self.progress.solving(groups[request]):
-                found = self._solve(
-                    request,
-                    indexes[request],
-                    proxy,
-                    groups[request],
-                    preferences,
-                    _below(self.scratch),
-                    reading,
-                    direct,
-                )
+                folder, names = _below(self.scratch), groups[request]
+                found = self._solve(request, indexes[request], proxy, names, preferences, folder, reading, direct)
             begin(found, request, reading)
             return found
 
-        old = {request: _first(keep, names) for request, names in groups.items()}
+        def answer(request: Request, preferences: Preferences) -> Resolution:
+            return answer_of(solve(request, preferences), request, reading)
+
+        old = {request: first_of(keep, names) for request, names in groups.items()}
         first, *others = groups
-        # without an old lock the first answer sets the versions that the others shall share
-        alone = not old[first].versions
-        if alone:
-            releases = torch_holes.shared_releases(indexes)
-            old = {request: _with_torch(releases.get(request), indexes[request]) for request in groups}
-            apart = FAMILY if len(set(releases.values())) > 1 else ()
-        found: dict[Request, tuple[Found, ...]] = {}
-        if alone:
-            found[first] = solve(first, old[first])
-        shared = public(old[first])
-        if alone:
-            shared = Preferences(versions_of(found[first]), commits_of(found[first], first))
-        pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))
+        answers: dict[Request, Resolution] = {}
+        pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
-            rest = others if alone else list(groups)
-            answers = _together(pool, [lambda r=request: solve(r, old[r].over(shared)) for request in rest])  # type: ignore[misc]
-            found.update(zip(rest, answers, strict=True))
-            if alone:
-                again = to_share(found, apart)
-                answers = _together(pool, [lambda r=request: solve(r, again[r]) for request in again])  # type: ignore[misc]
-                met = zip(again, answers, strict=True)
-                # an older release that has lost or won dependencies is another answer, not the same one shared
-                found.update(
-                    {r: answer for r, answer in met if versions_of(answer).keys() == versions_of(found[r]).keys()}
-                )
+            if old[first].versions:
+                shared = public(old[first])
+                return _together(pool, {r: partial(answer, r, old[r].over(shared)) for r in groups})
+            # without an old lock the first answer sets the versions that the others shall share
+            releases = torch_holes.shared_releases(indexes)
+            old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
+            found = solve(first, old[first])
+            shared = Preferences(versions_of(found), commits_of(found, first))
+            # what follows from it is worked out while uv solves for the others
+            jobs = {first: partial(answer_of, found, first, reading)}
+            jobs |= {r: partial(answer, r, old[r].over(shared)) for r in others}
+            answers = _together(pool, jobs)
+            apart = FAMILY if len(set(releases.values())) > 1 else ()
+            again = to_share({r: one.found for r, one in answers.items()}, apart)
+            met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
+            # an older release that has lost or won dependencies is another answer, not the same one shared
+            same = {r: one for r, one in met.items() if _names(one) == _names(answers[r])}
         except BaseException:
             self.uv.stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        return found
+        return {**answers, **same}
 
     def _solve(
         self,
@@ -248,35 +274,20 @@ class PipResolver:
         reading: Reading,
         direct: DirectReader,
     ) -> tuple[Found, ...]:
-        gated = index.variant is not None and not self._is_uvs_own(index)
-        backend = index.variant if index.variant and not gated else None
         label = ", ".join(names)
         try:
-            by_url = direct.of(request)
+            question = self._question(request, index, proxy, label, folder, direct)
         except EnvspecError as error:
             raise labelled(error, label) from None
+        by_url = question.direct
         for one in by_url.values():
             reading.know(one.file, one.metadata, request.metadata)
-        numbers = itertools.count()
         barred: tuple[str, ...] = ()
 
         def ask(asked: Request) -> tuple[Found, ...]:
             while True:
-                step = folder / str(next(numbers))
-                step.mkdir(parents=True)
                 try:
-                    found = compile_request(
-                        self.uv,
-                        asked,
-                        preferences=preferences,
-                        indexes=self._uv_indexes.ordered(asked, index if gated else None, proxy),
-                        direct=by_url,
-                        folder=step,
-                        label=label,
-                        torch_backend=backend,
-                        no_pre_releases=barred,
-                        proxy_host=proxy.host,
-                    )
+                    found = question.ask(asked, preferences, barred)
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
                         return with_hashes(in_own_addresses(found, proxy, by_url), request, self.hashes)
@@ -290,11 +301,11 @@ class PipResolver:
                     if not strayed:
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
-                asked = _replace_requirements(asked, strayed)
+                asked = with_requirements(asked, strayed)
 
         try:
             while True:
-                found = asked_for(ask(_replace_constraints(request, index.constraints)), request, reading)
+                found = asked_for(ask(with_constraints(request, index.constraints)), request, reading)
                 if not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, request, reading)
@@ -303,7 +314,7 @@ class PipResolver:
                     return found
                 barred = (*barred, *more)
         except Unsatisfiable as conflict:
-            if gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
+            if question.gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
                 conflict.hint = (
                     f"use --refresh-index to ask the PyTorch index, as envspec's own facts may lack a file of "
                     f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
@@ -319,12 +330,12 @@ class PipResolver:
                 # uv saw the proxy fail; what failed is behind it
                 raise labelled(proxy.failures[0], label) from None
             failure.message = proxy.plain(failure.message)
-            if (stray := _STRAY.search(failure.message)) and not backend:
+            if (stray := _STRAY.search(failure.message)) and not question.backend:
                 name, url = stray.groups()
                 building = "build-system.requires" in failure.message
                 told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
                 raise labelled(told, label) from None
-            if not index.live or gated:
+            if not index.live or question.gated:
                 raise
             raise IndexFailure(
                 f"{failure.message} (envspec asked it because its own facts have no file of "
@@ -332,6 +343,12 @@ class PipResolver:
                 hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
                 "envspec's config (docs/resolution.md)",
             ) from None
+
+    def _question(
+        self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectReader
+    ) -> Question:
+        gated = index.variant is not None and not self._is_uvs_own(index)
+        return Question(self.uv, self._uv_indexes, index, gated, proxy, direct.of(request), label, folder)
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
@@ -357,31 +374,14 @@ def _below(scratch: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=scratch))
 
 
-def _together(pool: Executor, jobs: Sequence[Callable[[], tuple[Found, ...]]]) -> list[tuple[Found, ...]]:
+def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) -> dict[Request, Resolution]:
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
-    futures = [pool.submit(job) for job in jobs]
-    return [future.result() for future in futures]
+    futures = {request: pool.submit(job) for request, job in jobs.items()}
+    return {request: future.result() for request, future in futures.items()}
 
 
-def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
-    """Give torch's release under its name on the index of a request."""
-    local = f"+{index.variant}" if index.variant else ""
-    return Preferences({"torch": f"{release}{local}"} if release else {})
-
-
-def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
-    own = (keep[name] for name in names if name in keep and keep[name].versions)
-    others = (public(one) for one in keep.values() if one.versions)
-    return next(own, None) or next(others, Preferences())
-
-
-def _replace_constraints(request: Request, more: tuple[str, ...]) -> Request:
-    return replace(request, constraints=(*request.constraints, *more)) if more else request
-
-
-def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
-    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
+def _names(answer: Resolution) -> frozenset[str]:
+    return frozenset(versions_of(answer.found))
 
 
 def _unfit(message: str, request: Request) -> list[str]:

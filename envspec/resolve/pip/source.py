@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envspec.documents import read_json
+from envspec.documents import read_json, read_toml
 from envspec.errors import IndexFailure, InternalError, ToolError
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
-from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.pip.static_source import StaticReader, build_requires
 from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
 from envspec.settings import split_credentials
 from envspec.storage import storage_error
@@ -35,7 +35,7 @@ from envspec.uv.errors import ended_by_a_signal
 from envspec.uv.processes import Processes
 from envspec.uv.program import Uv
 
-_PYTHON = "{}.{}".format(*sys.version_info)
+PYTHON = "{}.{}".format(*sys.version_info)
 """Variables that may change the requirements of a build."""
 _SECONDS = 600
 _UNSENT = re.compile(r"error sending request for url \(([^()\s]+)\)")
@@ -49,6 +49,36 @@ class BuildFailed(ToolError):
     def __init__(self, message: str, output: str = "", *, hint: str | None = None) -> None:
         self.output = output
         super().__init__(message, hint=hint)
+
+
+_ASK = """
+import json, sys
+from build import ProjectBuilder
+from build.env import DefaultIsolatedEnv
+from pyproject_hooks import quiet_subprocess_runner
+with DefaultIsolatedEnv(installer="uv") as env:
+    builder = ProjectBuilder.from_isolated_env(env, sys.argv[1], runner=quiet_subprocess_runner)
+    env.install(builder.build_system_requires)
+    asked = sorted(builder.get_requires_for_build("wheel"))
+sys.stdout.write("\\n" + json.dumps(asked))
+"""
+"""Asks the backend of a project, in an environment of its own, for PEP 517's requirements of a wheel's build."""
+
+
+@dataclass(frozen=True)
+class UnpackedSource:
+    """A source in a folder. `what` names it in messages."""
+
+    folder: Path
+    what: str
+
+    def build_requires(self) -> tuple[str, ...]:
+        """Read what its build requires, as it declares it."""
+        try:
+            table = read_toml((self.folder / "pyproject.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            table = {}
+        return build_requires(table)
 
 
 @dataclass(frozen=True)
@@ -69,14 +99,11 @@ class SourceReader:
     def read_sdist(self, file: FoundFile, name: str, version: str, folder: Path, subdirectory: str = "") -> Metadata:
         """Read the metadata of a source distribution that may be built, or of a project in a subdirectory of it. Takes
         an empty folder to unpack in. Raises IndexFailure, ToolError or StorageError."""
-        key = cache_key("built", name, version, str(file.sha256), _PYTHON, *([subdirectory] if subdirectory else []))
+        key = cache_key("built", name, version, str(file.sha256), PYTHON, *([subdirectory] if subdirectory else []))
         cached = self.cache.get(key)
         if cached is not None:
             return cached
-        try:
-            archive = self.files.fetch(file.url, WantedFile(file.file, str(file.sha256), file.size, BY_INDEX))
-        except OSError as error:
-            raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
+        archive = self._fetched(file)
         facts = self.static.read(file, name, version)
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
@@ -96,10 +123,20 @@ class SourceReader:
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
         where = canonical_name((subdirectory or "root").replace("/", "-"))
-        key = cache_key("git", split_credentials(url)[0], commit, where, _PYTHON)
+        key = cache_key("git", split_credentials(url)[0], commit, where, PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
+        source = self.git_source(url, commit, subdirectory, folder)
+        return self._keep(key, self._from_backend(source.folder, folder, source.what), None)
+
+    def sdist_source(self, file: FoundFile, folder: Path, subdirectory: str = "") -> UnpackedSource:
+        """Unpack a source distribution into an empty folder; nothing of it runs. Raises IndexFailure, StorageError."""
+        source = _unpack(self._fetched(file), folder / "source", redact(file.url))
+        return UnpackedSource(source / subdirectory, file.file)
+
+    def git_source(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> UnpackedSource:
+        """Check a git commit out below an empty folder; nothing of it runs. Raises ToolError."""
         checkout = folder / "checkout"
         checkout.mkdir(parents=True)
         for step in (
@@ -108,7 +145,21 @@ class SourceReader:
             ["checkout", "-q", "FETCH_HEAD"],
         ):
             self._git(step, checkout, f"git {step[0]} of {redact(url)}")
-        return self._keep(key, self._from_backend(checkout / (subdirectory or ""), folder, redact(url)), None)
+        return UnpackedSource(checkout / (subdirectory or ""), redact(url))
+
+    def asked_by_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
+        """Ask a source's build backend what its build requires besides what it declares, which runs its code. Raises
+        BuildFailed, ToolError."""
+        what = f"asking the build of {source.what} what it requires"
+        out = self._build(["-c", _ASK, str(source.folder)], source.folder, scratch, what)
+        lines = read_json(out.rpartition("\n")[2])
+        return tuple(line for line in lines if isinstance(line, str))
+
+    def _fetched(self, file: FoundFile) -> Path:
+        try:
+            return self.files.fetch(file.url, WantedFile(file.file, str(file.sha256), file.size, BY_INDEX))
+        except OSError as error:
+            raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
 
     def _keep(self, key: str, metadata: Metadata, size: int | None) -> Metadata:
         known = Metadata(**{**metadata.__dict__, "size": size})
@@ -116,7 +167,8 @@ class SourceReader:
         return known
 
     def _from_backend(self, source: Path, scratch: Path, what: str) -> Metadata:
-        out = self._build(source, scratch, f"building the metadata of {what}")
+        command = ["-m", "build", "--metadata", "--installer", "uv", str(source)]
+        out = self._build(command, source, scratch, f"building the metadata of {what}")
         start = out.find("{")
         try:
             fields = read_json(out[start:])
@@ -134,7 +186,8 @@ class SourceReader:
             licence=licence({**texts, "classifier": fields.get("classifiers", [])}),
         )
 
-    def _build(self, source: Path, scratch: Path, what: str) -> str:
+    def _build(self, command: list[str], source: Path, scratch: Path, what: str) -> str:
+        """Run Python with what a build may see; gives its output."""
         if self.builds is None:
             raise InternalError(f"{what}: nothing is built here")
         # a configuration by name is the only one that uv reads: not the user's, not one of the source's own
@@ -152,8 +205,7 @@ class SourceReader:
         proxy = self.builds.proxy
         seen = len(proxy.failures)
         try:
-            command = [sys.executable, "-m", "build", "--metadata", "--installer", "uv", str(source)]
-            return self._run(command, source, env, what)
+            return self._run([sys.executable, *command], source, env, what)
         except ToolError as error:
             if proxy.failures[seen:]:
                 # uv saw the proxy fail; what failed is behind it

@@ -19,7 +19,7 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.uv.answer import FoundFile
 
-_SCHEMA = 2
+_SCHEMA = 3
 _ARCHIVE = 1 << 30
 """Bytes of the largest archive that is read."""
 _UNPACKED = 8 << 30
@@ -59,6 +59,8 @@ _COMPILING = (
     "sipbuild",
     "cmake",
 )
+DEFAULT_REQUIRES = ("setuptools>=40.8.0", "wheel")
+"""What a source that declares nothing is built with (PEP 518)."""
 _ASIDE = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "benchmarks")
 
 
@@ -67,11 +69,13 @@ class SourceFacts:
     """metadata  its metadata; of an unknown one only name and version
     trust     how certain that is: static, unproved or unknown
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
+    builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
     """
 
     metadata: Metadata
     trust: Trust
     compiles: str | None
+    builds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class StaticReader:
         try:
             entry: Any = read_json(read_entry(self._path(key)))
             fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
-            return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"])
+            return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"], tuple(entry["builds"]))
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
 
@@ -153,7 +157,17 @@ def facts_of(texts: dict[str, str], names: list[str], name: str, version: str, s
         Metadata(**{**asdict(metadata), "name": name, "version": version, "size": size}),
         trust,
         _compiles(names, project),
+        build_requires(project),
     )
+
+
+def build_requires(project: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read `[build-system] requires` of a pyproject.toml's table; the default where there is none (PEP 518)."""
+    system = project.get("build-system")
+    requires = system.get("requires") if isinstance(system, dict) else None
+    if not isinstance(requires, list):
+        return DEFAULT_REQUIRES
+    return tuple(line for line in requires if isinstance(line, str))
 
 
 def _requirements(

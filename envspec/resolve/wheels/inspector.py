@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import IndexFailure
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
@@ -22,6 +23,7 @@ class WheelInspector:
     reader: WheelReader
     places: WheelPlaces
     counting: Counting
+    _notes: dict[tuple[str, str], BuildNotes] = field(default_factory=dict)
 
     def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
         """Say whether a lock's row is what is known of a pin's wheel. Nothing is fetched: it may just not be known."""
@@ -38,7 +40,7 @@ class WheelInspector:
         """
         files = {pin: file for pin in pins if (file := self.places.file(pin)) is not None}
         uploaded = {str(file.sha256): file.uploaded for file in files.values() if file.uploaded}
-        heard = what_wheels_say(pins, self._asked, uploaded=uploaded, about=about)
+        heard = what_wheels_say(pins, self._asked, recall=self._recalled, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
             raise IndexFailure(
                 f"{unread.file} of the index {pin.index} can't be read, to see what its METADATA leaves out: "
@@ -46,14 +48,27 @@ class WheelInspector:
                 hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
                 "add inspect = false to [pip]",
             )
+        self._notes.update({_wheel(pin): heard.notes[pin.name] for pin in pins if pin.name in heard.notes})
         return heard.corrections
+
+    def notes(self, pins: Sequence[Pin]) -> Mapping[str, BuildNotes]:
+        """Give what the wheels of pins say that they were built for, by package, of those that were read."""
+        return {pin.name: self._notes[_wheel(pin)] for pin in pins if _wheel(pin) in self._notes}
+
+    def _recalled(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
+        file = self.places.file(pin)
+        if file is None:
+            return None
+        known = self.reader.recall(file.file, str(file.sha256), self.places.origin(pin))
+        return known if questions <= known.answered else None
 
     def _asked(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         file, origin = self.places.file(pin), self.places.origin(pin)
         if file is None:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
-        known = self.reader.recall(file.file, str(file.sha256), origin)
-        if questions <= known.answered:
-            return known
         with self.counting.one():
             return self.reader.ask(file, origin, questions)
+
+
+def _wheel(pin: Pin) -> tuple[str, str]:
+    return pin.name, pin.artifact.sha256 if pin.artifact else ""

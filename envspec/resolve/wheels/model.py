@@ -43,3 +43,6 @@ class Unread:
 
 Read = Callable[[Pin, frozenset[Question]], WheelSays | Unread]
 """Asks a pin's wheel. Raises nothing; called from several threads at once."""
+
+Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
+"""Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES,
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.wheels.model import Question, Read, Unread, WheelSays
+from envspec.resolve.wheels.model import Question, Read, Recall, Unread, WheelSays
 from envspec.texts import without_unseen
 
 NUMPY_SETTLED = "2025-06-16"
@@ -48,48 +48,70 @@ class Heard:
 
 
 def what_wheels_say(
-    pins: Sequence[Pin], read: Read, *, uploaded: Mapping[str, str] | None = None, about: About = ()
+    pins: Sequence[Pin],
+    read: Read,
+    *,
+    recall: Recall = lambda pin, questions: None,
+    uploaded: Mapping[str, str] | None = None,
+    about: About = (),
 ) -> Heard:
     """Ask the wheels of a target's pins, conda's among them, what their METADATA leaves out.
 
-    `read` asks one wheel. `uploaded` has the time at which a wheel came to its index (sha256 -> RFC 3339 in UTC), as
-    far as that is known. Equal pins and wheels give equal answers.
+    `read` asks one wheel, of which `recall` doesn't know the answers. `uploaded` has the time at which a wheel came to
+    its index (sha256 -> RFC 3339 in UTC), as far as that is known. Equal pins and wheels give equal answers.
     """
+    broken = _broken(pins)
     asked = [
-        (pin, questions)
+        (pin, bounds, questions)
         for pin in sorted(pins, key=lambda pin: pin.name)
-        if (questions := questions_for(pin, pins, uploaded or {}, about))
+        if (questions := _questions(pin, bounds := _asked_bounds(pin, broken, uploaded or {}, about)))
     ]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        answers = list(pool.map(lambda one: read(*one), asked))
-    heard = [(pin, says) for (pin, _), says in zip(asked, answers, strict=True) if isinstance(says, WheelSays)]
+    known = [recall(pin, questions) for pin, _, questions in asked]
+    left = [(pin, questions) for (pin, _, questions), says in zip(asked, known, strict=True) if says is None]
+    fresh: Iterator[WheelSays | Unread] = iter(())
+    if left:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            fresh = iter([*pool.map(lambda one: read(*one), left)])
+    answers = [next(fresh) if says is None else says for says in known]
+    heard = [(pin, bounds, says) for (pin, bounds, _), says in zip(asked, answers, strict=True)]
+    said = [(pin, bounds, says) for pin, bounds, says in heard if isinstance(says, WheelSays)]
     corrections = tuple(
-        found
-        for pin, says in heard
-        for bound in WHEEL_BOUNDS.values()
-        if _is_asked(bound, pin, pins, uploaded or {}, about) and (found := correction_of(bound, pin, says))
+        found for pin, bounds, says in said for bound in bounds if (found := correction_of(bound, pin, says))
     )
-    notes = {pin.name: says.notes for pin, says in heard if says.notes is not None}
-    unread = tuple((pin, says) for (pin, _), says in zip(asked, answers, strict=True) if isinstance(says, Unread))
-    return Heard(corrections, notes, unread)
+    notes = {pin.name: says.notes for pin, _, says in said if says.notes is not None}
+    return Heard(corrections, notes, tuple((pin, says) for pin, _, says in heard if isinstance(says, Unread)))
 
 
 def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
-    if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None:
-        return frozenset()
-    found: set[Question] = {one.question for one in WHEEL_BOUNDS.values() if _is_asked(one, pin, pins, uploaded, about)}
-    if pin.name in _WITH_NOTES and (pin.index != "pypi" or not neighbours.of_release(pin.name, pin.version)):
+    return _questions(pin, _asked_bounds(pin, _broken(pins), uploaded, about))
+
+
+def _questions(pin: Pin, bounds: Iterable[WheelBound]) -> frozenset[Question]:
+    found: set[Question] = {one.question for one in bounds}
+    known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)
+    if pin.name in _WITH_NOTES and _is_wheel(pin) and not known:
         found.add("notes")
     return frozenset(found)
 
 
-def _is_asked(bound: WheelBound, pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About) -> bool:
-    if pin.artifact is None or not bound.could_say(pin.name, pin.artifact.file, pin.dependencies):
-        return False
-    if (pin.name, bound.constraint) in about:
-        return True
-    return _is_broken(bound, pins) and uploaded.get(pin.artifact.sha256, "") < _settled(bound, pin)
+def _is_wheel(pin: Pin) -> bool:
+    return pin.kind == "pip" and pin.is_wheel and pin.artifact is not None
+
+
+def _asked_bounds(
+    pin: Pin, broken: Collection[WheelBound], uploaded: Mapping[str, str], about: About
+) -> tuple[WheelBound, ...]:
+    """Choose the bounds that a pin's wheel is asked for, of which the pins together break some."""
+    if not _is_wheel(pin) or pin.artifact is None:
+        return ()
+    file, moment = pin.artifact.file, uploaded.get(pin.artifact.sha256, "")
+    return tuple(
+        bound
+        for bound in WHEEL_BOUNDS.values()
+        if ((pin.name, bound.constraint) in about or (bound in broken and moment < _settled(bound, pin)))
+        and bound.could_say(pin.name, file, pin.dependencies)
+    )
 
 
 def _settled(bound: WheelBound, pin: Pin) -> str:
@@ -100,8 +122,12 @@ def _settled(bound: WheelBound, pin: Pin) -> str:
     return SETUPTOOLS_SETTLED if requires_it else NO_SETUPTOOLS_SETTLED
 
 
+def _broken(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
+    """Find the bounds that these pins would break."""
+    return tuple(bound for bound in WHEEL_BOUNDS.values() if _is_broken(bound, pins))
+
+
 def _is_broken(bound: WheelBound, pins: Sequence[Pin]) -> bool:
-    """Say whether these pins would break a bound."""
     if bound is NUMPY_1:
         numpy = _pinned("numpy", pins)
         return numpy is not None and numbers_in(numpy.version)[:1] >= (2,)

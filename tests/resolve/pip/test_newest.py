@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.newest import asks_of, passed_over, unasked
+from envspec.resolve.pip.newest import asks_of, behind, unasked
 from envspec.resolve.pip.request import Request
 from envspec.uv.answer import Found, FoundFile
 
@@ -95,11 +95,11 @@ def test_pre_releases(
     ],
 )
 def test_releases_whose_wheels_do_not_fit(request_: Request, releases: Sequence[Release], newest: str | None) -> None:
-    over = passed_over(found("1.0"), request_, asks_of(request_, {}), {}, lambda name: releases)
-    assert [one.newest for one in over] == ([newest] if newest else [])
+    several = behind(found("1.0"), request_, asks_of(request_, {}), {}, lambda name: releases)
+    assert [one.newest for one in several if not one.fits] == ([newest] if newest else [])
 
 
 def test_what_stayed_from_the_old_lock_passed_nothing_over() -> None:
     request = asking("a")
     releases = [release("2.0", WINDOWS), release("1.0")]
-    assert passed_over(found("1.0"), request, asks_of(request, {}), {"a": "1.0"}, lambda name: releases) == ()
+    assert behind(found("1.0"), request, asks_of(request, {}), {"a": "1.0"}, lambda name: releases) == ()

@@ -212,3 +212,29 @@ def test_a_forged_row_bounds_nothing(machine: Machine, numpys: Index) -> None:
     assert ran.status == 0, ran.err
     assert (machine.versions("t")["numpy"], machine.lock().corrections) == ("2.2.6", ())
     assert f"the old lock says that newer 1.0 needs numpy<2, and {artifact.file} doesn't say so" in ran.err
+
+
+def built_for(cuda: str, version: str) -> Dist:
+    """A wheel that says what it was built for, as onnxruntime's does, of a release that no table knows."""
+    files = {"onnxruntime/capi/build_and_package_info.py": f"cuda_version = '{cuda}'\n".encode()}
+    return wheel("onnxruntime-gpu", version, "numpy", tag=TAG, files=files)
+
+
+def test_a_wheel_built_for_another_cuda_is_given_up_for_one_that_fits(machine: Machine, numpys: Index) -> None:
+    numpys.add(built_for("14.0", "99.1"), built_for("12.8", "99.0"))
+    machine.spec(cpu("onnxruntime-gpu", targets=f"{LINUX}\ncuda = '12.8'\ngpus = ['H100']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert pinned(machine.lock(), "onnxruntime-gpu").version == "99.0"
+    assert "t: onnxruntime-gpu 99.0 is locked, not 99.1: onnxruntime-gpu 99.1 is built for CUDA 14.0, as" in ran.err
+
+
+def test_what_a_wheel_was_built_for_is_refused_where_nothing_fits(machine: Machine, numpys: Index) -> None:
+    numpys.add(built_for("14.0", "99.1"))
+    machine.spec(cpu("onnxruntime-gpu", targets=f"{LINUX}\ncuda = '12.8'\ngpus = ['H100']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    assert "onnxruntime-gpu 99.1 is built for CUDA 14.0, as onnxruntime/capi/build_and_package_info.py" in ran.error
+    # whoever knows better says so
+    machine.spec(cpu("onnxruntime-gpu", extra="inspect = false", targets=f"{LINUX}\ncuda = '12.8'\ngpus = ['H100']"))
+    assert machine.envspec("lock", "specs/demo.toml").status == 0

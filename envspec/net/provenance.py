@@ -1,0 +1,104 @@
+"""Who an index says published a file: the publishers of its attestations (PEP 740), read and not proved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envspec.cache.entry import keep_entry, read_entry
+from envspec.documents import read_json
+from envspec.errors import IndexFailure
+from envspec.net.fetch import Fetcher
+from envspec.redact import redact
+from envspec.settings import split_credentials
+from envspec.texts import without_unseen
+
+_SCHEMA = 1
+_LARGEST = 1 << 20
+"""Bytes of a file's attestations: one takes about 6 KB."""
+_LONGEST = 200
+"""Characters of what a publisher is called."""
+_FIELDS = ("kind", "repository", "workflow", "environment", "email")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*")
+_WORKFLOWS = ("workflow", "workflow_filepath")
+
+
+Claimed = Mapping[str, str]
+"""A publisher as an index names it, by the fields of `envspec.lock.model.Publisher`; `kind` is always there."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A file's attestations as its index serves them. `claimed` are the publishers that stand in it, in its order."""
+
+    body: bytes
+    claimed: tuple[Claimed, ...]
+
+
+def fetch_provenance(url: str, fetcher: Fetcher) -> Provenance | None:
+    """Fetch a file's attestations; None where there are none any more. Raises IndexFailure."""
+    reply = fetcher.get(url, headers={"Accept": "application/vnd.pypi.integrity.v1+json"}, limit=_LARGEST)
+    if reply.status == 404:
+        return None
+    bare = redact(split_credentials(url)[0])
+    if reply.status != 200:
+        raise IndexFailure(f"{bare} answered HTTP {reply.status}")
+    return parse_provenance(reply.body, bare)
+
+
+def parse_provenance(body: bytes, where: str) -> Provenance:
+    """Read a file's attestations as an index serves them. Raises IndexFailure with `where` they are from."""
+    try:
+        return Provenance(body, tuple(_publishers(read_json(body))))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise IndexFailure(f"{where} isn't a file's provenance", hint="report this to whoever runs the index") from None
+
+
+def _publishers(document: Mapping[str, Any]) -> Iterator[Claimed]:
+    for bundle in document["attestation_bundles"]:
+        said = bundle["publisher"]
+        workflow = next((said[key] for key in _WORKFLOWS if said.get(key)), None)
+        named = {"kind": said["kind"], "workflow": workflow}
+        named |= {key: said.get(key) for key in ("repository", "environment", "email")}
+        if not _KIND.fullmatch(said["kind"]):
+            raise ValueError("a publisher without a kind")
+        yield {key: text for key in _FIELDS if (text := _text(named[key]))}
+
+
+def _text(value: object) -> str | None:
+    """Take a text that a lock can hold."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > _LONGEST or without_unseen(value) != value:
+        raise ValueError("no name")
+    return value
+
+
+@dataclass(frozen=True)
+class ProvenanceStore:
+    """Publishers in the cache, by the file's hash and the place that named them: what `lock` asks once."""
+
+    folder: Path
+    fetcher: Fetcher
+
+    def claimed(self, url: str, sha256: str) -> Claimed | None:
+        """Give who published a file, by the place that its page names; None where none is named. Raises
+        IndexFailure."""
+        key = hashlib.sha256(f"{split_credentials(url)[0]} {sha256}".encode()).hexdigest()
+        path = self.folder / f"publishers-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
+        try:
+            entry: Any = read_json(read_entry(path))
+            return {key: str(entry[key]) for key in _FIELDS if key in entry} if entry else None
+        except (OSError, ValueError, TypeError, RecursionError):
+            pass
+        if self.fetcher.offline:
+            return None
+        found = fetch_provenance(url, self.fetcher)
+        claimed = found.claimed[0] if found and found.claimed else None
+        keep_entry(path, json.dumps(claimed))
+        return claimed

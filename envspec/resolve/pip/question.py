@@ -1,0 +1,72 @@
+"""One request, and uv with all that it needs to answer it, however often it is asked."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.resolve.pip.compile import compile_request
+from envspec.resolve.pip.direct import DirectFiles
+from envspec.resolve.pip.indexes import UvIndexes
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.uv.answer import Found
+from envspec.uv.errors import unfitting
+from envspec.uv.program import Uv
+
+
+@dataclass(frozen=True)
+class Question:
+    """What stays the same from one answer of uv to the next.
+
+    torch   the PyTorch index of the request, and whether the proxy serves it (`gated`): else uv asks the live one
+    direct  the files that are named by their URL
+    label   the targets' names, for messages
+    folder  holds a folder for each answer
+    """
+
+    uv: Uv
+    indexes: UvIndexes
+    torch: TorchIndex
+    gated: bool
+    proxy: IndexProxy
+    direct: DirectFiles
+    label: str
+    folder: Path
+
+    @property
+    def backend(self) -> str | None:
+        """The variant of the live PyTorch index that uv asks by itself."""
+        return None if self.gated else self.torch.variant
+
+    def ask(
+        self, request: Request, preferences: Preferences | None = None, no_pre_releases: Sequence[str] = ()
+    ) -> tuple[Found, ...]:
+        """Have uv solve a request. Raises what `compile_request` raises."""
+        return compile_request(
+            self.uv,
+            replace(request, constraints=(*request.constraints, *self.torch.constraints)),
+            preferences=preferences or Preferences(),
+            indexes=self.indexes.ordered(request, self.torch if self.gated else None, self.proxy),
+            direct=self.direct,
+            folder=Path(tempfile.mkdtemp(dir=self.folder)),
+            label=self.label,
+            torch_backend=self.backend,
+            no_pre_releases=no_pre_releases,
+            proxy_host=self.proxy.host,
+        )
+
+    def lacking(self, request: Request, bound: str) -> frozenset[str]:
+        """List the packages without a wheel for the target that keep a bound (`name>=2`) from being met."""
+        try:
+            self.ask(replace(request, constraints=(*request.constraints, bound)))
+        except Unsatisfiable as conflict:
+            return frozenset(unfitting(conflict.message))
+        except EnvspecError:
+            # the solution stands without it: this only says more of it
+            pass
+        return frozenset()

@@ -1,0 +1,220 @@
+"""What sources are built with: locked by version and hash, and nothing else gets into a build."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.installs import PYTHON
+from support.machine import Machine, cpu
+from support.packages import Dist, sdist, source_files, wheel
+from support.site import place_policy
+from uv import find_uv_bin
+
+from envspec.lock.model import BuildPin, Lock, Pin
+from envspec.lock.store import LockFolder
+
+ASKING = (
+    source_files("src", "1.0")["backend.py"]
+    + """
+import importlib.metadata
+
+def get_requires_for_build_wheel(config_settings=None):
+    return ["asked>=1"]
+
+_plain = build_wheel
+def build_wheel(folder, *given):
+    seen = sorted(f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions())
+    with open(os.environ["WITNESS"], "a") as file:
+        file.write(", ".join(seen) + "\\n")
+    return _plain(folder, *given)
+"""
+)
+SPEC = cpu("src", extra="allow-source = ['src']", python=PYTHON).replace(
+    "[pip]", "exclude-newer = '2026-03-01'\n[pip]", 1
+)
+
+
+def source(*requires: str) -> Dist:
+    lines = ", ".join(f'"{line}"' for line in requires)
+    project = f'[build-system]\nrequires = [{lines}]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    return sdist("src", "1.0", files={"pyproject.toml": project, "backend.py": ASKING})
+
+
+@pytest.fixture
+def demo(machine: Machine, index: Index) -> Machine:
+    index.add(
+        source("tool>=1", "gone; python_version < '3'"),
+        wheel("tool", "1.0", "below"),
+        wheel("tool", "1.1", "below"),
+        wheel("below", "2.0"),
+        wheel("asked", "1.0"),
+        uploaded="2026-01-01T00:00:00Z",
+    )
+    index.add(wheel("tool", "2.0"), wheel("asked", "2.0"), uploaded="2026-06-01T00:00:00Z")
+    machine.spec(SPEC)
+    return machine
+
+
+def built_with(lock: Lock) -> list[str] | None:
+    pin = lock.targets[0].pin("src")
+    assert pin is not None
+    return None if pin.built_with is None else [f"{one.name} {one.version}" for one in pin.built_with]
+
+
+def forge(machine: Machine, lock: Lock, change: Callable[[Pin], Pin]) -> None:
+    (target,) = lock.targets
+    pins = tuple(change(pin) if pin.name == "src" else pin for pin in target.pins)
+    LockFolder(machine.locks, "demo").write(replace(lock, targets=(replace(target, pins=pins),)))
+
+
+def install(machine: Machine) -> tuple[int, str]:
+    witness = {"WITNESS": str(machine.folder / "witness")}
+    ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env", env=witness)
+    return ran.status, ran.out + ran.err
+
+
+def test_what_it_declares_and_what_its_backend_asks_are_locked_and_nothing_newer(demo: Machine) -> None:
+    lock = demo.locked()
+    assert built_with(lock) == ["asked 1.0", "below 2.0", "tool 1.1"]
+    text = demo.lock_path().read_text("utf-8")
+    assert '{ name = "asked", version = "1.0", file = "asked-1.0-py3-none-any.whl", sha256 = "' in text
+    assert demo.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
+    demo.locked()
+    index.add(wheel("tool", "1.2", "below"), wheel("below", "2.1"), uploaded="2026-01-02T00:00:00Z")
+    status, told = install(demo)
+    assert status == 0, told
+    assert (demo.folder / "witness").read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"
+
+
+def test_a_wheel_of_the_build_that_was_exchanged_is_refused(demo: Machine, index: Index) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=tuple(replace(b, sha256="e" * 64) for b in p.built_with or ())))
+    status, told = install(demo)
+    assert status != 0 and "src" in told, told
+
+
+def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=None))
+    ran = demo.envspec("check", "specs/demo.toml")
+    assert ran.status == 1 and "[no-build-environment]" in ran.out, ran
+    status, told = install(demo)
+    assert status == 2 and "no-build-environment" in told
+    assert built_with(demo.locked()) == built_with(lock)
+
+
+def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machine) -> None:
+    lock = demo.locked()
+    evil = BuildPin("tool", "1.1", "tool-1.1.tar.gz", "e" * 64)
+    forge(demo, lock, lambda p: replace(p, built_with=(evil,)))
+    ran = demo.envspec("check", "specs/demo.toml")
+    assert ran.status == 1 and "[wrong-build-environment]" in ran.out, ran
+    assert demo.locked() == lock
+
+
+def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=()))
+    assert built_with(demo.lock()) == [], "an empty list stands in the file"
+    status, told = install(demo)
+    assert status == 3 and "tool" in told, told
+
+
+def test_it_stays_until_its_package_is_upgraded(demo: Machine, index: Index) -> None:
+    first = demo.locked()
+    index.add(wheel("tool", "1.2", "below"), uploaded="2026-01-02T00:00:00Z")
+    demo.spec(SPEC.replace("'src'", "'src', 'below'", 1))
+    anew = {"UV_CACHE_DIR": str(demo.folder / "uv-cache")}  # uv keeps pages for ten minutes
+    assert built_with(demo.locked(env=anew)) == built_with(first)
+    assert built_with(demo.locked("-P", "src", env=anew)) == ["asked 1.0", "below 2.0", "tool 1.2"]
+
+
+def test_of_a_source_that_states_its_requirements_no_code_runs(demo: Machine) -> None:
+    stated = "allow-source = ['src']\nmetadata = [{ name = 'src', version = '1.0', dependencies = [] }]"
+    demo.spec(SPEC.replace("allow-source = ['src']", stated))
+    assert built_with(demo.locked()) == ["below 2.0", "tool 1.1"]
+
+
+def test_what_is_built_against_the_lock_s_own_packages_has_none(demo: Machine) -> None:
+    demo.spec(
+        SPEC.replace("'src'", "'src', 'tool'", 1).replace("[pip]", "[pip]\nbuild-dependencies = { src = ['tool'] }")
+    )
+    assert built_with(demo.locked()) is None
+    assert demo.envspec("check", "specs/demo.toml").status == 0
+    demo.spec(SPEC)
+    assert built_with(demo.locked()) == ["asked 1.0", "below 2.0", "tool 1.1"], "once it isn't any more"
+
+
+def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, index: Index) -> None:
+    index.add(source("tool"), sdist("tool", "1.0"), wheel("asked", "1.0"), uploaded="2026-01-01T00:00:00Z")
+    machine.spec(SPEC)
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status != 0 and "tool" in ran.err and "src" in ran.err, ran
+
+
+@pytest.mark.parametrize("by_uv", [True, False], ids=["uv", "pip"])
+def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, tmp_path: Path, by_uv: bool) -> None:
+    demo.locked()
+    ran = demo.envspec("bundle", "specs/demo.toml", "-o", "demo.tar")
+    assert ran.status == 0, ran.err
+    folder, prefix, witness = tmp_path / "a place", tmp_path / "made here", tmp_path / "witness"
+    with tarfile.open(demo.folder / "demo.tar") as tar:
+        assert {"wheels/tool-1.1-py3-none-any.whl", "sources/src.txt", "sources/src.built-with"} <= {*tar.getnames()}
+        tar.extractall(folder, filter="data")
+    tools = f"{Path(find_uv_bin()).parent}:" if by_uv else ""
+    env = {"PATH": f"{tools}/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": sys.executable, "WITNESS": str(witness)}
+    command = ["sh", str(folder / "install.sh"), str(prefix)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert witness.read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda wheels: tuple(one for one in wheels if one.name != "tool"), "other-build"),
+        (lambda wheels: tuple(replace(one, sha256="e" * 64) for one in wheels), "other-hash"),
+        (lambda wheels: (*wheels, BuildPin("evil", "1.0", "evil-1.0-py3-none-any.whl", "e" * 64)), "not-published"),
+    ],
+    ids=["one left out", "exchanged", "one too many"],
+)
+def test_verify_tells_a_forged_build_environment(
+    demo: Machine, change: Callable[[tuple[BuildPin, ...]], tuple[BuildPin, ...]], code: str
+) -> None:
+    lock = demo.locked()
+    forge(demo, lock, lambda p: replace(p, built_with=change(p.built_with or ())))
+    assert demo.envspec("check", "specs/demo.toml").status == 0
+    ran = demo.envspec("verify", "specs/demo.toml")
+    assert ran.status == 1 and code in ran.out, ran
+
+
+def test_verify_proves_an_honest_build_environment(demo: Machine) -> None:
+    demo.locked()
+    ran = demo.envspec("verify", "specs/demo.toml")
+    assert ran.status == 0 and "of 4 pins 4 are what their index publishes" in ran.out, ran
+
+
+def test_a_site_s_policy_holds_for_what_sources_are_built_with(
+    demo: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo.locked()
+    place_policy(monkeypatch, demo.base, '[releases]\nminimum-age = "1 day"\n')
+    assert install(demo)[0] == 0
+    young = (datetime.now(timezone.utc) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    index.add(wheel("tool", "1.1", "below"), uploaded=young)
+    ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
+    assert ran.status == 1 and "tool-1.1-py3-none-any.whl was published on" in ran.err, ran
+    place_policy(monkeypatch, demo.base, '[indexes]\nallow = ["internal"]\n')
+    ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
+    assert "src is built with packages from pypi" in ran.err, ran
