@@ -105,10 +105,12 @@ def names(folder: Path) -> frozenset[str]:
 
 def _manifest(text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise Unfit(f"{MANIFEST} isn't JSON") from None
-    files = found.get("files") if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise Unfit(f"{MANIFEST} holds no table")
+    files = found.get("files")
     if not isinstance(files, dict) or not isinstance(found.get("format"), int):
         raise Unfit(f"{MANIFEST} has no format or no list of files")
     if not re.fullmatch(r"20\d\d\.\d{1,2}\.\d{1,2}(\.\d{1,4})?", str(found.get("version")), re.ASCII):

@@ -43,6 +43,7 @@ def rows(name: str) -> Iterator[Mapping[str, Any]]:
 
 def counts(name: str) -> tuple[int, dict[str, int]]:
     """Count the rows of a table, and of each kind those that rest on it, the strongest first. "wheels" counts files."""
+    every: list[tuple[str, ...]]
     if name == "wheels":
         every = [(_TRUST[wheel.trust],) for wheel in _files()]
     elif isinstance(listed := read(name).get("names"), str):

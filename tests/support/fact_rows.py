@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -22,12 +23,14 @@ NAMED_BY = {
     "neighbours.neighbours": "package versions release torch cuda",
     "overlaps.overlaps": "packages",
     "released.releases": "project version",
-    "repodata_patches.corrections": "name",
+    "python_builds.builds": "python platform",
+    "repodata_patches.corrections": "package versions constraint",
     "toolkits.releases": "version",
     "toolkits.toolkits": "version",
     "torch.builds": "torch variant platform",
     "torch.releases": "version",
     "triton.releases": "version",
+    "video.packages": "name",
 }
 """What names a row in its table. Left out: `former`, which no source says any more, and the ranking of names."""
 
@@ -47,13 +50,20 @@ def _rows() -> Iterator[tuple[str, str, str]]:
             fields = NAMED_BY.get(f"{path.stem}.{name}")
             if fields is not None:
                 for row in listed:
-                    named = " ".join(str(row[field]) for field in fields.split() if field in row)
+                    values = [str(row[field]) for field in fields.split() if field in row]
+                    named = _patch(*values) if path.stem == "repodata_patches" else " ".join(values)
                     yield "tables", f"{path.stem}.{name}: {named}", said(row)
     for variant in wheels.variants():
         index = wheels.load(variant)
         for project in index.projects:
             for wheel in index.files(project):
                 yield "wheels", f"wheels.{variant}: {wheel.file}", f"sha256 {wheel.sha256}"
+
+
+def _patch(package: str, versions: str, constraint: str) -> str:
+    """Name a patch by its package, the newest release that it is about, and the dependency."""
+    newest, dependency = re.findall(r"\d[\w.]*", versions)[-1], re.split(r"[^\w.-]", constraint)[0]
+    return f"conda-forge-{package}-{newest}-{dependency}"
 
 
 def said(row: dict[str, Any]) -> str:
