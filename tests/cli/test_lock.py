@@ -156,6 +156,7 @@ def test_json(machine: Machine, later: Index) -> None:
     document = json.loads(ran.out)
     assert document == {
         "schema": "envspec/lock/1",
+        "facts": {"version": shipped().version, "from": "envspec"},
         "specs": [
             {
                 "spec": "specs/demo.toml",
