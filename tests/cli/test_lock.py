@@ -11,6 +11,8 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
+from envspec.facts.edition import shipped
+
 pytestmark = pytest.mark.e2e
 
 TWO = "[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'osx-arm64'\n"
