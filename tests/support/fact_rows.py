@@ -23,6 +23,7 @@ NAMED_BY = {
     "neighbours.neighbours": "package versions release torch cuda",
     "overlaps.overlaps": "packages",
     "released.releases": "project version",
+    "peaks.peaks": "name",
     "python_builds.builds": "python platform",
     "repodata_patches.corrections": "package versions constraint",
     "toolkits.releases": "version",
