@@ -11,6 +11,7 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.console import out
+from envspec.cli.edition import tell_edition
 from envspec.cli.table import coloured
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import printable
@@ -66,6 +67,7 @@ def command(
     right makes its targets infeasible. envspec shows what the site's policy demands and whom to ask; what the policy
     forbids of the spec is an error.
     """
+    tell_edition()
     if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
         return _machine(as_json)

@@ -44,6 +44,7 @@ COMMANDS = {
     "doctor": "Say whether this machine or a spec works, and how to fix it.",
     "gpus": "List GPUs, and the CUDA and drivers that support them.",
     "builds": "List the builds of torch, and what each is compiled for.",
+    "facts": "Say how old the facts are, where from, and how far they reach.",
     "inspect": "Read the GPU code compiled into a wheel or an environment.",
     "verify": "Prove a lock against the indexes that publish what it pins.",
     "sign": "Sign a lock with an SSH key, for who demands it.",

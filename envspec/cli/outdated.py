@@ -31,6 +31,7 @@ EPILOG = """\b
 Examples:
   envspec outdated specs/mm-v2.9.toml
   envspec outdated specs/mm-v2.9.toml --target cpu --direct
+  envspec outdated specs/mm-v2.9.toml --horizon       how far each target's GPUs, driver and CUDA get
 """
 
 _AT_ONCE = 16
@@ -43,6 +44,9 @@ _AT_ONCE = 16
 @click.option("--all", "everything", is_flag=True, help="List also what another package pins exactly.")
 @click.option("--direct", is_flag=True, help="Only packages that the spec asks for by name.")
 @click.option("--offline", is_flag=True, help="Use no network: take the pages as they were read last.")
+@click.option(
+    "--horizon", is_flag=True, help="Say the last torch for each target's GPUs, driver and CUDA. Uses no network."
+)
 @options.locks_dir
 @options.as_json
 def command(
@@ -51,6 +55,7 @@ def command(
     everything: bool,
     direct: bool,
     offline: bool,
+    horizon: bool,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -60,6 +65,11 @@ def command(
     platform or the date that keep it out. What nothing holds back comes with `envspec lock --upgrade-package`.
     envspec doesn't look up conda packages. Changes nothing.
     """
+    if horizon:
+        from envspec.cli.horizon import tell
+
+        tell(path, targets, locks_dir, as_json=as_json)
+        return 0
     from envspec.spec.newer import bounds, standing
     from envspec.workflow.better_variants import better_variants
     from envspec.workflow.outdated import outdated

@@ -7,6 +7,7 @@ from dataclasses import replace
 import click
 
 from envspec.cli import inputs, options
+from envspec.cli.edition import edition_document
 from envspec.cli.lock.choices import LockChoices, lock_choices
 from envspec.cli.lock.command import lock_spec
 from envspec.workflow.keep import Upgrade
@@ -39,5 +40,5 @@ def command(
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
     done = lock_spec(spec, replace(choices, upgrade=upgrade, targets=targets))
     if choices.quiet:
-        options.print_json("lock", {"specs": [done]})
+        options.print_json("lock", {"specs": [done], "facts": edition_document()})
     return 0

@@ -1,12 +1,11 @@
-"""The fact tables (`data/*.toml`) and the small values in them."""
+"""The fact tables (`data/*.toml`, or those of a newer edition) and the small values in them."""
 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).parent / "data"
+from envspec.facts import edition
 
 
 @cache
@@ -14,7 +13,7 @@ def read(name: str) -> dict[str, Any]:
     """Read a table by name (`"torch"`), once. Callers must not change it."""
     import tomli
 
-    return tomli.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return tomli.loads((edition.current().folder / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def words(text: str | None) -> tuple[str, ...]:

@@ -19,11 +19,9 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).parent / "data" / "wheels"
-
+from envspec.facts import edition
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 """The names that come from a PyTorch index. nvidia-* wheels always come from PyPI."""
@@ -89,7 +87,7 @@ class WheelIndex:
 @cache
 def variants() -> tuple[str, ...]:
     """List the variants that ship: `("cpu", "cu118", … "cu130")`."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
+    return tuple(sorted(path.stem for path in (edition.current().folder / "wheels").glob("*.json")))
 
 
 @cache
@@ -97,7 +95,7 @@ def load(variant: str) -> WheelIndex:
     """Read the index of a variant. Raises KeyError for one that `variants()` doesn't list."""
     if variant not in variants():
         raise KeyError(variant)
-    data = json.loads((_FOLDER / f"{variant}.json").read_bytes())
+    data = json.loads((edition.current().folder / "wheels" / f"{variant}.json").read_bytes())
     return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
 
 

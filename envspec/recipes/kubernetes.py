@@ -78,7 +78,7 @@ def _resources(plan: Plan) -> list[str]:
 
 def _affinity(plan: Plan) -> list[str]:
     """Prefer nodes whose GPUs the lock has code for, if GPU feature discovery has labelled them. A requirement would
-    keep the pod waiting for ever without labels, and the image's preflight refuses a wrong GPU.
+    keep the pod waiting for ever without labels, and the image's preflight tells of a wrong GPU.
     """
     if not plan.architectures:
         return []

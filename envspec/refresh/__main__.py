@@ -2,6 +2,7 @@
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
 for that of the most used names; `linked SPEC…` writes what `envspec link` knows of wheels without reading them.
+`edition` writes the tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,12 @@ from envspec.cli.failure import tell
 from envspec.cli.inputs import read_lock
 from envspec.documents import Unreadable, read_json
 from envspec.errors import EnvspecError, IndexFailure, InputError, Place, ToolError
+from envspec.facts.edition import MANIFEST, shipped
 from envspec.link.store import SHIPPED, LinkStore
 from envspec.net.connections import index_fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
-from envspec.refresh import most_used_table
+from envspec.refresh import edition, most_used_table
 from envspec.refresh.linked import shipped_facts
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
@@ -184,6 +187,14 @@ def linked(specs: tuple[str, ...]) -> int:
     return 1 if unread else 0
 
 
+@command.command("edition")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("envspec-facts", "envspec_facts"))
+def write_edition(folder: Path) -> int:
+    """Write the tables with the list of their hashes, ready to be built: by default into envspec-facts/ here."""
+    out(f"wrote {folder}: facts {edition.write(folder)}")
+    return 0
+
+
 def _refuse_no_commit(revision: str) -> None:
     if not re.fullmatch(r"[0-9a-f]{8,64}", revision):
         raise InputError(
@@ -206,9 +217,11 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
     if not write:
         say(f"hint: {hint}")
         return 1
-    partial = table.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(table)
+    version = edition.stamped(shipped().version, datetime.now(timezone.utc).date())
+    for path, said in ((table, text), (table.with_name(MANIFEST), edition.manifest(version))):
+        partial = path.with_suffix(".partial")
+        partial.write_text(said, encoding="utf-8")
+        partial.replace(path)
     return 0
 
 
@@ -218,6 +231,7 @@ def _diff(before: str, after: str, name: str) -> list[str]:
 
 def main() -> None:
     """Run the program, and end the process with its exit code."""
+    os.environ["ENVSPEC_FACTS"] = "shipped"  # the tables of this checkout, whatever is installed beside it
     try:
         status = command.main(standalone_mode=False)
     except EnvspecError as error:

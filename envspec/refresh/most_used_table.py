@@ -20,6 +20,7 @@ _HEADER = """\
 # envspec.refresh names` made it from top-pypi-packages.min.json of {repository}
 # at revision {revision}: facts alone are taken from it.
 schema = 1
+proof.report = "*"
 as-of = "{date}"
 sources.downloads = "{repository}, top-pypi-packages.min.json at {revision}"
 

@@ -250,6 +250,7 @@ def _text(rows: Sequence[Row], revision: str, files: Iterable[str], kept: int, l
         [
             header + "\n".join(f"# {count:5}  {reason}" for reason, count in reasons),
             "schema = 1",
+            'proof.report = "*"',
             *(f'sources.{_key(file)} = "recipe/patch_yaml/{file} of {REPOSITORY} at {revision[:8]}"' for file in used),
             "",
             "corrections = [",

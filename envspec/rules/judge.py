@@ -9,6 +9,7 @@ from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.rules import companions, driver, fallback, jetson, nearest, toolkit
 from envspec.rules.accepted import accepted
+from envspec.rules.beyond import eased
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, of_target
 from envspec.rules.finding import Finding
@@ -40,7 +41,8 @@ def judge(spec: Spec, target: Target) -> Verdict:
         against += _against_torch(wanted, versions, choice, case)
     for problem in against:
         remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case)
-        found.append(located(spec, target, wanted, replace(problem, remedy=remedy)))
+        told = replace(problem, remedy=remedy)
+        found.append(located(spec, target, wanted, eased(told, wanted, case) if wanted else told))
     for companion in family:
         found += companions.findings(companion, wanted, versions)
     found = list(accepted(found, spec.pip_terms(target).accept))
@@ -110,7 +112,8 @@ def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | Non
         return named, list(named.versions())
     for companion in family:
         made_for = companions.torches(companion)
-        return replace(companion, name="torch", specifier=Specifier(), local=None), made_for
+        if made_for:  # of one that is newer than the tables, its METADATA decides
+            return replace(companion, name="torch", specifier=Specifier(), local=None), made_for
     return None, []
 
 

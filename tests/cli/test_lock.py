@@ -11,6 +11,8 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
+from envspec.facts.edition import shipped
+
 pytestmark = pytest.mark.e2e
 
 TWO = "[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'osx-arm64'\n"
@@ -156,6 +158,7 @@ def test_json(machine: Machine, later: Index) -> None:
     document = json.loads(ran.out)
     assert document == {
         "schema": "envspec/lock/1",
+        "facts": {"version": shipped().version, "from": "envspec"},
         "specs": [
             {
                 "spec": "specs/demo.toml",

@@ -43,11 +43,21 @@ def test_the_floor_itself_will_do(driver: str) -> None:
 
 
 @pytest.mark.parametrize("driver", ["525.60.12", "525", "470.256.02", "99.99"])
-def test_an_older_driver_stops(driver: str) -> None:
+def test_a_driver_below_the_locks_floor_is_a_warning(driver: str) -> None:
     stop, text = judge(TARGET, machine(H100, driver=driver))
-    assert stop
-    assert text.startswith(
-        f"the driver is {driver}, and CUDA 12.8 on this target's GPUs needs 525.60.13 or newer: update"
+    assert not stop
+    assert text == f"the driver is {driver}, and CUDA 12.8 on this target's GPUs needs 525.60.13"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "stops"), [("11.8", True), ("9.2", True), ("12.0", False), ("12.8", False), ("13.1", False), (None, False)]
+)
+def test_a_driver_that_says_it_runs_no_cuda_of_this_major_stops(cuda: str | None, stops: bool) -> None:
+    """Its own word, whatever the lock's tables hold: an older minor runs by minor-version compatibility."""
+    stop, text = judge(TARGET | {"driver_floor": None}, Machine("470.256.02", (H100,), True, cuda))
+    assert stop is stops
+    assert not stops or text.startswith(
+        f"the driver 470.256.02 says that it runs CUDA {cuda} at most, and this image is for CUDA 12.8: update"
     )
 
 
@@ -56,18 +66,20 @@ def test_an_older_driver_stops(driver: str) -> None:
     [("9.0", True), ("8.9", True), ("8.0", True), ("8.7", False), ("7.5", True), ("7.0", False), ("10.0", False)],
 )
 def test_code_of_the_same_major_and_no_newer_minor_runs(capability: str, runs: bool) -> None:
-    assert judge(TARGET, machine(Gpu("a GPU", capability))).stop is not runs
+    stop, text = judge(TARGET, machine(Gpu("a GPU", capability)))
+    assert not stop and ("can't run this image, by the lock's facts" in text) is not runs
 
 
 def test_ptx_runs_on_newer_gpus_alone() -> None:
     target = TARGET | {"code": {"sm": ["8.0"], "ptx": ["9.0"]}}
-    assert not judge(target, machine(Gpu("B200", "10.0"))).stop
-    assert judge(target, machine(Gpu("V100", "7.0"))).stop
+    assert "can't run" not in judge(target, machine(Gpu("B200", "10.0"))).text
+    assert "can't run" in judge(target, machine(Gpu("V100", "7.0"))).text
 
 
-def test_a_gpu_without_code_stops_and_is_named() -> None:
+def test_a_gpu_without_code_is_named_and_starts() -> None:
+    """The table of what torch holds may be wrong, or older than the machine: torch's own error ends what can't work."""
     stop, text = judge(TARGET, machine(Gpu("Tesla V100", "7.0"), Gpu("Tesla V100", "7.0")))
-    assert stop and text.count("Tesla V100") == 1
+    assert not stop and text.count("Tesla V100") == 1
     assert "use a target of mm-v2.9 that is for it" in text
 
 
@@ -85,7 +97,7 @@ def test_another_gpu_than_the_target_is_for_is_a_warning() -> None:
 def test_without_known_code_the_architectures_of_the_target_count() -> None:
     target = TARGET | {"code": None}
     assert not judge(target, machine(H100)).text
-    assert judge(target, machine(Gpu("NVIDIA A100", "8.0"))).stop
+    assert "can't run" in judge(target, machine(Gpu("NVIDIA A100", "8.0"))).text
 
 
 @pytest.mark.parametrize(
@@ -117,8 +129,9 @@ def target_file(tmp_path: Path) -> Path:
     [
         (machine(H100), 0),
         (machine(driver=None), 0),
-        (machine(H100, driver="470.1"), 1),
-        (machine(Gpu("V\n100", "7.0")), 1),
+        (machine(H100, driver="470.1"), 0),
+        (machine(Gpu("V\n100", "7.0")), 0),
+        (Machine("470.1", (H100,), True, "11.4"), 1),
     ],
 )
 def test_it_says_one_line(target_file: Path, seen: Machine, code: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +140,18 @@ def test_it_says_one_line(target_file: Path, seen: Machine, code: int, capsys: p
     assert out == ""
     assert err.count("\n") == (0 if seen == machine(H100) else 1)
     assert ("ENVSPEC_SKIP_PREFLIGHT=1" in err) is bool(code)
+
+
+def test_a_doubt_is_told_once_a_node(
+    target_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rank's start runs it; the driver's own word ends each."""
+    for rank in ("0", "1", "2"):
+        monkeypatch.setenv("SLURM_LOCALID", rank)
+        assert main([str(target_file)], lambda: machine(H100, driver="470.1")) == 0
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main([str(target_file)], lambda: Machine("470.1", (H100,), True, "11.4")) == 1
+    assert "says that it runs CUDA 11.4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
@@ -198,11 +223,12 @@ def test_the_drivers_own_cuda_is_read_faked() -> None:
     assert look(lambda: Telling("550.54.15")).cuda == "12.4"
 
 
-@pytest.mark.parametrize(("cuda", "stops"), [("12.8", True), ("12.9", False), ("13.0", False), (None, False)])
-def test_a_driver_compiles_no_ptx_that_is_newer_than_its_cuda(cuda: str | None, stops: bool) -> None:
+@pytest.mark.parametrize(("cuda", "doubted"), [("12.8", True), ("12.9", False), ("13.0", False), (None, False)])
+def test_a_driver_compiles_no_ptx_that_is_newer_than_its_cuda(cuda: str | None, doubted: bool) -> None:
     """NVIDIA, CUDA Compatibility: minor-version compatibility leaves PTX out."""
     target = {"cuda": "12.9", "driver_floor": "525.60.13", "code": {"sm": ["8.0"], "ptx": ["9.0"]}}
-    assert judge(target, Machine("570.86.10", (Gpu("NVIDIA B200", "10.0"),), True, cuda)).stop is stops
+    said = judge(target, Machine("570.86.10", (Gpu("NVIDIA B200", "10.0"),), True, cuda)).text
+    assert bool(said) is doubted
 
 
 def test_without_nvml_the_kernel_module_tells_faked(tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(program.command, [], standalone_mode=False)
     up_to_date = "".join(f"envspec/facts/data/{one.name} is up to date\n" for one in (table, tritons, dates))
     assert (done.return_value, done.stdout, done.stderr) == (0, "", up_to_date)
-    assert {path.name for path in tmp_path.iterdir()} == {table.name, dates.name, tritons.name}
+    assert {path.name for path in tmp_path.iterdir()} == {table.name, dates.name, tritons.name, "edition.json"}
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, out_json, say, warn
+from envspec.cli.edition import edition_document, tell_edition
 from envspec.cli.failure import Failure, parts, told
 from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.choices import LockChoices
@@ -120,7 +121,7 @@ def command(
         results.append(done)
     keep_bounded()
     if as_json:
-        options.print_json("lock", {"specs": results})
+        options.print_json("lock", {"specs": results, "facts": edition_document()})
     return 0
 
 
@@ -251,6 +252,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
 
+    tell_edition()
     while True:
         try:
             with resolvers_for(spec, offline=choices.offline, refresh=choices.refresh, quiet=choices.quiet) as (

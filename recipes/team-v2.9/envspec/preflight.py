@@ -1,7 +1,8 @@
 """Compare this machine's driver and GPUs with what an image was locked for, before torch is imported.
 
 Needs Python 3.8 or newer, and the smoke check beside it. Takes the path of a `target.json`, else the one beside this
-file. Says in one line on stderr what is wrong and what to do.
+file. Says in one line on stderr what is wrong and what to do. Only what the driver itself says stops a
+start; what the lock knows from tables is a warning, once a node.
 
 Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
@@ -61,14 +62,17 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
             f"no NVIDIA driver is visible, and this image is for CUDA {cuda}: start it with the GPUs"
             " (docker run --gpus all, apptainer exec --nv), on a machine that has them",
         )
-    floor = target.get("driver_floor")
-    forward = target.get("forward_branches") or []  # of the image's cuda-compat
-    if floor and numbers(machine.driver) < numbers(floor) and numbers(machine.driver)[0] not in forward:
+    known = numbers(machine.driver)
+    forward = known[0] in (target.get("forward_branches") or [])  # of the image's cuda-compat
+    if machine.cuda and numbers(machine.cuda)[0] < numbers(cuda)[0] and not forward:
         return Verdict(
             True,
-            f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor} or newer: update the"
-            f" driver, or use a target of {target.get('spec')} with an older CUDA",
+            f"the driver {machine.driver} says that it runs CUDA {machine.cuda} at most, and this image is for CUDA"
+            f" {cuda}: update the driver, or use a target of {target.get('spec')} with an older CUDA",
         )
+    floor = target.get("driver_floor")
+    if floor and known < numbers(floor) and not forward:
+        return Verdict(False, f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor}")
     if not machine.nvml:
         return Verdict(
             False,
@@ -88,21 +92,16 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
     newer = driver_cuda is not None and numbers(driver_cuda) < numbers(cuda or "0")
     flags = [*code["sm"], *("compute_" + one for one in ([] if newer else code["ptx"]))]
     without = [gpu for gpu in gpus if not covers(flags, gpu.capability, cuda)]
-    asked = " or ".join(target.get("gpus") or []) or "other GPUs"
     if without:
-        text = (
-            f"{_names(without)} can't run this image, whose PyTorch has code for {', '.join(code['sm'])}: use a target"
-            f" of {target.get('spec')} that is for it"
-        )
-        # A small card for the screen beside the one that computes is no reason to stop.
-        return Verdict(len(without) == len(gpus), text)
-    others = [gpu for gpu in gpus if locked and not covers(locked, gpu.capability, cuda)]
-    if others:
         return Verdict(
             False,
-            f"this image was locked for {asked}, and here is {_names(others)}: torch runs on it, others may not",
+            f"{_names(without)} can't run this image, by the lock's facts: its PyTorch has code for"
+            f" {', '.join(code['sm'])}: use a target of {target.get('spec')} that is for it",
         )
-    return FINE
+    asked = " or ".join(target.get("gpus") or []) or "other GPUs"
+    others = [gpu for gpu in gpus if locked and not covers(locked, gpu.capability, cuda)]
+    text = f"this image was locked for {asked}, and here is {_names(others)}: torch runs on it, others may not"
+    return Verdict(False, text) if others else FINE
 
 
 def _names(gpus: Sequence[Gpu]) -> str:
@@ -135,10 +134,9 @@ def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
     if not target.get("cuda"):
         return 0
     verdict = judge(target, look())
-    if not verdict.text:
+    if not verdict.text or (not verdict.stop and os.environ.get("SLURM_LOCALID", "0") != "0"):
         return 0
-    how = "" if not verdict.stop else " (ENVSPEC_SKIP_PREFLIGHT=1 starts anyway)"
-    kind = "error" if verdict.stop else "warning"
+    kind, how = ("error", " (ENVSPEC_SKIP_PREFLIGHT=1 starts anyway)") if verdict.stop else ("warning", "")
     sys.stderr.write(f"envspec: {kind}: {' '.join(verdict.text.split())}{how}\n")
     return int(verdict.stop)
 

@@ -1,0 +1,133 @@
+"""The edition of the facts: those that ship with envspec, or an installed `envspec-facts` that is newer.
+
+`envspec-facts` is a distribution of data alone: the same files, with a list of their hashes. Its files are read where
+pip puts them, beside envspec's own code. Nothing of it is imported, and the working directory and PYTHONPATH aren't
+looked at: a repository brings no facts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from envspec.errors import InputError
+
+FORMAT = 1
+"""The form of the tables that this envspec reads. A new table or key leaves it; whatever else changes raises it."""
+
+DISTRIBUTION = "envspec-facts"
+
+MANIFEST = "edition.json"
+"""Says `format` and `version`; in the distribution also `files`: the SHA-256 of each."""
+
+_SWITCH = "ENVSPEC_FACTS"
+
+
+@dataclass(frozen=True)
+class Edition:
+    """version  the day of the facts, "2026.11.22", perhaps with a count after it
+    folder      where the tables lie
+    origin      "envspec" for those that ship with it, else "envspec-facts"
+    note        why an installed `envspec-facts` isn't taken; None where there is none, or it is merely older
+    """
+
+    version: str
+    folder: Path
+    origin: str = "envspec"
+    note: str | None = None
+
+    @property
+    def day(self) -> str:
+        """The day that the version names, as RFC 3339 has it."""
+        return "-".join(f"{number:02}" for number in _order(self.version)[:3])
+
+
+class Unfit(ValueError):
+    """An edition that can't be taken, and why."""
+
+
+@cache
+def current() -> Edition:
+    """Choose once a process. `ENVSPEC_FACTS=shipped` takes those that ship. Raises InputError for another value."""
+    asked = os.environ.get(_SWITCH, "")
+    if asked not in ("", "shipped"):
+        raise InputError(f"{_SWITCH} is {asked!r}", hint="the one value is `shipped`: the facts that ship with envspec")
+    return shipped() if asked else choose(shipped(), _places())
+
+
+def shipped() -> Edition:
+    """The edition that ships with envspec."""
+    folder = Path(__file__).parent / "data"
+    return Edition(json.loads((folder / MANIFEST).read_bytes())["version"], folder)
+
+
+def choose(own: Edition, folders: Iterable[Path]) -> Edition:
+    """Take the newest sound edition among envspec's own and those in these folders."""
+    best, notes = own, []
+    for folder in folders:
+        if not (folder / MANIFEST).is_file():
+            continue
+        try:
+            found = read(folder, own)
+        except (OSError, Unfit) as error:
+            notes.append(f"{DISTRIBUTION} in {folder} isn't used: {error}")
+            continue
+        if _order(found.version) > _order(best.version):
+            best = found
+    return replace(best, note="; ".join(notes) or None)
+
+
+def read(folder: Path, own: Edition) -> Edition:
+    """Read an installed edition and compare its files with its list. Raises Unfit and OSError."""
+    manifest = _manifest((folder / MANIFEST).read_bytes())
+    if manifest["format"] != FORMAT:
+        raise Unfit(f"its format is {manifest['format']}, and this envspec reads {FORMAT}")
+    files: Mapping[str, str] = manifest["files"]
+    if lacking := sorted(names(own.folder) - files.keys()):
+        raise Unfit(f"it lacks {lacking[0]}")
+    for name, digest in files.items():
+        if sha256((folder / name).read_bytes()).hexdigest() != digest:
+            raise Unfit(f"{name} isn't the file that its list names")
+    return Edition(manifest["version"], folder, DISTRIBUTION)
+
+
+def names(folder: Path) -> frozenset[str]:
+    """List the tables in a folder, as the manifest names them."""
+    return frozenset(path.relative_to(folder).as_posix() for path in (*folder.glob("*.toml"), *folder.glob("*/*.json")))
+
+
+def _manifest(text: bytes) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unfit(f"{MANIFEST} isn't JSON") from None
+    if not isinstance(found, dict):
+        raise Unfit(f"{MANIFEST} holds no table")
+    files = found.get("files")
+    if not isinstance(files, dict) or not isinstance(found.get("format"), int):
+        raise Unfit(f"{MANIFEST} has no format or no list of files")
+    if not re.fullmatch(r"20\d\d\.\d{1,2}\.\d{1,2}(\.\d{1,4})?", str(found.get("version")), re.ASCII):
+        raise Unfit(f"{MANIFEST} has no version that is a day")
+    plain = re.compile(r"[a-z0-9_]+\.toml|wheels/[a-z0-9]+\.json")
+    if wrong := sorted(name for name in files if not plain.fullmatch(name)):
+        raise Unfit(f"{MANIFEST} lists {wrong[0]!r}, which is no table")
+    return found
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _places() -> list[Path]:
+    """The folders of `envspec_facts` where pip installs for this Python."""
+    import site
+
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return [Path(folder) / "envspec_facts" for folder in (*site.getsitepackages(), *user)]

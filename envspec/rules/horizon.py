@@ -1,0 +1,208 @@
+"""How far a target gets: its last torch, why none after it, and what each next move costs.
+
+Pure, from the tables alone: a torch that is newer than they are isn't in the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from envspec.facts import conda_builds, drivers, gpus, torch_builds
+from envspec.facts.gpus import Gpu
+from envspec.packages.version_numbers import numbers
+from envspec.rules import driver, jetson, toolkit
+from envspec.rules.build import problems, works
+from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
+
+Channel = Literal["pip", "conda"]
+
+
+@dataclass(frozen=True)
+class Advance:
+    """A newer torch that the target gets by changing something else.
+
+    driver   the least driver that it asks of the machine, a version or "R570"; None where the machine's will do
+    cuda     the CUDA to change to, None where the target's stays
+    dropped  the GPUs (by name) that it doesn't run on
+    python   the nearest Python with a wheel, None where the spec's has one
+    glibc    the least glibc, None where the target's will do
+    seen     whether the build was seen; False for one that was only announced
+    """
+
+    torch: str
+    cuda: str | None = None
+    driver: str | None = None
+    dropped: tuple[str, ...] = ()
+    python: str | None = None
+    glibc: str | None = None
+    seen: bool = True
+
+    @property
+    def price(self) -> tuple[bool, ...]:
+        """What has to change, the dearest first."""
+        return bool(self.dropped), self.driver is not None, self.glibc is not None, bool(self.python), bool(self.cuda)
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """last    the newest torch that works as the target is; None where none does
+    reasons    why the release after it doesn't; empty where `last` is the newest that is known
+    newest     the newest torch in the table
+    moves      what leads further, each to the newest torch that it gives, the cheapest first
+    """
+
+    last: str | None
+    reasons: tuple[str, ...]
+    newest: str
+    moves: tuple[Advance, ...] = ()
+
+
+def horizon(case: Case, channel: Channel) -> Horizon:
+    """Look as far as the tables reach, for wheels ("pip") or for conda-forge's builds ("conda")."""
+    known = _known(channel)
+    builds = _builds(channel, known, case.cuda, case.platform)
+    machine = [p.message for p in _of_machine(case) if p.severity == "error"]
+    working = [] if machine else [build for build in builds if works(build, case)]
+    seen = [build for build in working if build.trust != "planned"] or working
+    last = seen[-1].version if seen else None
+    if last == known[-1]:
+        return Horizon(last, (), known[-1])
+    after = known[known.index(last) + 1 :] if last else known
+    reasons = machine or (_reasons(after[0], builds, channel, case) if last else _never(builds, channel, case))
+    return Horizon(last, tuple(reasons), known[-1], _moves(after, channel, case))
+
+
+def _known(channel: Channel) -> list[str]:
+    if channel == "conda":
+        return list(conda_builds.versions())
+    return [release.version for release in torch_builds.releases()]
+
+
+def _builds(channel: Channel, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
+    return (conda_builds_of if channel == "conda" else pip_builds)(versions, cuda, platform)
+
+
+def _of_machine(case: Case) -> list[Problem]:
+    return [*jetson.problems(case), *toolkit.problems(case), *driver.problems(case)]
+
+
+def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
+    """Say why a release doesn't work: no build for the target's CUDA, or what is wrong with the nearest of them."""
+    of_it = [build for build in builds if build.version == version]
+    if not of_it:
+        name = "conda-forge's pytorch" if channel == "conda" else "torch"
+        of = f"CUDA {case.cuda}" if case.cuda else "CPU"
+        newer = not builds or torch_builds.order(builds[-1].version) > torch_builds.order(version)
+        last = "" if newer else f": the last is of {name} {builds[-1].version}"
+        return [f"{name} {version} has no {of} build for {case.platform}{last}"]
+    against = [problems(build, case) for build in of_it]
+    found = [[p.message for p in every if p.severity == "error" or p.code == "build-not-seen"] for every in against]
+    return min(found, key=len)
+
+
+def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
+    if builds:
+        return _reasons(builds[-1].version, builds, channel, case)
+    return _reasons(_known(channel)[-1], builds, channel, case)
+
+
+def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Advance, ...]:
+    """List what leads to newer releases. A move that costs no less than one that leads further isn't told."""
+    found: list[Advance] = []
+    for version in reversed(after):
+        every = [_move(build, case) for build in _of_release(version, channel, case)]
+        for move in sorted((move for move in every if move), key=lambda move: _weight(move, case)):
+            if not any(_is_no_dearer(other, move) for other in found):
+                found.append(move)
+    return tuple(sorted(found, key=lambda move: _weight(move, case)))
+
+
+def _of_release(version: str, channel: Channel, case: Case) -> list[CandidateBuild]:
+    if case.cuda is None:
+        return _builds(channel, [version], None, case.platform)
+    known = conda_builds.builds() if channel == "conda" else torch_builds.builds(version)
+    cudas = sorted({build.cuda for build in known if build.cuda and build.version == version}, key=numbers)
+    found = [build for cuda in cudas for build in _builds(channel, [version], cuda, case.platform)]
+    return list(dict.fromkeys(found))
+
+
+def _is_no_dearer(one: Advance, other: Advance) -> bool:
+    """Say whether a move asks nothing that the other doesn't ask too."""
+    if not set(one.dropped) <= set(other.dropped):
+        return False
+    return all(mine is None or mine == its for mine, its in zip(_asked(one), _asked(other), strict=True))
+
+
+def _asked(move: Advance) -> tuple[str | None, ...]:
+    return move.driver, move.glibc, move.python, move.cuda
+
+
+def _weight(move: Advance, case: Case) -> tuple[int, ...]:
+    changed = numbers(move.cuda or case.cuda or "0")[0] - numbers(case.cuda or "0")[0]
+    newest_first = tuple(-number for number in numbers(move.torch))
+    return (len(move.dropped), *map(int, move.price[1:]), abs(changed), *newest_first)
+
+
+def _move(build: CandidateBuild, case: Case) -> Advance | None:
+    """Price a build; None where no GPU of the target is left, or no driver runs those that are."""
+    cuda = build.cuda
+    if case.cuda and build.channel == "conda" and cuda and numbers(cuda) <= numbers(case.cuda) and _same(cuda, case):
+        cuda = case.cuda  # conda-forge's builds run with a newer minor of their CUDA
+    python = None if not build.pythons or case.python in build.pythons else _nearest(case.python, build.pythons)
+    short = build.glibc and case.platform.startswith("linux") and numbers(case.glibc) < numbers(build.glibc)
+    eased = replace(
+        case, cuda=cuda, python=python or case.python, glibc=build.glibc if short and build.glibc else case.glibc
+    )
+    kept = tuple(gpu for gpu in eased.gpus if _runs(build, replace(eased, gpus=(gpu,), driver=None)))
+    update = _update(replace(eased, gpus=kept), case)
+    if update:
+        kept = tuple(gpu for gpu in kept if _admits(gpu, update))
+        update = _update(replace(eased, gpus=kept), case)
+    if case.gpus and not kept:
+        return None
+    return Advance(
+        build.version,
+        cuda if cuda != case.cuda else None,
+        update,
+        tuple(dict.fromkeys(gpu.name for gpu in case.gpus if gpu not in kept)),
+        python,
+        build.glibc if short else None,
+        build.trust != "planned",
+    )
+
+
+def _same(cuda: str, case: Case) -> bool:
+    return numbers(cuda)[0] == numbers(case.cuda or "0")[0]
+
+
+def _runs(build: CandidateBuild, case: Case) -> bool:
+    """Say whether a build runs on the one GPU of a case, whatever the driver."""
+    of_chip = [problem for problem in jetson.problems(case) if problem.severity == "error"]
+    return not of_chip and works(build, case)
+
+
+def _update(eased: Case, case: Case) -> str | None:
+    """Find the driver that a CUDA asks for where the target's, or the floor of its own CUDA, is too old."""
+    if eased.cuda is None:
+        return None
+    floor = driver.floor(eased, eased.cuda)
+    if case.driver is not None:
+        too_old = [p for p in driver.problems(eased) if p.severity == "error" and p.code != "driver-dropped-gpu"]
+        return floor if too_old else None
+    before = driver.floor(case, case.cuda) if case.cuda else None
+    if floor is None or before is None:
+        return floor
+    return floor if numbers(floor.lstrip("R")) > numbers(before.lstrip("R")) else None
+
+
+def _admits(gpu: Gpu, floor: str) -> bool:
+    """Say whether some driver from this floor on still supports a GPU."""
+    last = gpus.capabilities()[gpu.capability].last_driver
+    return last is None or drivers.branch(floor.lstrip("R")) <= last
+
+
+def _nearest(python: str, pythons: Sequence[str]) -> str:
+    asked = numbers(python)[1]
+    return min(pythons, key=lambda one: (abs(numbers(one)[1] - asked), -numbers(one)[1]))

@@ -1,0 +1,123 @@
+"""A target's horizon: its last torch, why none after it, what each next move costs; on the tables' own rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.errors import Place
+from envspec.facts import conda_builds, torch_builds
+from envspec.rules import judge
+from envspec.rules.case import Case, of_target
+from envspec.rules.horizon import Advance, Channel, horizon
+from envspec.spec.model import Located, PipTable, Spec, Target
+
+
+def case(cuda: str | None, *gpus: str, driver: str | None = None, python: str = "3.12", **changed: str) -> Case:
+    return of_target(changed.get("platform", "linux-64"), python, cuda, gpus, driver, changed.get("glibc", "2.28"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "last", "reason"),
+    [
+        # CUDA 12.6 ends with 2.14.1, and Volta with it
+        (
+            case("12.6", "V100"),
+            "2.14.1",
+            "torch 2.15.0 has no CUDA 12.6 build for linux-64: the last is of torch 2.14",
+        ),
+        # cu128 dropped Volta a release before it ended
+        (case("12.8", "V100"), "2.10.0", "torch 2.11.0+cu128 has no code for sm_70 (V100): it is compiled for 7.5"),
+        (
+            case("12.8", "H100"),
+            "2.11.0",
+            "torch 2.12.0 has no CUDA 12.8 build for linux-64: the last is of torch 2.11",
+        ),
+        (
+            case("11.8", "K80", python="3.9", glibc="2.17"),
+            "2.3.1",
+            "cuDNN 9.1.0.70, which has no code for sm_37",
+        ),
+        (case("13.2", "H100", python="3.10"), "2.14.1", "has no wheel for Python 3.10: it has 3.11"),
+        (case("12.6", "H100", glibc="2.17"), None, "needs glibc 2.28"),
+        (case("12.4", "RTX 5090"), None, "CUDA 12.4 doesn't support GeForce RTX 5090 (sm_120)"),
+        (case("13.0", "H100", driver="535.104.05"), None, "driver 535.104.05 is below 580.65.06"),
+    ],
+)
+def test_the_last_torch_and_why(asked: Case, last: str | None, reason: str) -> None:
+    found = horizon(asked, "pip")
+    assert found.last == last and found.newest == torch_builds.newest().version
+    assert any(reason in one for one in found.reasons), found.reasons
+
+
+def test_what_each_move_costs() -> None:
+    found = horizon(case("12.8", "V100", "A100", driver="570.86.15"), "pip").moves
+    assert found[:3] == (
+        Advance("2.14.1", "12.6"),
+        Advance("2.11.0", dropped=("V100",)),
+        Advance("2.13.0", "12.9", dropped=("V100",)),
+    )
+    assert found[-1] == Advance("2.15.0", "13.2", "580.65.06", ("V100",)), "R580 drops no GPU; CUDA 13 does"
+
+
+def test_a_driver_that_is_new_enough_costs_nothing() -> None:
+    moves = horizon(case("12.8", "H100", driver="580.65.06"), "pip").moves
+    assert {move.driver for move in moves} == {None}
+    unknown = horizon(case("12.8", "H100"), "pip").moves
+    assert {move.driver for move in unknown if move.cuda and move.cuda > "13"} == {"580.65.06"}
+
+
+def test_a_python_and_a_glibc_are_costs() -> None:
+    (move,) = horizon(case(None, python="3.10"), "pip").moves
+    assert move == Advance("2.15.0", python="3.11")
+    assert any(move.glibc == "2.28" for move in horizon(case("11.8", "A100", python="3.9", glibc="2.17"), "pip").moves)
+
+
+def test_nothing_leads_on_where_no_gpu_would_be_left() -> None:
+    assert horizon(case("12.6", "V100"), "pip").moves == ()
+
+
+def test_the_newest_has_no_horizon() -> None:
+    found = horizon(case("13.2", "H100"), "pip")
+    assert (found.last, found.reasons, found.moves) == (found.newest, (), ())
+
+
+def test_what_was_only_announced_is_a_move_not_the_last() -> None:
+    planned = [build for build in torch_builds.builds(platform="linux-64") if build.trust == "planned" and build.cuda]
+    for build in planned:
+        found = horizon(case(build.cuda, "H100"), "pip")
+        assert found.last != build.version and Advance(build.version, seen=False) in found.moves
+        assert "was announced" in found.reasons[0]
+
+
+def test_condas_builds_run_with_a_newer_minor_of_their_cuda() -> None:
+    found = horizon(case("12.8", "H100"), "conda")
+    assert found.newest == conda_builds.versions()[-1]
+    assert found.last == "2.7.1" and "conda-forge's pytorch 2.8.0 has no CUDA 12.8 build" in found.reasons[0]
+    assert Advance(found.newest, "12.9") in found.moves
+
+
+@pytest.mark.parametrize("channel", ["pip", "conda"])
+@pytest.mark.parametrize("gpus", [["V100"], ["T4", "H100"], ["RTX 5090"], ["K80"], ["B300"], []])
+def test_no_move_is_dearer_than_one_that_leads_as_far(gpus: list[str], channel: Channel) -> None:
+    for cuda in ("11.8", "12.1", "12.6", "12.8", "13.0") if gpus else (None,):
+        moves = horizon(case(cuda, *gpus, python="3.11"), channel).moves
+        assert len(set(moves)) == len(moves)
+        for one in moves:
+            for other in moves:
+                further = torch_builds.order(other.torch) >= torch_builds.order(one.torch)
+                same = (other.driver, other.cuda, other.python, other.glibc) == (
+                    *(one.driver, one.cuda, one.python, one.glibc),
+                )
+                assert one == other or not (further and same and set(other.dropped) <= set(one.dropped))
+
+
+@pytest.mark.parametrize("cuda", ["11.8", "12.4", "12.6", "12.8", "13.0", "13.2"])
+def test_the_last_is_the_verdicts_newest_that_works(cuda: str) -> None:
+    """The horizon has no judgement of its own."""
+    here = Place("specs/s.toml", 1, 1)
+    torch = PipTable((Located("torch", here),))
+    for gpu in ("V100", "T4", "A100", "H100", "RTX 5090"):
+        target = Target("t", "linux-64", cuda, (gpu,), glibc="2.28", place=here)
+        verdict = judge(Spec("specs/s.toml", "s", "3.12", (target,), pip=torch), target)
+        feasible = verdict.feasible if not verdict.errors else ()
+        assert horizon(case(cuda, gpu), "pip").last == next(iter(feasible), None)
