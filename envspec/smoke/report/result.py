@@ -25,6 +25,9 @@ GROUPS = (
 )  # fmt: skip
 """The groups of checks in the order they run."""
 
+PRETENDED = "pretended"
+"""What a report without a GPU behind it is marked with."""
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -116,6 +119,8 @@ class SmokeReport:
     """The check's results in one environment. `curves` has the loss of each step by name; None is no number.
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
+    `evidence` says what ran: an environment made from the "lock", or else what proves nothing of it. `check_digest` is
+    of the check's own files, None where an older check didn't say it.
     """
 
     spec: str
@@ -136,6 +141,21 @@ class SmokeReport:
     curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=lambda: _NOTHING)
     complete: bool = True
     cuda: str | None = None
+    evidence: str = "lock"
+    check_digest: str | None = None
+
+    @property
+    def pretended(self) -> bool:
+        """Whether its GPU is a stand-in of the tests, by any of the marks that such a run leaves."""
+        told = [self.evidence, self.torch.version if self.torch else "", *(gpu.name for gpu in self.machine.gpus)]
+        return any(PRETENDED in text.lower() for text in told)
+
+    @property
+    def weights(self) -> str | None:
+        """The digest of the weights that the deterministic training ended with; None where that didn't pass."""
+        repeated = next((one for one in self.checks if one.name == "determinism.repeat"), None)
+        found = repeated.details.get("weights") if repeated and repeated.status == "pass" else None
+        return found if isinstance(found, str) else None
 
     @property
     def passed(self) -> int:
