@@ -15,6 +15,7 @@ from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
+    from envspec.proof.model import Standing
 
 FOLDER = Path("docs", "evidence")
 """Where records lie, from the folder that has `specs/`."""
@@ -49,3 +50,21 @@ def keep(
         path = folder / f"{lock.name}-{target.name}-{rung}.json"
         write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n", "--evidence")
         say(f"wrote {printable(str(path))}")
+
+
+def standings_of(
+    spec: str, lock: Lock, targets: Sequence[LockedTarget], folder: Path | None = None
+) -> tuple[Standing, ...]:
+    """Say how far targets are proved by the records in a folder, else by those beside the spec's own. What proves
+    nothing is told. Raises InputError, StorageError."""
+    from envspec.proof.records import read_records
+    from envspec.proof.standing import standings
+    from envspec.spec.project_file import project_root
+
+    if folder is None:
+        folder = project_root(spec) / FOLDER
+    found = standings(lock, targets, read_records(folder) if folder.is_dir() else ())
+    for one in found:
+        for file, reason in one.outdated:
+            say(f"{printable(file)} proves nothing of {one.target}: {printable(reason)}")
+    return found

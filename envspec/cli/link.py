@@ -98,7 +98,9 @@ def command(
     if compiling:
         from envspec.cli.link_compile import compile_targets
 
-        return compile_targets(spec, lock, chosen, named=bool(targets), evidence=evidence, offline=offline, as_json=as_json)
+        return compile_targets(
+            spec, lock, chosen, named=bool(targets), evidence=evidence, offline=offline, as_json=as_json
+        )
     try:
         facts = _facts(spec, chosen, offline=offline, quiet=as_json)
     except KeyboardInterrupt:

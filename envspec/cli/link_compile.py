@@ -45,7 +45,7 @@ def compile_targets(
     say(f"running the compilers in {plural(len(pins), 'wheel')} ({byte_size(size)})")
     paths = collect(spec, list(pins.values()), offline=offline, quiet=as_json)
     keep_bounded()
-    found = []
+    found: list[Compiled] = []
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         for target in targets:
             folder = scratch / str(len(found))

@@ -12,6 +12,7 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.console import out, silence_stdout, styled, warn
+from envspec.cli.evidence import keep
 from envspec.cli.groups import heading
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, OutsideError
@@ -41,6 +42,7 @@ _NAMES = 8
 @options.target
 @click.option("--from", "revision", metavar="REV", help="Ask only for what the lock of this git revision doesn't have.")
 @click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Refused: the indexes are what is asked.")
+@options.evidence
 @options.locks_dir
 @options.as_json
 def command(
@@ -48,6 +50,7 @@ def command(
     targets: tuple[str, ...],
     revision: str | None,
     offline: bool,
+    evidence: Path | None,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -86,6 +89,8 @@ def command(
         warn(f"couldn't be asked: {_few(names)}: {printable(reason)}")
     if found.forged:
         return AnswerNo.exit_code
+    if evidence is not None and not found.unasked and revision is None:
+        keep(evidence, "verified", lock, chosen)
     return OutsideError.exit_code if found.unasked else 0
 
 

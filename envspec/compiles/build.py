@@ -67,9 +67,7 @@ def _unpacked(wheel: OpenWheel, compiler: Compiler, folder: Path) -> list[Path]:
     return paths
 
 
-def _made(
-    compiler: Compiler, files: Sequence[Path], asked: Mapping[str, str], folder: Path
-) -> Iterator[Compilation]:
+def _made(compiler: Compiler, files: Sequence[Path], asked: Mapping[str, str], folder: Path) -> Iterator[Compilation]:
     release, errors = _run(compiler, files, asked, folder)
     for gpu, architecture in asked.items():
         error = errors.get(architecture) or errors.get("")

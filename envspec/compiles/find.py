@@ -36,7 +36,7 @@ def holders(target: LockedTarget) -> dict[CompilerName, Pin]:
             if pin.is_wheel and re.fullmatch(_PACKAGES[name], pin.name):
                 found[name] = pin
     torch = target.pin("torch", "pip")
-    if torch is not None and torch.is_wheel and "nvrtc" not in found:
+    if target.inputs.cuda is not None and torch is not None and torch.is_wheel and "nvrtc" not in found:
         found["nvrtc"] = torch
     return found
 

@@ -7,12 +7,18 @@ cubin for each architecture into the folder, and prints `{"release": "12.8", "er
 standard library: what it loads is a wheel's, and it must have nothing of envspec to change.
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
 import re
 import subprocess
 import sys
+from typing import Any
+
+Made = tuple[str | None, dict[str, str]]
+"""The compiler's release, and its errors by architecture."""
 
 SOURCE = b"""
 extern "C" __global__ void scale(float *values, float factor, int count) {
@@ -41,16 +47,16 @@ PTX = """.version 6.4
 """
 
 
-def ptx_for(architecture):
+def ptx_for(architecture: str) -> str:
     """The kernel in PTX that is no newer than the GPU: compilers of CUDA 13 have left 7.0 behind."""
     return PTX % ("sm_75" if int(re.sub("[^0-9]", "", architecture)) >= 75 else "sm_70")
 
 
-def ptxas(files, architectures, folder):
+def ptxas(files: list[str], architectures: list[str], folder: str) -> Made:
     program = files[0]
     said = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
     release = re.search(r"release (\d+\.\d+)", said)
-    errors = {}
+    errors: dict[str, str] = {}
     for one in architectures:
         source = os.path.join(folder, one + ".ptx")
         with open(source, "w") as file:
@@ -58,11 +64,11 @@ def ptxas(files, architectures, folder):
         words = [program, "-arch=" + one, source, "-o", os.path.join(folder, one + ".cubin")]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
-            errors[one] = done.stdout.decode("utf-8", "replace").strip() or "status %d" % done.returncode
+            errors[one] = done.stdout.decode("utf-8", "replace").strip() or f"status {done.returncode}"
     return release and release.group(1), errors
 
 
-def text_of(size_of, read, *handle):
+def text_of(size_of: Any, read: Any, *handle: Any) -> bytes:
     """A text that the library gives in two steps: how long it is, and itself."""
     size = ctypes.c_size_t()
     if size_of(*handle, ctypes.byref(size)) or not size.value:
@@ -71,13 +77,13 @@ def text_of(size_of, read, *handle):
     return found.raw if not read(*handle, found) else b""
 
 
-def nvrtc(files, architectures, folder):
+def nvrtc(files: list[str], architectures: list[str], folder: str) -> Made:
     for part in files[1:]:
         ctypes.CDLL(part, mode=ctypes.RTLD_GLOBAL)
     library = ctypes.CDLL(files[0])
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-    errors = {}
+    errors: dict[str, str] = {}
     for one in architectures:
         program = ctypes.c_void_p()
         library.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"scale.cu", 0, None, None)
@@ -85,53 +91,53 @@ def nvrtc(files, architectures, folder):
         status = library.nvrtcCompileProgram(program, 1, words)
         if status:
             log = text_of(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
-            errors[one] = log.rstrip(b"\0\n").decode("utf-8", "replace") or "NVRTC's error %d" % status
+            errors[one] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"NVRTC's error {status}"
         else:
             code = text_of(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program)
             write(folder, one, code)
         library.nvrtcDestroyProgram(ctypes.byref(program))
-    return "%d.%d" % (major.value, minor.value), errors
+    return f"{major.value}.{minor.value}", errors
 
 
 PTX_INPUT = 2
 
 
-def nvjitlink(files, architectures, folder):
+def nvjitlink(files: list[str], architectures: list[str], folder: str) -> Made:
     library = ctypes.CDLL(files[0])
-    release = None
+    release: str | None = None
 
-    def function(name):
+    def function(name: str) -> Any:
         """A function of the newest interface that the library has: their names end in the release's number."""
         nonlocal release
         for major in (14, 13, 12):
             for minor in range(9, -1, -1):
-                found = getattr(library, "__nvJitLink%s_%d_%d" % (name, major, minor), None)
+                found = getattr(library, f"__nvJitLink{name}_{major}_{minor}", None)
                 if found is not None:
-                    release = "%d.%d" % (major, minor)
+                    release = f"{major}.{minor}"
                     return found
         return getattr(library, "nvJitLink" + name)
 
     create, add, complete, destroy = map(function, ("Create", "AddData", "Complete", "Destroy"))
-    errors = {}
+    errors: dict[str, str] = {}
     for one in architectures:
         handle, ptx = ctypes.c_void_p(), ptx_for(one).encode() + b"\0"
         words = (ctypes.c_char_p * 1)(b"-arch=" + one.encode())
         status = create(ctypes.byref(handle), ctypes.c_uint32(1), words)
         if status:
             # without a handle there is no log either
-            errors[one] = "nvJitLink's error %d: it doesn't take -arch=%s" % (status, one)
+            errors[one] = f"nvJitLink's error {status}: it doesn't take -arch={one}"
             continue
         status = add(handle, PTX_INPUT, ptx, ctypes.c_size_t(len(ptx)), b"scale.ptx") or complete(handle)
         if status:
             log = text_of(function("GetErrorLogSize"), function("GetErrorLog"), handle)
-            errors[one] = log.rstrip(b"\0\n").decode("utf-8", "replace") or "nvJitLink's error %d" % status
+            errors[one] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"nvJitLink's error {status}"
         else:
             write(folder, one, text_of(function("GetLinkedCubinSize"), function("GetLinkedCubin"), handle))
         destroy(ctypes.byref(handle))
     return release, errors
 
 
-def write(folder, architecture, code):
+def write(folder: str, architecture: str, code: bytes) -> None:
     with open(os.path.join(folder, architecture + ".cubin"), "wb") as file:
         file.write(code)
 

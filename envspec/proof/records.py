@@ -52,9 +52,12 @@ def _kept(document: dict[str, Any], name: str, place: Place) -> Proof:
     if document.get("schema") != SCHEMA:
         raise InputError(f"this record has schema {document.get('schema')!r}, and this envspec reads 1", place=place)
     if texts["rung"] not in _KEPT:
-        raise InputError(f"a record of {texts['rung']!r} proves nothing: records are of {', '.join(sorted(_KEPT))}", place=place)
+        raise InputError(
+            f"a record of {texts['rung']!r} proves nothing: records are of {', '.join(sorted(_KEPT))}", place=place
+        )
     rungs = frozenset({str(texts["rung"])})
-    return Proof(*(str(texts[key]) for key in ("spec", "target", "lock_digest")), rungs, str(texts["made"]), name)
+    spec, target, digest, made = (str(texts[key]) for key in ("spec", "target", "lock_digest", "made"))
+    return Proof(spec, target, digest, rungs, made, name)
 
 
 def of_report(report: SmokeReport, name: str) -> Proof:
@@ -98,5 +101,3 @@ def _fits(report: SmokeReport) -> bool:
 
 def _passed(report: SmokeReport, name: str) -> bool:
     return any(check.name == name and check.status == "pass" for check in report.checks)
-
-

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
-from test_fatbin import cubin, entry, fatbin
+from support.cubins import cubin
+from test_fatbin import entry, fatbin
 
 from envspec.binaries.architecture import Kind
 from envspec.binaries.inspect import inspect
