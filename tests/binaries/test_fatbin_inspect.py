@@ -14,8 +14,8 @@ from typing import IO, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.examples import examples
 from support.cubins import cubin
+from support.examples import examples
 from test_fatbin import entry, fatbin
 
 from envspec.binaries.architecture import Kind
