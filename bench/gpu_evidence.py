@@ -40,6 +40,8 @@ OF_WORKLOAD = ("training", "determinism", "figures")
 """The groups that ask something else of each workload; the first workload has all."""
 GRACE = 20.0
 """Seconds that an interrupted check has to write its report."""
+FIRST_SHARE = 0.5
+"""Of the time for the first workload, which has all groups; what it leaves is the others', in equal parts."""
 RESERVE = 25.0
 """Seconds at the end for what follows the checks."""
 FIELDS = (
@@ -124,7 +126,9 @@ def check(evidence: Evidence, python: str, torch: dict[str, Any], workload: str,
     if evidence.left < RESERVE + GRACE:
         evidence.ran(name, began, "left out: no time was left")
         return
-    groups = WHOLE if workload == WORKLOADS[0] else OF_WORKLOAD
+    first, place = workload == WORKLOADS[0], WORKLOADS.index(workload)
+    groups = WHOLE if first else OF_WORKLOAD
+    limit = (evidence.left - RESERVE) * (FIRST_SHARE if first else 1 / (len(WORKLOADS) - place)) - GRACE
     with tempfile.TemporaryDirectory() as scratch:
         config, report = Path(scratch, "target.json"), Path(scratch, "check.json")
         config.write_text(json.dumps(target_of(torch, workload)), encoding="utf-8")
@@ -133,7 +137,7 @@ def check(evidence: Evidence, python: str, torch: dict[str, Any], workload: str,
         with (evidence.folder / f"check-{workload}.log").open("wb") as log:
             process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             try:
-                process.wait(evidence.left - RESERVE)
+                process.wait(max(1.0, limit))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGTERM)
                 try:
@@ -227,6 +231,8 @@ def main(words: Sequence[str] | None = None) -> int:
     envspec(evidence, asked.python, "inspect.json", "inspect", torch["folder"], "--json")
     if asked.lock:
         locked(evidence, asked.python, asked.lock)
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in asked.output.glob("check-*.json")]
+    complete = sum(one["complete"] for one in reports) == len(WORKLOADS)
     about = {key: torch[key] for key in ("torch", "cuda", "architectures")}
     evidence.write(
         "machine.json",
@@ -237,13 +243,15 @@ def main(words: Sequence[str] | None = None) -> int:
             "seconds": round(time.monotonic() - began, 1),
             "torch": about,
             "gpus": bool(torch["architectures"]),
+            "complete": complete,
             "steps": evidence.steps,
         },
     )
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in asked.output.glob("check-*.json")]
     if not torch["architectures"]:
         print("no GPU here: these reports say what the check does on a CPU", file=sys.stderr)
-    return 0 if reports and not any(one["summary"]["failed"] for one in reports) else 1
+    if not complete:
+        print("time ran out: --minutes gives more, --quick asks for less", file=sys.stderr)
+    return 0 if complete and not any(one["summary"]["failed"] for one in reports) else 1
 
 
 if __name__ == "__main__":

@@ -154,6 +154,11 @@ def pretend(torch: Any) -> None:
     amp = importlib.import_module("torch.amp")
     torch.autocast = torch.amp.autocast = pretended_context(amp.autocast)
     torch.amp.GradScaler = pretended_scaler(amp.GradScaler)
+    distributed = importlib.import_module("torch.distributed")
+    begin = distributed.init_process_group
+    distributed.init_process_group = lambda backend=None, *args, **given: begin("gloo", *args, **given)
+    parallel = torch.nn.parallel.DistributedDataParallel
+    torch.nn.parallel.DistributedDataParallel = lambda module, device_ids=None, **given: parallel(module, **given)
     redirection(torch).__enter__()
 
 

@@ -1,4 +1,4 @@
-"""`make gpu-evidence`: one JSON a workload, marked so that none counts for a lock. On this machine, so without a GPU."""
+"""`make gpu-evidence`: one JSON a workload, none of which counts for a lock. On this machine, so without a GPU."""
 
 from __future__ import annotations
 
