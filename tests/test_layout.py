@@ -25,7 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("resolve", "doctor", "git", "recipes", "policy"),
     ("workflow", "install", "audit", "diff", "smoke", "verify", "link", "compiles"),
     ("proof",),
-    ("report", "draft", "environments"),
+    ("report", "draft", "environments", "image"),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
 )
@@ -41,7 +41,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
     # pure, but for running what wheels bring: who fetches them is the command
     "compiles": ("binaries", "facts", "packages", "lock.model"),
-    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts"),
+    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts", "packages"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
@@ -60,7 +60,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "binaries",
             "spec",
         ),
-        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.toml_text"),
+        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
     ),
 }
 """What imports less than all that stands below it, and why."""

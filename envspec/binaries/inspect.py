@@ -7,8 +7,9 @@ import stat
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO, Protocol
@@ -18,6 +19,7 @@ from envspec.binaries.library import Inspection, Library, merge, scan
 from envspec.binaries.members import Member
 from envspec.binaries.window import Window
 from envspec.errors import InputError, Place, StorageError
+from envspec.packages.variants import MAX_BYTES, InvalidVariants, read_variants
 
 THREADS = 4
 """Threads: decompression releases the interpreter's lock, and a thread holds some megabytes at most."""
@@ -75,7 +77,9 @@ def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspec
     try:
         with zipfile.ZipFile(file) as archive:
             _check(path, archive)
-            return _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+            found = _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+            variant, unread = _variant(archive)
+            return replace(found, variant=variant, unread=(*found.unread, *unread))
     except (OSError, *_BROKEN) as error:
         # A damaged offset makes zipfile seek to before the file's start, which the system calls an invalid argument.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
@@ -85,6 +89,19 @@ def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspec
             hint = "give a .whl file, an environment's folder, or a .so, .dll, .a, .cubin or .fatbin file"
             raise _wrong(path, message, hint) from None
         raise _wrong(path, f"the wheel is damaged or cut off: {error}", "download it again") from None
+
+
+def _variant(archive: zipfile.ZipFile) -> tuple[Mapping[str, tuple[str, ...]], tuple[str, ...]]:
+    """Read what a wheel says of its variant (PEP 825), and why that can't be read."""
+    named = [one for one in archive.infolist() if PurePosixPath(one.filename).match("*.dist-info/variant.json")]
+    if not named:
+        return {}, ()
+    try:
+        with archive.open(named[0]) as member:
+            read = read_variants(member.read(MAX_BYTES + 1))
+    except InvalidVariants as error:
+        return {}, (f"{named[0].filename}: {error}",)
+    return {label: tuple(map(str, properties)) for label, properties in read.variants.items()}, ()
 
 
 def _check(path: Path, archive: zipfile.ZipFile) -> None:

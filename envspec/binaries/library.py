@@ -84,7 +84,8 @@ class Inspection:
     """The result of an inspection. `kind` is "wheel", "prefix" or "file".
 
     `binaries` counts the files that could hold device code; `libraries`, sorted by path, are those that do.
-    `unread` maps each file that couldn't be read to the reason.
+    `variant` is what a variant's wheel says of itself, label → properties. `unread` has each file that couldn't be read
+    and the reason.
     """
 
     source: str
@@ -92,6 +93,7 @@ class Inspection:
     binaries: int
     libraries: tuple[Library, ...]
     unread: tuple[str, ...] = ()
+    variant: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def scan(window: Window, path: str, size: int) -> Library:

@@ -36,6 +36,7 @@ def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str,
         "kind": inspection.kind,
         "binaries": inspection.binaries,
         "libraries": [_library(library, gpus) for library in inspection.libraries],
+        "variant": {label: list(properties) for label, properties in inspection.variant.items()},
         "unread": list(inspection.unread),
     }
 

@@ -17,6 +17,7 @@ KINDS = {
     "releases": "what indexes list, by project",
     "urls": "which files lie behind URLs that requirements name",
     "publishers": "who indexes say published files",
+    "bases": "what base images hold, and their manifests",
     "audit": "answers that `audit --offline` takes",
     "environments": "environments of `run`, `shell` and `install`, each for one state of a lock",
     "runs": "which environment a run found ready, and what that depended on",

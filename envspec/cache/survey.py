@@ -22,6 +22,7 @@ _FOLDERS: tuple[tuple[str, str, int], ...] = (
     (r"releases-flat-v[0-9]+", "releases", 2),
     (r"artifacts", "artifacts", 1),
     (r"built-v[0-9]+", "built", 1),
+    (r"(bases|manifests)-v[0-9]+", "bases", 1),
     (r"audit", "audit", 1),
     (r"runs-v[0-9]+", "runs", 1),
     (r"smoke", "smoke", 2),

@@ -19,7 +19,10 @@ say() {
 
 # The environment leads, and no other that the caller had active is named.
 lead() {
-    PATH=$prefix/bin:$PATH
+    case $PATH: in
+    "$prefix/bin:"*) ;;
+    *) PATH=$prefix/bin:$PATH ;;
+    esac
     export PATH
     if [ -d "$prefix/conda-meta" ]; then
         CONDA_PREFIX=$prefix

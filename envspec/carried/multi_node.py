@@ -16,9 +16,11 @@ import datetime
 import importlib
 import json
 import os
+import pathlib
 import platform
 import socket
 import sys
+import tempfile
 import time
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -46,8 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = json.load(file)
     cuda = asked.device == "cuda" or (asked.device == "auto" and bool(config["cuda"]) and torch.cuda.is_available())
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
+    logs = tempfile.TemporaryDirectory()
     if cuda:
         torch.cuda.set_device(device)
+        the_fabric().listen(pathlib.Path(logs.name))
     dist.init_process_group("nccl" if cuda else "gloo", timeout=TIMEOUT)
     rank, world = dist.get_rank(), dist.get_world_size()
     nodes: list[Any] = [None] * world
@@ -59,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     details = {"ranks": world, "nodes": sorted(set(nodes)), "groups": len(set(group_ranks))}
     one = importlib.import_module("envspec_check.ranks").Rank(torch, dist, rank, world, device.type)
     tests: Any = (("all_reduce", all_reduce), ("exchange", exchange), ("ddp", ddp))
+    if cuda:
+        tests = (*tests, ("fabric", lambda one: fabric(config, pathlib.Path(logs.name))))
     for name, function in tests:
         since = time.monotonic()
         reason, more = function(one)
@@ -84,6 +90,18 @@ def the_check() -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     return importlib.import_module("envspec_check.checks.collectives")
+
+
+def the_fabric() -> Any:
+    the_check()
+    return importlib.import_module("envspec_check.fabric")
+
+
+def fabric(config: dict[str, Any], logs: pathlib.Path) -> Outcome:
+    """NCCL uses the InfiniBand or RoCE ports of this rank's node, where any are up."""
+    found = the_fabric().judged(config, the_fabric().ports(), the_fabric().chosen(logs))
+    told = ": ".join(filter(None, (found.reason, found.remedy)))
+    return (told if found.status == "fail" else None), {**found.details, "told": told or None}
 
 
 def all_reduce(one: Any) -> Outcome:

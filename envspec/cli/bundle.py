@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +10,15 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
-from envspec.cli.collecting import collect
+from envspec.cli.collecting import collect_conda_too
 from envspec.cli.console import out, say, warn
 from envspec.cli.outputs import written
 from envspec.texts import byte_size
 
 if TYPE_CHECKING:
     from envspec.install.build import BuildRules
-    from envspec.install.collect import Paths
     from envspec.lock.judge import SoundLock
-    from envspec.lock.model import LockedTarget, Pin
+    from envspec.lock.model import LockedTarget
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -81,7 +79,7 @@ def command(
     whole = chosen.fetched
     pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
-        found = _collect(spec, chosen, pins, quiet=as_json)
+        found = collect_conda_too(spec, chosen, pins, quiet=as_json)
         with written(output, "-o", [path]) as file:
             carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, rules)}
             carried |= _project(spec, chosen, quiet=as_json)
@@ -111,20 +109,6 @@ def command(
     return 0
 
 
-def _collect(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
-    """Get every file, checked by its hash, and look through it."""
-    found = collect(spec, pins, again=True, quiet=quiet)
-    conda = [pin for pin in pins if pin.kind == "conda"]
-    if conda:
-        from envspec.install.conda_look import refuse_unfit_packages
-        from envspec.scratch import scratch_folder
-        from envspec.settings import load_settings
-
-        with scratch_folder(load_settings(os.environ).cache()) as scratch:
-            refuse_unfit_packages(conda, found, target.inputs, scratch)
-    return found
-
-
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:
     """Give the carried files, as in an image, and the lists of pip's and conda's packages."""
     from envspec.install.bundle import build_files, explicit_list
@@ -139,31 +123,11 @@ def _carried(spec: Spec, lock: SoundLock, target: LockedTarget, rules: BuildRule
 
 def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, bytes]:
     """Build the wheel of the spec's own project, by its path in the bundle."""
-    from envspec.install.build import BuildRules, WheelBuilder
+    from envspec.cli.own_project import built_project
     from envspec.install.bundle import PROJECT
-    from envspec.install.host import this_host
-    from envspec.install.model import SilentInstall
-    from envspec.install.project import bundled_project
-    from envspec.recipes.project import project_of
     from envspec.scratch import scratch_folder
     from envspec.settings import load_settings
-    from envspec.uv.program import find_uv
 
-    project = project_of(spec, target)
-    if project is None:
-        return {}
-    settings = load_settings(os.environ)
-    with scratch_folder(settings.cache()) as scratch:
-        builder = WheelBuilder(
-            rules=BuildRules.of(spec, target),
-            uv=find_uv(os.environ),
-            prefix=scratch / "env",
-            host=this_host(),
-            collect=lambda pins: _collect(spec, target, pins, quiet=quiet),
-            cache=settings.cache(),
-            scratch=scratch,
-            progress=SilentInstall(),
-        )
-        say(f"building {project.name}")
-        wheel = bundled_project(spec, project, builder)
-        return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()}
+    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        wheel = built_project(spec, target, scratch, quiet=quiet)
+        return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()} if wheel else {}

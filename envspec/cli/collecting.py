@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from envspec.install.collect import Paths
     from envspec.lock.conda_files import FileUrls
-    from envspec.lock.model import Pin
+    from envspec.lock.model import LockedTarget, Pin
     from envspec.spec.model import Spec
 
 
@@ -55,6 +55,20 @@ def collect(
             on_bytes=on_bytes,
             on_wait=lambda: say("waiting: another envspec is downloading one of these files"),
         ).collect(pins)
+
+
+def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
+    """Get every file, checked by its hash again, and look through it: conda packages, too."""
+    found = collect(spec, pins, again=True, quiet=quiet)
+    conda = [pin for pin in pins if pin.kind == "conda"]
+    if conda:
+        from envspec.install.conda_look import refuse_unfit_packages
+        from envspec.scratch import scratch_folder
+        from envspec.settings import load_settings
+
+        with scratch_folder(load_settings(os.environ).cache()) as scratch:
+            refuse_unfit_packages(conda, found, target.inputs, scratch)
+    return found
 
 
 @contextmanager

@@ -120,6 +120,8 @@ def _gpus(name: str) -> Iterator[QueriedGpu]:
 
 def _lines(inspection: Inspection, gpus: list[QueriedGpu]) -> Iterator[str]:
     name = printable(Path(inspection.source).name or inspection.source)
+    for label, properties in inspection.variant.items():
+        yield f"variant {label}: {', '.join(properties) or 'for every machine'}"
     if not inspection.libraries:
         yield f"{name}: no CUDA code ({_count(inspection.binaries, 'binary', 'binaries')} read)"
         return

@@ -39,6 +39,7 @@ COMMANDS = {
     "run": "Run a command in the environment of a lock, made if need be.",
     "shell": "Start a shell in the environment of a lock.",
     "bundle": "Put a target into one tar, for machines without internet.",
+    "image": "Make an OCI image or a SIF straight from a lock.",
     "smoke": "Train in a locked environment, check it, and report.",
     "doctor": "Say whether this machine or a spec works, and how to fix it.",
     "gpus": "List GPUs, and the CUDA and drivers that support them.",
@@ -55,7 +56,7 @@ COMMANDS = {
 }
 """Every command and its line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
 
-FOLDERS = ("diff", "export", "lock", "smoke")
+FOLDERS = ("diff", "export", "image", "lock", "smoke")
 """The commands made of several modules: `command` is in `envspec.cli.x.command`."""
 
 HIDDEN = ("git-textconv", "git-merge")

@@ -22,6 +22,7 @@ from envspec.texts import printable
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget, Pin
     from envspec.net.index_proxy.releases import Release
+    from envspec.packages.variant_choice import TargetMachine
     from envspec.resolve.pip.solve import PipResolver
     from envspec.spec.model import Spec
     from envspec.workflow.outdated import Newer
@@ -60,13 +61,15 @@ def command(
     envspec doesn't look up conda packages. Changes nothing.
     """
     from envspec.spec.newer import bounds, standing
+    from envspec.workflow.better_variants import better_variants
     from envspec.workflow.outdated import outdated
 
     spec, lock = inputs.read_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)
     pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
-    with _pages(spec, offline=offline) as read:
+    with _pages(spec, offline=offline) as (read, offered):
         known, failed = _read_all(list(pins.values()), read)
+        variants = better_variants(chosen, offered(failed))
     own = bounds(standing(spec, lock.inputs.exclude_newer))
     found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
     if direct:
@@ -74,7 +77,8 @@ def command(
         found = tuple(newer for newer in found if newer.name in asked)
     if as_json:
         unread = [{"package": name, "reason": reason} for name, reason in failed.items()]
-        options.print_json("outdated", {"lock": lock.name, "newer": [asdict(one) for one in found], "unread": unread})
+        told = {"newer": [asdict(one) for one in found], "variants": [asdict(one) for one in variants]}
+        options.print_json("outdated", {"lock": lock.name, **told, "unread": unread})
     else:
         folded: dict[str, set[str]] = {}
         for newer in found:
@@ -85,6 +89,9 @@ def command(
                 out(line)
         for by, names in folded.items():
             out(f"with {by}: {', '.join(sorted(names))}")
+        for one in variants:
+            out(f"{one.name} {one.version}, variant {one.locked} -> {one.better}, {heading(one.targets, lock)}")
+            out("  published since, and better for these machines")
         out(_summary(found, len(pins), chosen))
     for name, reason in failed.items():
         warn(f"{name}: {printable(reason)}")
@@ -115,13 +122,17 @@ def _summary(found: Sequence[Newer], total: int, targets: Sequence[LockedTarget]
 Read = Callable[["Pin"], "Sequence[Release]"]
 
 
+Offered = Callable[[dict[str, str]], "Callable[[Pin, TargetMachine], str | None]"]
+"""Takes where to note what can't be read, by package."""
+
+
 @contextmanager
-def _pages(spec: Spec, *, offline: bool) -> Iterator[Read]:
+def _pages(spec: Spec, *, offline: bool) -> Iterator[tuple[Read, Offered]]:
     from envspec.resolve.pip.setup import pip_resolver
     from envspec.resolve.progress import SilentResolution
 
     with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=SilentResolution()) as resolver:
-        yield partial(_releases, resolver)
+        yield partial(_releases, resolver), lambda failed: partial(_offered, resolver, failed)
 
 
 def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
@@ -137,7 +148,23 @@ def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
     return resolver.pages.current(Upstream(url), pin.name)
 
 
-def _read_all(pins: Sequence[Pin], read: Read) -> tuple[Mapping[tuple[str, str], Sequence[Release]], Mapping[str, str]]:
+def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
+    """Find the variant of a pin's release that a machine would get today. None for a flat index."""
+    from envspec.net.index_proxy.pages import Upstream
+
+    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
+    if url is None:
+        return None
+    upstream = Upstream(url, variants=frozenset({pin.name}), machine=machine)
+    try:
+        found = resolver.pages.variant(upstream, pin.name, pin.version)
+    except EnvspecError as error:
+        failed[pin.name] = str(error)
+        return None
+    return found.label if found else None
+
+
+def _read_all(pins: Sequence[Pin], read: Read) -> tuple[Mapping[tuple[str, str], Sequence[Release]], dict[str, str]]:
     """Read the pages of many pins; gives the releases by index and name, and by name what couldn't be read."""
     from envspec.cli.progress import counting
 

@@ -14,7 +14,7 @@ from envspec.diff.facts import RISKS, Fact, Risk, highest, merged
 from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
-from envspec.diff.risk import different_hashes, facts, far, form
+from envspec.diff.risk import different_hashes, facts, far, form, label
 from envspec.diff.rows import Move, Review, Row, TargetSize, View, in_order
 from envspec.diff.side import Side, selection_sentences
 from envspec.lock.model import Lock, Pin
@@ -255,7 +255,7 @@ def _key(pin: Pin | None) -> tuple[object, ...] | None:
     if pin is None:
         return None
     commit = pin.git and (pin.git.url, pin.git.commit)
-    return (pin.version, pin.build, pin.index, form(pin), pin.licence, commit, pin.url)
+    return (pin.version, pin.build, pin.index, form(pin), pin.licence, commit, pin.url, label(pin))
 
 
 def _view(pin: Pin | None) -> View | None:
@@ -272,6 +272,7 @@ def _view(pin: Pin | None) -> View | None:
         file=artifact.file or None if artifact else None,
         sha256=artifact.sha256 or None if artifact else None,
         source=pin.git.address if pin.git else pin.url,
+        variant=label(pin),
     )
 
 

@@ -92,6 +92,11 @@ def form(pin: Pin) -> str | None:
     return "wheel" if pin.is_wheel else "sdist"
 
 
+def label(pin: Pin) -> str | None:
+    """Return the label of a variant's wheel."""
+    return pin.artifact.variant.label if pin.artifact and pin.artifact.variant else None
+
+
 def _added(new: Pin, around: Around) -> Iterator[Fact]:
     yield from _name(new, around)
     if new.git:
@@ -140,6 +145,8 @@ def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
             "hash-changed",
             f"SAME VERSION, DIFFERENT FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
         )
+    elif was.variant is not None and now.variant is not None and label(old) != label(new):
+        yield Fact("medium", "variant-changed", f"variant {label(old)} → {label(new)}: a build for other machines")
     elif around.exact and not (old.url or new.url) and not _is_repacked(old, new):
         files = f"{was.file} became {now.file}"
         yield Fact(
@@ -168,7 +175,7 @@ def _is_repacked(old: Pin, new: Pin) -> bool:
 def _requirements(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     """Yield a fact for other requirements of the very same file."""
     commits = [pin.git.commit if pin.git else None for pin in (old, new)]
-    if not around.moved or not _same_release(old, new) or commits[0] != commits[1]:
+    if not around.moved or not _same_release(old, new) or commits[0] != commits[1] or label(old) != label(new):
         return
     lines = "; ".join(around.moved)
     if new.kind == "conda":

@@ -73,7 +73,8 @@ def few(names: tuple[str, ...]) -> str:
 class View:
     """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes.
 
-    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it.
+    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it. `variant` is
+    the label of a variant's wheel.
     """
 
     version: str
@@ -85,6 +86,7 @@ class View:
     file: str | None = None
     sha256: str | None = None
     source: str | None = None
+    variant: str | None = None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
     if old.driver != new.driver:
         yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
+    if old.cpu != new.cpu:
+        yield Fact("low", "cpu-changed", _moved("the machines' oldest processors", old.cpu, new.cpu))
     if old.inspect != new.inspect:
         told = (
             "wheels are read for what their METADATA leaves out"

@@ -80,6 +80,8 @@ def versions(move: Move) -> str:
         one = move.old or move.new
         version = one.version if one else ""
         return f"new {version}" if move.old is None else f"{version} removed"
+    if move.old.version == move.new.version and move.old.variant != move.new.variant:
+        return f"{move.new.version} variant {move.old.variant or 'none'} → {move.new.variant or 'none'}"
     if move.old.version == move.new.version:
         return move.new.version
     return f"{move.old.version} -> {move.new.version}"

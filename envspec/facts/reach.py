@@ -23,9 +23,11 @@ def reach() -> Mapping[str, str]:
         "neighbours": ", ".join(f"{name} {release}" for name, release in _neighbours().items()),
         "overlaps": f"packages as of {read('overlaps')['as-of']}",
         "gpu_only": f"packages as of {read('gpu_only')['as-of']}",
+        "video": f"packages as of {read('video')['as-of']}",
         "calendar": f"packages as of {read('calendar')['as-of']}",
         "most_used": f"PyPI's downloads as of {read('most_used')['as-of']}",
         "released": f"releases as of {read('released')['as-of']}",
+        "python_builds": f"builds as of {read('python_builds')['as-of']}",
         "wheels": ", ".join(f"{variant} torch {last}" for variant in wheels.variants() if (last := _torch_of(variant))),
     }
 

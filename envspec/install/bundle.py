@@ -19,6 +19,7 @@ from typing import BinaryIO
 from envspec.errors import InputError, InternalError, Place
 from envspec.install.build import BuildRules
 from envspec.install.collect import Paths
+from envspec.install.plain_names import plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Lock, LockedTarget, Pin
@@ -151,7 +152,8 @@ def place_of(pin: Pin) -> str:
     if pin.kind == "conda":
         channel, subdir = channel_of(pin)
         return str(PurePosixPath(CONDA, channel, subdir, file))
-    return f"{WHEELS}/{file}"
+    # a variant's under the name of a plain wheel: `install.sh` has whatever installer there is
+    return f"{WHEELS}/{plain_name(pin)}"
 
 
 def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:

@@ -48,7 +48,8 @@ _OF_THE_PACKAGE = (
 
 @dataclass(frozen=True)
 class CondaInstaller:
-    """rattler for one prefix. `cache` is the folder with unpacked packages, which all prefixes share."""
+    """rattler for one prefix. `cache` is the folder with unpacked packages, which all prefixes share. `placed` is
+    where the prefix's files end up, where they are moved: what packages' files say of their prefix."""
 
     prefix: Path
     cache: Path
@@ -56,6 +57,7 @@ class CondaInstaller:
     config: CondaConfig
     offline: bool
     progress: InstallProgress
+    placed: Path | None = None
 
     def install(
         self, target: LockedTarget, channels: Collection[str], coming: Collection[str], reinstall: Collection[str]
@@ -126,6 +128,7 @@ class CondaInstaller:
                 show_progress=False,
                 reporter=Reporter(self.progress),  # type: ignore[abstract]  # rattler calls what is there
                 package_cache=layers,
+                alternative_target_prefix=self.placed,
             )
         except (InstallerError, OSError) as error:
             # py-rattler has no type for what went wrong, so its words must do

@@ -29,11 +29,11 @@ def record_direct_url(pin: Pin, prefix: Path, python: str) -> None:
         return
     for info in site_packages(prefix, python).glob("*.dist-info"):
         if canonical_name(info.name.removesuffix(".dist-info").rpartition("-")[0]) == pin.name:
-            _record(info, _direct_url(pin))
+            _record(info, direct_url(pin))
 
 
-def _direct_url(pin: Pin) -> bytes:
-    """Without login and token, with the hash that was checked."""
+def direct_url(pin: Pin) -> bytes:
+    """Say where a pin came from, without login and token, with the hash that was checked."""
     address, _, fragment = without_credentials(pin.url or "").partition("#")
     below = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
     sha256 = artifact_of(pin).sha256

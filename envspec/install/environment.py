@@ -53,7 +53,7 @@ from envspec.spec.model import Project, Spec
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
-_CONDA_CACHE = Path("conda") / "packages"
+CONDA_CACHE = Path("conda") / "packages"
 """The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 
 
@@ -116,7 +116,8 @@ class Installation:
                 left = self._left(known)
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
-            warnings = pip_check(self.prefix, find_uv(self.env))
+            variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
+            warnings = pip_check(self.prefix, find_uv(self.env), variants)
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
             return InstallOutcome(status, (*found, *own), warnings)
@@ -234,7 +235,7 @@ class Installation:
 
         installer = CondaInstaller(
             prefix=self.prefix,
-            cache=settings.cache() / _CONDA_CACHE,
+            cache=settings.cache() / CONDA_CACHE,
             settings=settings,
             config=load_conda_config(self.env),
             offline=self.offline,

@@ -27,6 +27,7 @@ from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress
+from envspec.install.plain_names import plainly_named
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
@@ -149,6 +150,7 @@ class PipInstaller:
         again: bool = True,
     ) -> None:
         place.mkdir(exist_ok=True)
+        files = plainly_named(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, builds), encoding="utf-8")
         command = [
@@ -237,8 +239,9 @@ def _die_with_parent() -> Callable[[], None] | None:
     return lambda: prctl(1, signal.SIGKILL)
 
 
-def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
-    """List the findings of `pip check` for a prefix, one line each; none without a Python."""
+def pip_check(prefix: Path, uv: Uv, variants: Collection[str] = ()) -> tuple[str, ...]:
+    """List the findings of `pip check` for a prefix, one line each; none without a Python. `variants` are the packages
+    whose METADATA may have markers about variants, which uv doesn't read yet: the lock's own judgement covers them."""
     python = python_of(prefix)
     if not python.exists():
         return ()
@@ -246,7 +249,9 @@ def pip_check(prefix: Path, uv: Uv) -> tuple[str, ...]:
     if ran.returncode == 0:
         return ()
     lines = [line.strip() for line in ran.stderr.splitlines()]
-    return tuple(line for line in lines if line.startswith("The package")) or (" ".join(lines)[:500],)
+    unread = tuple(f"The package `{name}` is broken or incomplete" for name in variants)
+    found = tuple(line for line in lines if line.startswith("The package"))
+    return tuple(line for line in found if not line.startswith(unread)) if found else (" ".join(lines)[:500],)
 
 
 def uninstall(dist: Dist, prefix: Path) -> None:

@@ -19,8 +19,8 @@ from envspec.shortage import shortage
 from envspec.uv.errors import ended_by_a_signal
 from envspec.uv.program import Uv
 
-_RELEASES = "https://github.com/astral-sh/python-build-standalone/releases/download"
-"""Where the builds are published; uv's mirror stands for this address."""
+RELEASES = "https://github.com/astral-sh/python-build-standalone/releases/download"
+"""Where the builds are published (uv's documentation of `python-install-mirror`); a mirror stands for this address."""
 _NOT_ASKED = ("never", "manual")
 """Values of UV_PYTHON_DOWNLOADS with which a user keeps uv from fetching Pythons by itself."""
 _SYSTEMS = {"linux": ("linux", "gnu"), "osx": ("darwin", "none"), "win": ("windows", "none")}
@@ -70,7 +70,7 @@ def _table(build: LockedPython) -> dict[str, object]:
         "minor": int(minor),
         "patch": int(patch),
         "prerelease": "",
-        "url": f"{_RELEASES}/{build.build}/{quote(build.file)}",
+        "url": f"{RELEASES}/{build.build}/{quote(build.file)}",
         "sha256": build.sha256,
         "variant": None,
         "build": build.build,

@@ -8,6 +8,7 @@ from envspec.link.model import WheelFacts
 from envspec.link.symbols import family
 from envspec.link.system import System, is_known_base, numbers, runtime_of_gcc, runtime_of_glibc
 from envspec.lock.model import LockedTarget, Pin
+from envspec.packages.variant_name import read_name
 
 _GLIBC = "2.17"
 """The glibc of a target whose lock has none: the oldest that manylinux wheels admit."""
@@ -34,7 +35,7 @@ def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> Syste
 
 def is_read(pin: Pin) -> bool:
     """Say whether link reads a package: a wheel for a platform. `any` says that there is no compiled code in it."""
-    return pin.is_wheel and pin.artifact is not None and not pin.artifact.file.endswith("-any.whl")
+    return pin.is_wheel and pin.artifact is not None and not read_name(pin.artifact.file).plain.endswith("-any.whl")
 
 
 def is_built(pin: Pin) -> bool:

@@ -25,6 +25,7 @@ _WORDS = {
     "cuda-changed": "CUDA",
     "gpus-changed": "the list of GPUs",
     "driver-changed": "the driver",
+    "cpu-changed": "the oldest kind of processor",
     "inspect-changed": "inspect",
     "requirement-added": "was added",
     "requirement-removed": "was removed",
@@ -154,7 +155,7 @@ class TargetChanged(_OfTargets):
 
     codes = (
         *("platform-changed", "python-changed", "glibc-changed", "cuda-changed", "gpus-changed", "driver-changed"),
-        "inspect-changed",
+        *("cpu-changed", "inspect-changed"),
     )
     old: str | None
     new: str | None
@@ -336,12 +337,10 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
     # A platform without glibc says so by its name.
     if old.glibc != new.glibc and old.platform == new.platform:
         yield TargetChanged("glibc-changed", (), old.glibc, new.glibc)
-    if old.cuda != new.cuda:
-        yield TargetChanged("cuda-changed", (), old.cuda, new.cuda)
-    if old.gpus != new.gpus:
-        yield TargetChanged("gpus-changed", (), ", ".join(old.gpus) or None, ", ".join(new.gpus) or None)
-    if old.driver != new.driver:
-        yield TargetChanged("driver-changed", (), old.driver, new.driver)
+    machines = (("cuda", old.cuda, new.cuda), ("gpus", ", ".join(old.gpus) or None, ", ".join(new.gpus) or None))
+    for name, was, is_now in (*machines, ("driver", old.driver, new.driver), ("cpu", old.cpu, new.cpu)):
+        if was != is_now:
+            yield TargetChanged(f"{name}-changed", (), was, is_now)
     if old.inspect != new.inspect:
         yield TargetChanged("inspect-changed", (), *("true" if one.inspect else "false" for one in (old, new)))
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)

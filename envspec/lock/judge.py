@@ -13,7 +13,7 @@ from typing import NewType
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
-from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, whole
+from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, variants, whole
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.spec.model import Spec
@@ -22,7 +22,7 @@ from envspec.texts import printable
 SoundLock = NewType("SoundLock", Lock)
 """A lock that passed every rule. Only `sound` makes one, and whatever installs, exports or runs requires one."""
 
-WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build"})
+WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build", "cpu-variant"})
 """The codes of what belongs to another CUDA, or to none."""
 
 _Rule = Callable[[LockedCase], Iterator[Flaw]]
@@ -152,6 +152,8 @@ def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator
             for flaw in judged[rules, inputs, pins]:
                 yield Flaw(flaw.code, (target.name,), flaw.package, flaw.sentence)
         yield from derived.wrong_target_facts(LockedCase(target, shared))
+        # their GPUs decide, which most rules aren't shown
+        yield from variants.wrong_variants(LockedCase(target, shared))
 
 
 def outdated_facts(lock: Lock) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from envspec.lock.listed import LISTS
+from envspec.packages.variant_name import LABEL
 
 TOP = ("lock-version", "env", "images", "targets", "python", "corrections", "conda", "pip")
 ROWS = ("artifacts", "built-with", "dependencies", "metadata")
@@ -18,6 +19,7 @@ TARGET = {
     "gpus": list,
     "architectures": list,
     "driver": str,
+    "cpu": str,
     "driver-floor": str,
     "metadata": list,
     "inspect": bool,
@@ -40,7 +42,7 @@ PACKAGE = {
 }
 GIT = {"url": str, "commit": str, "subdirectory": str}
 _FILE = {"file": str, "sha256": str, "size": int}
-ARTIFACT = {**_FILE, "md5": str, "variant": str, "properties": list, "targets": list}
+ARTIFACT = {**_FILE, "md5": str, "variant": str, "properties": list, "priorities": list, "targets": list}
 BUILT_WITH = {"name": str, "version": str, **_FILE, "targets": list}
 PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "email"), str)
 PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
@@ -59,10 +61,12 @@ SHAPES = {
     "url": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
     "subdirectory": (re.compile(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
     "index": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*"), "the name of an index"),
-    "variant": (re.compile(r"[a-z0-9._]{1,16}"), "a variant's label"),
+    "variant": (LABEL, "a variant's label"),
     "properties": (re.compile(r"[a-z0-9_]+ :: [a-z0-9_]+ :: [a-z0-9_.]+"), "properties of a variant"),
+    "priorities": (re.compile(r"[a-z0-9_]{1,64}"), "namespaces of variants"),
     "kind": (re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*"), "the kind of a publisher"),
     "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
+    "cpu": (re.compile(r"x86-64-v[1-4]|armv[89](?:\.[1-9])?-a"), "a kind of processors"),
     "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
     "python": (re.compile(r"\d+\.\d+"), "a Python version"),
     "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),

@@ -15,11 +15,13 @@ LOCK_VERSION = 2
 class WheelVariant:
     """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
 
-    properties  "namespace :: feature :: value", in the order in which the package prefers them
+    properties  "namespace :: feature :: value", those of the namespace that the package puts first at the front
+    priorities  the namespaces that any of the release's variants has, the most important first
     """
 
     label: str
     properties: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ class TargetInputs:
     accept       the findings of the rules that the spec takes knowingly: code and reason
     metadata     what the spec states of sources: of a package, the first that covers a version counts
     inspect      whether wheels are read for what their METADATA leaves out
+    cpu          the oldest processors ("x86-64-v3"), None for any of the platform
     """
 
     platform: str
@@ -163,6 +166,7 @@ class TargetInputs:
     accept: tuple[tuple[str, str], ...] = ()
     metadata: tuple[StatedMetadata, ...] = ()
     inspect: bool = True
+    cpu: str | None = None
 
 
 @dataclass(frozen=True)

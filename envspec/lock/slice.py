@@ -37,6 +37,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "gpus": list(own.gpus),
         "architectures": list(target.architectures),
         "driver": own.driver,
+        "cpu": own.cpu,
         "driver-floor": target.driver_floor,
     }
     document: dict[str, Any] = {

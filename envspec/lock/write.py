@@ -136,6 +136,7 @@ def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata
     _write_inline(out, "gpus", inputs.gpus)
     _write_inline(out, "architectures", target.architectures)
     _write_string(out, "driver", inputs.driver)
+    _write_string(out, "cpu", inputs.cpu)
     _write_string(out, "driver-floor", target.driver_floor)
     _write_metadata(out, metadata)
     if not inputs.inspect:
@@ -250,6 +251,7 @@ def artifact_table(artifact: Artifact) -> dict[str, object]:
         "size": artifact.size,
         "variant": variant and variant.label,
         "properties": list(variant.properties) or None if variant else None,
+        "priorities": list(variant.priorities) or None if variant else None,
     }
     return {name: value for name, value in known.items() if value is not None}
 

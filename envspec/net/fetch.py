@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from netrc import NetrcParseError, netrc
@@ -98,6 +98,7 @@ class Fetcher:
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
+        self.token: Callable[[str], str | None] = lambda url: None  # the header where servers hand out tokens
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
         """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
@@ -265,7 +266,6 @@ class Fetcher:
 
     def pool(self, url: str) -> urllib3.PoolManager:
         """Choose the connections for a URL: through the user's proxy and with the user's certificates."""
-
         proxy, own = proxy_for(url, self._env), self._patience.get(origin_of(url))
         # the user's own word, where it is more than any index may take
         head = max(self.limits.first_seconds, own.seconds if own else 0)
@@ -290,6 +290,8 @@ class Fetcher:
 
     def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
         parts = urlsplit(url)
+        if token := self.token(url):
+            return {"authorization": token}
         found = own or self._credentials.get(origin_of(url))
         if found is None and self._netrc is not None and parts.hostname:
             entry = self._netrc.authenticators(parts.hostname)

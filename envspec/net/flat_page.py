@@ -9,6 +9,7 @@ from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import ACCEPT, Page, read_page
 from envspec.packages.requirement import canonical_name
+from envspec.packages.variant_name import VARIANTS_END
 from envspec.redact import redact
 
 _SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
@@ -17,7 +18,10 @@ _NO_DATE = "1970-01-01T00:00:00Z"
 
 
 def project_of(file: str) -> str | None:
-    """Read the normalised name of a wheel's or source's project from its file name. None for any other file."""
+    """Read the normalised name of a wheel's or source's project from its file name, or from that of the file about a
+    release's variants. None for any other file."""
+    if file.endswith(VARIANTS_END):
+        return canonical_name(file.split("-", 1)[0]) if file.count("-") == 2 else None
     if file.endswith(".whl"):
         return canonical_name(file.split("-", 1)[0]) if file.count("-") >= 4 else None
     stem = next((file[: -len(suffix)] for suffix in _SOURCES if file.endswith(suffix)), None)
@@ -39,7 +43,7 @@ class FlatPages:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(self, url: str) -> Page:
-        """List a page's wheels and sources. Raises IndexFailure, also for a page without any."""
+        """List a page's wheels, sources and files about variants. Raises IndexFailure, also for a page without any."""
         with self._lock:
             if url not in self._rows:
                 self._rows[url] = self._read(url)

@@ -6,7 +6,7 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -34,7 +34,7 @@ _REDIRECTS = 3
 _LIMIT = 4 << 20
 """Bytes of a manifest: the largest that the distribution specification wants registries to take."""
 
-_MANIFESTS = (
+MANIFEST_TYPES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
     "application/vnd.oci.image.manifest.v1+json",
@@ -48,12 +48,13 @@ _CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True)
-class _Endpoint:
+class RegistryEndpoint:
     """The address of an image on a registry: "https://host", and the image's path there."""
 
     origin: str
     path: str
     login: Credentials | None
+    is_mirror: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Registries:
         image = image_address(name)
         if self._mirrors.get(image.registry) == "":
             return False
-        self._endpoint(image)
+        self.endpoint(image)
         return True
 
     def digest(self, name: str) -> str:
@@ -96,12 +97,12 @@ class Registries:
         Raises IndexFailure without an answer or with a wrong one; InputError for a mirror that isn't an address.
         """
         image = image_address(name)
-        endpoint = self._endpoint(image)
+        endpoint = self.endpoint(image)
         url = f"{endpoint.origin}/v2/{endpoint.path}/manifests/{image.tag}"
         authorization: str | None = None
         reply = self._send("HEAD", url, None)
         if reply.status == 401:
-            authorization = self._authorization(reply.headers.get("WWW-Authenticate", ""), image, endpoint)
+            authorization = self.authorization(reply.headers.get("WWW-Authenticate", ""), image, endpoint)
             reply = self._send("HEAD", url, authorization)
         told = reply.headers.get("Docker-Content-Digest", "")
         if reply.status == 200 and _DIGEST.fullmatch(told):
@@ -119,8 +120,10 @@ class Registries:
             )
         return found
 
-    def _endpoint(self, image: ImageAddress) -> _Endpoint:
-        mirror = self._mirrors.get(image.registry)
+    def endpoint(self, image: ImageAddress, *, writing: bool = False) -> RegistryEndpoint:
+        """Give the address of an image: that of the registry's mirror where there is one; what is written passes it by.
+        Raises InputError for a mirror that isn't an address."""
+        mirror = None if writing else self._mirrors.get(image.registry)
         if mirror:
             bare, login = split_credentials(mirror)
             parts = urlsplit(bare)
@@ -130,16 +133,19 @@ class Registries:
                     hint="for example: https://mirror.example",
                 )
             path = "/".join(part for part in (parts.path.strip("/"), image.path) if part)
-            return _Endpoint(f"{parts.scheme}://{parts.netloc}", path, login)
+            return RegistryEndpoint(f"{parts.scheme}://{parts.netloc}", path, login, True)
         # the Hub's name is not where its API answers
         host = f"registry-1.{image.registry}" if image.registry == HUB else image.registry
-        return _Endpoint(f"{'http' if is_loopback(f'//{host}') else 'https'}://{host}", image.path, None)
+        return RegistryEndpoint(f"{'http' if is_loopback(f'//{host}') else 'https'}://{host}", image.path, None)
 
-    def _authorization(self, challenge: str, image: ImageAddress, endpoint: _Endpoint) -> str:
-        """Make the header that answers a registry's 401: a token, fetched with the user's login if there is one."""
+    def authorization(
+        self, challenge: str, image: ImageAddress, endpoint: RegistryEndpoint, scopes: Sequence[str] = ()
+    ) -> str:
+        """Make the header that answers a registry's 401: a token, fetched with the user's login if there is one.
+        `scopes` are what it is to allow, by default to pull the image. Raises IndexFailure."""
         host = urlsplit(endpoint.origin).netloc
         # a mirror has its own login: that of the registry it stands for is none of its business
-        asked_of = ImageAddress(host, endpoint.path, "", None) if self._mirrors.get(image.registry) else image
+        asked_of = ImageAddress(host, endpoint.path, "", None) if endpoint.is_mirror else image
         login = endpoint.login or login_for(asked_of, self._env)
         basic = login.basic if login else None
         scheme, _, fields = challenge.strip().partition(" ")
@@ -147,14 +153,14 @@ class Registries:
             return basic
         asked = dict(_CHALLENGE.findall(fields))
         if scheme.lower() != "bearer" or "realm" not in asked:
-            raise _needs_login(host)
-        query = {"scope": f"repository:{endpoint.path}:pull"}
+            raise needs_login(host)
+        query = [("scope", scope) for scope in scopes or (f"repository:{endpoint.path}:pull",)]
         if "service" in asked:
-            query["service"] = asked["service"]
-        realm = _joined(endpoint.origin, asked["realm"])
+            query.append(("service", asked["service"]))
+        realm = joined(endpoint.origin, asked["realm"])
         reply = self._send("GET", f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}", basic, limit=1 << 20)
         if reply.status in (401, 403):
-            raise _needs_login(host)
+            raise needs_login(host)
         try:
             answer = read_json(reply.body) if reply.status == 200 else {}
             token = answer.get("token") or answer.get("access_token")
@@ -170,11 +176,11 @@ class Registries:
         import urllib3
         from urllib3.exceptions import HTTPError
 
-        headers = {"Accept": ", ".join(_MANIFESTS), "Accept-Encoding": "identity"}
+        headers = {"Accept": ", ".join(MANIFEST_TYPES), "Accept-Encoding": "identity"}
         if authorization:
             headers["Authorization"] = authorization
         for _ in range(_REDIRECTS + 1):
-            shown = _shown(url)
+            shown = shown_address(url)
             parts = urlsplit(url)
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
                 raise IndexFailure(
@@ -200,7 +206,7 @@ class Registries:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
             if response.status not in (301, 302, 303, 307, 308) or not location:
                 return _Reply(response.status, response.headers, body)
-            target = _joined(url, location)
+            target = joined(url, location)
             if urlsplit(target)[:2] != parts[:2]:
                 headers.pop("Authorization", None)
             url = target
@@ -209,7 +215,7 @@ class Registries:
     def _judge(self, reply: _Reply, url: str) -> None:
         """Raise IndexFailure for an answer that isn't a manifest."""
         if reply.status in (401, 403):
-            raise _needs_login(urlsplit(url).netloc)
+            raise needs_login(urlsplit(url).netloc)
         if reply.status == 404:
             raise IndexFailure(f"{url} doesn't exist", hint="check the image's name and tag")
         if reply.status == 429:
@@ -217,7 +223,7 @@ class Registries:
                 f"{url} allows no more requests for now (HTTP 429)", hint="log in with `docker login`, or wait"
             )
         kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if reply.status != 200 or kind not in _MANIFESTS:
+        if reply.status != 200 or kind not in MANIFEST_TYPES:
             what = (
                 f"HTTP {reply.status}"
                 if reply.status != 200
@@ -226,23 +232,23 @@ class Registries:
             raise IndexFailure(f"{url} answers {what}")
 
 
-def _needs_login(host: str) -> IndexFailure:
+def needs_login(host: str) -> IndexFailure:
     return IndexFailure(
         f"{host} has no such image, or needs a login that can read it", hint=f"check the name, or `docker login {host}`"
     )
 
 
-def _joined(url: str, other: str) -> str:
+def joined(url: str, other: str) -> str:
     """Resolve `other`, a location in an answer from `url`."""
     try:
         target = urljoin(url, other)
         urlsplit(target)
     except ValueError:
-        raise IndexFailure(f"{_shown(url)} redirects to something that isn't an address") from None
+        raise IndexFailure(f"{shown_address(url)} redirects to something that isn't an address") from None
     return target
 
 
-def _shown(url: str) -> str:
+def shown_address(url: str) -> str:
     """Strip a URL for messages: no user and no query, as both may be secret."""
     return without_credentials(url).partition("?")[0]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from envspec.packages.requirement import too_much
+from envspec.packages.variant_name import read_name
 
 if TYPE_CHECKING:
     from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock
@@ -26,10 +27,23 @@ def parse_pylock(data: Mapping[str, Any]) -> Pylock:
         if isinstance(marker, str) and (reason := too_much(marker)):
             raise ValueError(f"packages[{number}].marker: {reason}")
     try:
-        return Pylock.from_dict(data)
+        plain = {**data, "packages": list(map(_plainly, listed))} if isinstance(listed, list) else data
+        return Pylock.from_dict(plain)
     except PylockValidationError as error:
         place = f"{error.context}: " if error.context else ""
         raise ValueError(f"{place}{error.message.partition(chr(10))[0][:200]}") from None
+
+
+def _plainly(package: Any) -> Any:
+    """Give a package's table with variants' wheels under the names of plain ones: `packaging` knows no others."""
+    wheels = package.get("wheels") if isinstance(package, dict) else None
+    return {**package, "wheels": list(map(_plain, wheels))} if isinstance(wheels, list) else package
+
+
+def _plain(wheel: Any) -> Any:
+    said = (wheel.get("name") or wheel.get("url") or wheel.get("path")) if isinstance(wheel, dict) else None
+    name = read_name(unquote(said).rpartition("/")[2]) if isinstance(said, str) else None
+    return {**wheel, "name": name.plain} if name and name.label is not None else wheel
 
 
 def file_name(file: File) -> str:

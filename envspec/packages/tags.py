@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.errors import InputError
+from envspec.packages.variant_name import read_name
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -50,10 +51,11 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
 
 @lru_cache(maxsize=4096)
 def wheel_file_tags(file: str) -> frozenset[Tag]:
-    """Read the tags in a wheel's file name. Raises packaging's InvalidWheelFilename for any other name."""
+    """Read the tags in a wheel's file name, also a variant's. Raises packaging's InvalidWheelFilename for any other
+    name."""
     from packaging.utils import parse_wheel_filename
 
-    return parse_wheel_filename(file)[3]
+    return parse_wheel_filename(read_name(file).plain)[3]
 
 
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:

@@ -12,16 +12,12 @@ _JOBS = (
 )
 """As many compilers as fit: CUDA's takes up to 4 GB."""
 _UV_ENV = "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
-PROJECT_BUILD = "/tmp/project-build"
-"""The folder of what the build of the spec's project makes."""
-_WHEELS = f"{PROJECT_BUILD}/wheels"
-_SETTINGS = f"{PROJECT_BUILD}/setuptools.cfg"
 PRETENDED = "SETUPTOOLS_SCM_PRETEND_VERSION"
 """The variable with a project's version, where its build would ask git. Source: setuptools_scm's documentation."""
 
 
-def build_settings(plan: Plan) -> Iterator[str]:
-    """Make the shell commands after which builds see the lock's packages.
+def build_settings(plan: Plan, scratch: str) -> Iterator[str]:
+    """Make the shell commands after which builds see the lock's packages. `scratch` is a folder for files beside.
 
     uv builds a package in an environment with what it declares. Extensions of torch need torch and more without
     declaring it, so they find the lock's packages and programs beside. No cache: what was built for another
@@ -30,32 +26,44 @@ def build_settings(plan: Plan) -> Iterator[str]:
     yield _UV_ENV
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
     if any(step.unisolated for step in plan.pip):
+        yield from _jobs(plan)
+
+
+def _jobs(plan: Plan) -> Iterator[str]:
+    if plan.compiling is None or "MAX_JOBS" not in plan.compiling.env:
         yield _JOBS
 
 
-def project_wheel(plan: Plan, uv: str, folder: str, more: str = "") -> Iterator[str]:
+def project_wheel(plan: Plan, uv: str, folder: str, scratch: str, more: str = "") -> Iterator[str]:
     """Make the shell commands that build the wheel of the spec's project from its files in `folder`, with what the lock
-    has and without a network. `more` is a folder of Python's packages beside those of the environment."""
+    has and without a network. `scratch` is a folder for what is made besides, `more` one of Python's packages beside
+    those of the environment."""
     assert plan.project is not None
+    made = _made(scratch)
     yield _UV_ENV
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONNOUSERSITE=1 PYTHONPATH={more}'
     if plan.project.compiled:
-        yield _JOBS
+        yield from _jobs(plan)
     # setuptools would pack what an earlier build left in the folder
-    yield f"mkdir {PROJECT_BUILD}"
-    yield f"printf '[build]\\nbuild_base = {PROJECT_BUILD}/base\\n' > {_SETTINGS}"
-    yield f"export DIST_EXTRA_CONFIG={_SETTINGS}"
+    yield f"mkdir {made}"
+    yield f"printf '[build]\\nbuild_base = {made}/base\\n' > {made}/setuptools.cfg"
+    yield f"export DIST_EXTRA_CONFIG={made}/setuptools.cfg"
     yield (
         f"{uv} build --quiet --wheel --no-build-isolation --no-config --offline --python {ENVIRONMENT}"
-        f" --out-dir {_WHEELS} {folder}"
+        f" --out-dir {made}/wheels {folder}"
     )
 
 
-def project_install(plan: Plan, uv: str, options: str = "") -> str:
+def project_install(plan: Plan, uv: str, scratch: str, options: str = "") -> str:
     """Make the shell command that installs the wheel of the spec's project, without dependencies. By name: of a path,
     uv would record that it came from there."""
     assert plan.project is not None
     return (
-        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline --find-links {_WHEELS}"
+        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline --find-links {_made(scratch)}/wheels"
         f" --python {ENVIRONMENT}{options} {shell(plan.project.name)}"
     )
+
+
+def _made(scratch: str) -> str:
+    """The folder of what the build of the spec's project makes."""
+    return f"{scratch}/project-build"

@@ -16,6 +16,7 @@ from envspec.recipes.plan import Borrowed, ImageReference
 from envspec.spec.model import Spec
 
 FOLDER = "/usr/local/cuda/compat"
+NAME = "cuda-compat"
 
 
 def is_wanted(spec: Spec, target: LockedTarget) -> bool:
@@ -25,7 +26,7 @@ def is_wanted(spec: Spec, target: LockedTarget) -> bool:
 
 def borrowed(cuda: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's base image of a CUDA version."""
-    return Borrowed("cuda-compat", image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
+    return Borrowed(NAME, image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
 
 
 def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.recipes.devcontainer import GIVEN
-from envspec.recipes.dockerfile import CHANNEL_HOST
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
+from envspec.recipes.dockerfile_layers import CHANNEL_HOST
 from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import WORKSPACE, OwnProject, Plan, SpecPlan

@@ -10,8 +10,8 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from envspec.recipes.dockerfile import CHANNEL_HOST
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
+from envspec.recipes.dockerfile_layers import CHANNEL_HOST
 from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import heading
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan

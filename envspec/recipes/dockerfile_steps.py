@@ -10,31 +10,61 @@ from envspec.recipes.quote import dockerfile, shell
 
 FOLDER = "/run/recipe"
 """The folder in which a RUN sees files of the context."""
-UV = "/run/uv"
-"""The folder in which a RUN sees uv."""
-UV_CACHE = "/var/cache/uv"
+LAYERS = "/layers"
+"""The folder of the layers in the stages that make them: each has a folder like an image's root."""
+UV = f"{LAYERS}/uv"
+SCRATCH = "/tmp"
+"""The folder of what stages write for a while; none of it is copied."""
 SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
+UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
 BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
-COMPILED = "/opt/compiled"
-"""The folder of the stage that compiles, with the environment's layout, into which it is copied."""
 MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
+FIXED_TIME = "@315532800"
+"""The time of every file of a layer, whenever it is built: the first that all archives can write."""
 
 
-def python(plan: Plan) -> list[str]:
-    return [
-        f"export UV_PYTHON_INSTALL_DIR={PYTHON} UV_PYTHON_PREFERENCE=system",
-        f"{UV}/uv venv --quiet --python {shell(plan.python)} {ENVIRONMENT}",
+def prefix(layer: str) -> str:
+    """Give the environment's folder in a layer that is being made."""
+    return f"{LAYERS}/{layer}{ENVIRONMENT}"
+
+
+def copy(layer: str, stage: str | None = None) -> str:
+    """Copy a layer from the stage that makes it, by default the one of its name. From its root, so that the folders on
+    the way have its times, too."""
+    return f"COPY --from={stage or layer} {LAYERS}/{layer} /"
+
+
+def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
+    """Give a stage uv, Python at the environment's own path, for scripts name the Python that installs them, and what
+    makes bytecode; then run `more`."""
+    lines = [
+        f"COPY --from=uv /uv {UV}",
+        f'ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="{PYTHON}"'
+        ' UV_PYTHON_PREFERENCE="system"',
     ]
+    if plan.explicit:
+        lines.append(copy("conda"))
+    venv = [] if plan.explicit else [f"{UV} venv --quiet --python {shell(plan.python)} {ENVIRONMENT}"]
+    mounts = [bind(BYTECODE), *([UV_MOUNTS] if venv else [])]
+    return [*lines, run(mounts, [*checked(plan, [BYTECODE]), f"install -D -t {LAYERS} {at(BYTECODE)}", *venv, *more])]
 
 
-def installs(steps: Iterable[PipStep]) -> list[str]:
-    return [install(step) for step in steps]
+def finished(layer: str) -> list[str]:
+    """Make a layer's bytecode, and give its files their time."""
+    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
+    made = f"{ENVIRONMENT}/bin/python -ISB {LAYERS}/bytecode.py {prefix(layer)}/lib {ENVIRONMENT}/lib"
+    return [made, settled(layer)]
+
+
+def settled(layer: str) -> str:
+    return f"find {LAYERS}/{layer} -exec touch -h -d {FIXED_TIME} {{}} +"
 
 
 def install(step: PipStep, options: str = "") -> str:
     """Make one run of uv, which takes only the lock's files, each by its hash."""
-    words = [f"{UV}/uv pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
+    words = [f"{name}={shell(text)}" for name, text in step.variables]
+    words.append(f"{UV} pip install --quiet --python {ENVIRONMENT}{options} --no-deps")
     if step.hashed:
         words.append("--require-hashes")
     # What a build needs is never built itself.
@@ -65,15 +95,6 @@ def index_argument(index: str) -> str:
     return "INDEX_" + "".join(char if char.isalnum() and char.isascii() else "_" for char in index).upper()
 
 
-def uv_env() -> str:
-    return f"export UV_CACHE_DIR={UV_CACHE} UV_LINK_MODE=copy"
-
-
-def bytecode(folder: str = f"{ENVIRONMENT}/lib") -> list[str]:
-    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
-    return [f"{ENVIRONMENT}/bin/python -ISB {at(BYTECODE)} {folder}"]
-
-
 def run(mounts: Iterable[str], commands: Iterable[str]) -> str:
     return "RUN " + " \\\n    ".join([*mounts, "set -eu", *(f"&& {command}" for command in commands)])
 
@@ -91,11 +112,3 @@ def at(file: str) -> str:
 
 def bind(file: str) -> str:
     return f"--mount=type=bind,source={file},target={at(file)}"
-
-
-def uv_mount() -> str:
-    return f"--mount=type=bind,from=uv,source=/uv,target={UV}/uv"
-
-
-def uv_cache() -> str:
-    return f"--mount=type=cache,target={UV_CACHE}"

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from envspec.errors import InputError
 from envspec.facts.compute_capability import capability_of
 from envspec.facts.toolkits import toolkit
+from envspec.facts.video import use_video
 from envspec.lock.model import LockedTarget
-from envspec.recipes import compat
+from envspec.recipes import compat, nvcc
 from envspec.spec.model import Spec
 
 
@@ -22,6 +23,7 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
         "PYTHONNOUSERSITE": "1",
         **_pytorch_version(target),
         **_cuda(target, compat.branches(spec, target)),
+        **(_fabric(spec) | nvcc.variables(spec) if target.inputs.cuda else {}),
     }
     env = {name: value for name, value in own.items() if name not in spec.image.env} | dict(spec.image.env)
     return tuple(env.items())
@@ -101,9 +103,15 @@ def _cuda(target: LockedTarget, forward: Iterable[int]) -> dict[str, str]:
     require = require_cuda(target, forward)
     if require is None:
         return {}
+    video = use_video(pin.name for pin in target.pins)
     return {
         "NVIDIA_VISIBLE_DEVICES": "all",
-        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "NVIDIA_DRIVER_CAPABILITIES": f"compute,utility{',video' if video else ''}",
         "NVIDIA_REQUIRE_CUDA": require,
         **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
     }
+
+
+def _fabric(spec: Spec) -> dict[str, str]:
+    # enroot's hook for NVIDIA's network cards does nothing without it. Source: enroot's conf/hooks/99-mellanox.sh
+    return {"MELLANOX_VISIBLE_DEVICES": "all"} if spec.image.fabric == "infiniband" else {}

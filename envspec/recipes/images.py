@@ -6,7 +6,7 @@ import re
 
 from envspec.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.recipes import compat
+from envspec.recipes import compat, nvcc
 from envspec.recipes.plan import ImageReference
 from envspec.recipes.project import is_compiled
 from envspec.spec.model import Spec
@@ -105,7 +105,7 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
     if not sources(target) and not is_compiled(spec.project):
         return None
     cuda = target.inputs.cuda
-    return base_of(spec) if cuda is None else f"nvidia/cuda:{_devel(cuda, spec, target)}"
+    return base_of(spec) if cuda is None else devel(cuda, spec, target)
 
 
 def compat_image(cuda: str) -> str:
@@ -122,6 +122,8 @@ def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
         names.append(CODE_SERVER)
     if target.inputs.cuda and compat.is_wanted(spec, target):
         names.append(compat_image(target.inputs.cuda))
+    if target.inputs.cuda and nvcc.is_wanted(spec, target):
+        names.append(devel(target.inputs.cuda, spec, target))
     return tuple(sorted({name for name in names if name}))
 
 
@@ -140,21 +142,21 @@ def reference(lock: Lock, name: str) -> ImageReference:
     return ImageReference(name, known.digest if known else None)
 
 
-def _devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
-    """Give the tag with a CUDA version's compiler. A version that isn't in the table gets its first release's.
+def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
+    """Give NVIDIA's image with a CUDA version's compiler. A version that isn't in the table gets its first release's.
 
     What is compiled runs on the glibc it was compiled with or a newer one, so an old base gets Ubuntu 20.04 (2.31).
-    The others get 22.04 (2.35), which has a newer compiler.
+    The others get 22.04 (2.35), which has a newer compiler. Raises InputError where no image has a glibc as old.
     """
     base = base_of(spec)
     release = _DEVEL.get(cuda, f"{cuda}.0")
     version = tuple(map(int, release.split(".")[:2]))
     glibc = next((glibc for words, glibc in _OLD_BASES if words.search(base)), None)
     if glibc and (glibc < (2, 31) or version > _LAST_ON_20_04):
-        names = ", ".join(pin.name for pin in sources(target)) or (spec.project and spec.project.name)
+        names = ", ".join(pin.name for pin in sources(target)) or (spec.project and spec.project.name) or "kernels"
         raise InputError(
             f'{names} would be compiled with CUDA {cuda} for a newer glibc than the base image "{base}" has',
             hint='choose a base with glibc 2.35 or newer, such as base = "debian:bookworm-slim"',
             place=spec.places.get("image.base", Place(spec.path)),
         )
-    return f"{release}-devel-ubuntu{'20.04' if glibc or version < _FIRST_ON_22_04 else '22.04'}"
+    return f"nvidia/cuda:{release}-devel-ubuntu{'20.04' if glibc or version < _FIRST_ON_22_04 else '22.04'}"

@@ -4,12 +4,14 @@ read at first use.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from envspec.errors import InputError, Place
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
-from envspec.recipes import compat, images
+from envspec.recipes import compat, images, nvcc
 from envspec.recipes.carried import carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
@@ -24,6 +26,9 @@ from envspec.spec.model import Spec
 _ALWAYS = ("ca-certificates", "tini")
 _FOR_TORCH = ("g++",)
 """The compiler packages for torch.compile at run time: Inductor's CPU kernels are C++, Triton's launchers C."""
+_FABRIC = ("ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1")
+"""The user-space libraries of InfiniBand and RoCE, which NCCL loads when it runs; without them it uses sockets, in
+silence (nccl issues 1044 and 444)."""
 PLATFORMS = ("linux-64", "linux-aarch64")
 """The platforms of images."""
 
@@ -108,9 +113,10 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
         user=spec.image.user,
         env=environment(spec, target),
-        apt=_apt(spec, target, wanted),
+        apt=(own_apt := _apt(spec, target, wanted)),
+        spec_apt=tuple(sorted({*spec.image.apt}.difference(own_apt))),
         services=wanted,
-        compat=_compat(spec, lock, target),
+        toolkit=tuple(_toolkit(spec, lock, target)),
         compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
         project=project,
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
@@ -124,16 +130,18 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     )
 
 
-def _compat(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Borrowed, ...]:
+def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]:
     cuda = target.inputs.cuda
-    if cuda is None or not compat.is_wanted(spec, target):
-        return ()
-    return (compat.borrowed(cuda, reference(lock, images.compat_image(cuda))),)
+    if cuda and compat.is_wanted(spec, target):
+        yield compat.borrowed(cuda, reference(lock, images.compat_image(cuda)))
+    if cuda and nvcc.is_wanted(spec, target):
+        yield nvcc.borrowed(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
 
 
 def _apt(spec: Spec, target: LockedTarget, wanted: tuple[Service, ...]) -> tuple[str, ...]:
     torch = _FOR_TORCH if torch_version(target) else ()
-    return tuple(sorted({*_ALWAYS, *torch, *spec.image.apt, *(name for service in wanted for name in service.apt)}))
+    fabric = _FABRIC if target.inputs.cuda and spec.image.fabric == "infiniband" else ()
+    return tuple(sorted({*_ALWAYS, *torch, *fabric, *(name for service in wanted for name in service.apt)}))
 
 
 def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipStep, ...]) -> Compiling | None:
@@ -145,9 +153,8 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipSt
     return Compiling(
         tuple(sorted(pin.name for pin in pins)),
         reference(lock, name),
-        tuple(sorted(tools)),
-        tuple(sorted(spec.image.apt)),
-        build_variables(target),
+        tuple(sorted({*tools, *spec.image.build_apt})),
+        {**build_variables(target), **spec.image.build_env},
         wheels,
     )
 

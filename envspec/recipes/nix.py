@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from envspec.errors import InputError
+from envspec.recipes import nvcc
 from envspec.recipes.carried import CHECK
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
@@ -22,7 +23,7 @@ NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
 _DRIVER = "/run/opengl-driver/lib"
 _LIBCUDA = f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi"
 """Set Triton's path to the driver: Triton finds the driver with /sbin/ldconfig, which NixOS lacks."""
-_OF_CONTAINERS = "NVIDIA_"
+_OF_CONTAINERS = ("NVIDIA_", "MELLANOX_")
 """The variables that only container engines read."""
 OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
 """The folders that a container image has and the user's machine hasn't."""
@@ -174,6 +175,7 @@ def _hook(plan: Plan) -> str:
         (name, value)
         for name, value in plan.env
         if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in OF_IMAGES)
+        if value != nvcc.FOLDER
     ]
     exports = "".join(f"export {name}={shell(value)}\n" for name, value in kept)
     return exports + (f"{_LIBCUDA}\n" if plan.is_cuda else "")

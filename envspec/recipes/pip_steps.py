@@ -6,14 +6,17 @@ import hashlib
 from collections.abc import Collection, Iterable
 
 from envspec.errors import InputError, Place
-from envspec.facts.cuda_stack import stack_of
+from envspec.facts.compute_capability import capability_of
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
-from envspec.recipes.plan import GROUPS, REQUIREMENTS, PipStep
+from envspec.recipes.layers import LAYERS, layer_of
+from envspec.recipes.plan import REQUIREMENTS, PipStep
 from envspec.spec.model import Spec
 
 _PYTORCH = "pytorch/"
+_GROUPS = (*LAYERS, "build")
+"""`build` is what builds see of everything else."""
 _DIGITS = 8
 """The number of digits of a file's SHA-256 in its name."""
 
@@ -40,7 +43,7 @@ def pip_steps(spec: Spec, target: LockedTarget) -> tuple[Run, ...]:
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, target, ((_group(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    return _steps(spec, target, ((layer_of(pin), pin) for pin in target.pins if pin.kind == "pip"))
 
 
 def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> tuple[Run, ...]:
@@ -57,7 +60,7 @@ def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> 
     if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
-    seen = (pin for name, pin in pins.items() if name in reached and _group(pin) == "rest")
+    seen = (pin for name, pin in pins.items() if name in reached and layer_of(pin) == "rest")
     return _steps(spec, target, (("build", pin) for pin in seen))
 
 
@@ -78,13 +81,9 @@ def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]])
     return tuple(_step(spec, target, *key[:2], groups[key]) for key in sorted(groups, key=_place))
 
 
-def _group(pin: Pin) -> str:
-    return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
-
-
 def _place(key: tuple[str, str, str]) -> tuple[int, bool, str, str]:
     group, index, built_with = key
-    return GROUPS.index(group), index != "pypi", index, built_with
+    return _GROUPS.index(group), index != "pypi", index, built_with
 
 
 def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:
@@ -110,9 +109,25 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         url,
         hashed=index != "git",
         flat=own in pages,
+        variables=variant_variables(target, pins),
         unisolated=tuple(
             sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)
         ),
         built_with=None if constraints is None else requirements_file("built-with", constraints),
     )
     return step, (text,) if constraints is None else (text, constraints)
+
+
+def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
+    """List what uv has to know of a target to take the locked variants on a machine without a GPU.
+
+    uv checks the hash, so that another variant is an error. A target's first GPU stands for all: the variant serves it.
+    """
+    if not any(pin.artifact and pin.artifact.variant for pin in pins):
+        return ()
+    found = {"UV_PREVIEW_FEATURES": "wheel-variants"}
+    if target.inputs.cuda:
+        found["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = target.inputs.cuda
+    if target.architectures:
+        found["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"] = capability_of(target.architectures[0])
+    return tuple(sorted(found.items()))

@@ -26,6 +26,9 @@ SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
 UID = 1000
+"""The number of an image's user, and of its group."""
+GROUP = "envspec"
+"""The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +70,19 @@ class Service:
     copies: tuple[tuple[str, str], ...] = ()
 
 
-GROUPS = ("nvidia", "torch", "source", "rest", "build")
-"""In the order of installing: CUDA's libraries, which are large and rarely move; torch and what moves with it; what is
-compiled; everything else. `build` is what builds see of everything else."""
-
-
 @dataclass(frozen=True)
 class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
     file           below the spec's folder
-    group          its layer, one of `GROUPS`
+    group          its layer, one of `LAYERS`; or "build", for what builds see
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     flat           the index is a flat one: the URL is its page
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
+    variables      with which uv takes the locked variants, whatever machine it stands on
     """
 
     file: str
@@ -96,6 +95,7 @@ class PipStep:
     flat: bool = False
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -118,16 +118,14 @@ class Compiling:
     """The packages of a lock that need compiling, and the image of the stage that compiles them. It may be there for
     the spec's project alone.
 
-    apt          Debian packages that the stage must have
-    spec_apt     the spec's packages, as far as the stage's distribution has them
-    env          the other variables of builds
+    apt          Debian packages of the stage: what compilers need, and the spec's `build-apt`
+    env          the variables of builds; the spec's own come last
     wheels       runs of uv, beside those of the CUDA stack, for the lock's packages that builds see
     """
 
     packages: tuple[str, ...]
     image: ImageReference
     apt: tuple[str, ...]
-    spec_apt: tuple[str, ...]
     env: Mapping[str, str]
     wheels: tuple[PipStep, ...]
 
@@ -156,16 +154,17 @@ class Plan:
     """One target, ready to print.
 
     env             the variables of the environment's processes, in order, without PATH; the spec's own come last
-    apt             Debian packages of the final image: the spec's, the services' and the init's, sorted
+    apt             Debian packages that the image needs: the services', the init's and more, sorted
+    spec_apt        the spec's own Debian packages besides, sorted
     lock_digest     of the target's slice of the lock
     files           the sources of the target's images: path -> text. Below `CARRIED_FOLDER` and
                     `REQUIREMENTS` other targets have the same files
     torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
-    pip             the runs of uv that install the pip half, in the order of `GROUPS`
+    pip             the runs of uv that install the pip half, in the order of `LAYERS`
     explicit        the explicit file of the conda half, or None
     glibc           the floor that the lock was solved for
-    compat          NVIDIA's cuda-compat, if the spec asks for it
+    toolkit         what the image takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
     place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
     """
@@ -189,6 +188,7 @@ class Plan:
     user: str
     env: tuple[tuple[str, str], ...]
     apt: tuple[str, ...]
+    spec_apt: tuple[str, ...]
     services: tuple[Service, ...]
     compiling: Compiling | None
     project: OwnProject | None
@@ -201,13 +201,18 @@ class Plan:
     files: Mapping[str, str]
     place: str = "."
     epoch: int = 315532800
-    compat: tuple[Borrowed, ...] = ()
+    toolkit: tuple[Borrowed, ...] = ()
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
-        """What the image takes from others: the services' programs, and cuda-compat."""
+        """What the image takes from others: the services' programs, and NVIDIA's."""
         own = (Borrowed(one.name, one.image, one.copies) for one in self.services if one.image)
-        return (*own, *self.compat)
+        return (*own, *self.toolkit)
+
+    @property
+    def debian(self) -> tuple[str, ...]:
+        """All Debian packages that the image gets, sorted."""
+        return tuple(sorted({*self.apt, *self.spec_apt}))
 
     @property
     def is_cuda(self) -> bool:

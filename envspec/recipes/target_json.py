@@ -46,6 +46,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
         "driver_floor": target.driver_floor,
         **({"forward_branches": list(forward)} if (forward := compat.branches(spec, target)) else {}),
         **({"project": project.name} if (project := project_of(spec, target)) else {}),
+        **({"fabric": spec.image.fabric} if inputs.cuda else {}),
         "services": list(spec.image.services),
         "env": sorted(spec.image.env),
         "workload": spec.smoke.workload,

@@ -40,18 +40,20 @@ def judge_pins(
     needs: Mapping[str, Iterable[str]] | None = None,
     origins: Mapping[str, neighbours.Origin] | None = None,
     notes: Mapping[str, BuildNotes] | None = None,
+    architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] | None = None,
 ) -> tuple[Finding, ...]:
     """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
 
     `builds` holds the build strings of conda packages, `needs` the names that each wheel requires, `origins` the index
-    and the file of each (without one, a pin counts as PyPI's wheel), and `notes` what was read in some wheels. A torch
-    without a local part is PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
+    and the file of each (without one, a pin counts as PyPI's wheel), and `notes` what was read in some wheels.
+    `architectures` holds the compute capabilities of a variant's machine code and PTX. A torch without a local part is
+    PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
     against its GPUs), and `envspec.facts.corrections` knows wrong metadata.
     """
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
     found = [
-        *_torch(case, pins),
+        *_torch(case, pins, (architectures or {}).get("torch", ((), ()))),
         *_pytorch(case, pins, builds or {}),
         *_companions(case, pins, builds or {}),
         *_cuda_majors(case, pins, needs or {}),
@@ -64,7 +66,7 @@ def judge_pins(
     return accepted(findings, spec.pip_terms(target).accept)
 
 
-def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
+def _torch(case: Case, pins: Mapping[str, str], own: tuple[tuple[str, ...], tuple[str, ...]]) -> Iterator[Problem]:
     version = pins.get("torch")
     if version is None:
         return
@@ -87,6 +89,8 @@ def _torch(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
         yield wrong
         return
     found = pip_builds([public], cuda, case.platform)
+    if any(own):
+        found = [replace(build, sm=own[0], ptx=own[1]) for build in found]
     if not found:
         yield Problem("error", "no-build", "torch", f"{name} isn't one of the known builds for {case.platform}")
     yield from _of_build(case, "pip", public, _with_triton(found, pins))

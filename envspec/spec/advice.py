@@ -109,8 +109,10 @@ def user(value: str) -> str | None:
 def variable(value: str) -> str | None:
     if value.startswith("ENVSPEC_"):
         return "names that begin with ENVSPEC_ are envspec's; give such a variable when the image is started"
-    if value in ("PATH", "CONDA_PREFIX", "VIRTUAL_ENV"):
+    if value in ("PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "PYTHONPATH"):
         return "programs find the environment by this variable: leave the key out"
+    if value.startswith("UV_"):
+        return "uv's settings are the builder's: give them by a uv.toml when the image is built"
     return None
 
 

@@ -141,6 +141,7 @@ class Target:
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
+    cpu: str | None = None
     place: Place = field(default=Place(""), compare=False)
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
@@ -148,13 +149,22 @@ class Target:
 
 @dataclass(frozen=True)
 class Image:
-    """`[image]`: what recipes put around the environment."""
+    """`[image]`: what recipes put around the environment.
+
+    build_apt, build_env  Debian packages and variables of the stage that compiles
+    fabric                what joins the nodes: "infiniband" or "none"
+    nvcc                  CUDA images have its compiler
+    """
 
     base: str = "debian:bookworm-slim"
     services: tuple[str, ...] = ()
     user: str = "dev"
     env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     apt: tuple[str, ...] = ()
+    build_apt: tuple[str, ...] = ()
+    build_env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    fabric: str = "infiniband"
+    nvcc: bool = False
 
 
 @dataclass(frozen=True)

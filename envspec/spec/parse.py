@@ -14,12 +14,13 @@ from envspec.spec.audit_table import audit_of
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
+from envspec.spec.image_schema import SERVICE_ALIASES
 from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import AskedProject, CondaTable, Image, PipTable, Reference, Smoke, Spec
 from envspec.spec.newer_table import bound_in_time, newer_for
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
-from envspec.spec.schema import ENV_NAME, SERVICE_ALIASES
+from envspec.spec.schema import ENV_NAME
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
 from envspec.texts import nearest
@@ -169,6 +170,10 @@ def _image(checked: Checked) -> Image:
         user=checked.value("image", "user") or Image.user,
         env=_frozen({path[-1]: value for path, value in checked.children("image", "env")}),
         apt=tuple(package for _, package in checked.children("image", "apt")),
+        build_apt=tuple(package for _, package in checked.children("image", "build-apt")),
+        build_env=_frozen({path[-1]: value for path, value in checked.children("image", "build-env")}),
+        fabric=checked.value("image", "fabric") or Image.fabric,
+        nvcc=bool(checked.value("image", "nvcc")),
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from envspec.spec import advice
 from envspec.spec.audit_schema import audit_table
+from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.json_schema import schema_of
-from envspec.spec.model import Image, Smoke, Target
+from envspec.spec.model import Smoke, Target
 from envspec.spec.newer_schema import newer_for
 from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Names, Number, Table, Text
 from envspec.spec.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
@@ -21,24 +22,12 @@ from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
-SERVICES = ("jupyter", "ssh", "code-server")
-SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}
-"""Names by which people look for a service, and the service."""
 WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
 _RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
-# The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
-_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_IMAGE_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
-_IMAGE = (
-    rf"(?:(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?/)?"
-    rf"{_IMAGE_PART}(?:/{_IMAGE_PART})*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
-    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[+._-][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})?"
-)
 
 MINIMAL_TARGET = 'add one, for example:\n  [targets.cpu]\n  platform = "linux-64"'
 
@@ -223,6 +212,13 @@ _TARGETS = Names(
                 says="a driver version like 550.54.15",
                 pattern=r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}",
             ),
+            "cpu": Text(
+                doc="The oldest processors of the target: which builds for newer instructions it may have, where a"
+                " package has such variants. Without it, those that every machine of the platform runs.",
+                example="x86-64-v3",
+                says="x86-64-v1 to x86-64-v4, or an Arm architecture from armv8-a to armv9.6-a",
+                pattern=r"x86-64-v[1-4]|armv8(?:\.[1-9])?-a|armv9(?:\.[1-6])?-a",
+            ),
             "cuda-compat": Boolean(
                 doc="Whether the recipes bring NVIDIA's cuda-compat, with which older drivers run a newer CUDA: forward"
                 " compatibility, for data-centre GPUs and RTX cards of workstations.",
@@ -271,59 +267,6 @@ _MATRIX = Table(
     },
 )
 
-_IMAGE_TABLE = Table(
-    doc="What the recipes put around the environment.",
-    keys={
-        "base": Text(
-            doc="The base image.",
-            example="debian:bookworm-slim",
-            says="an image reference [host/]name[:tag][@digest]",
-            pattern=_IMAGE,
-            max_length=512,
-            default=Image.base,
-            advice=advice.image,
-        ),
-        "services": Array(
-            doc="Services that the image can start.",
-            items=Text(doc="A service.", example="jupyter", choices=(*SERVICES, *SERVICE_ALIASES)),
-            example=("jupyter", "ssh"),
-            unique=True,
-        ),
-        "user": Text(
-            doc="The user that the image runs as.",
-            example="dev",
-            says="a user's name other than root: lower-case letters, digits, '_' and '-', up to 32 long",
-            pattern=r"(?!root$)[a-z_][a-z0-9_-]{0,31}",
-            default=Image.user,
-            advice=advice.user,
-        ),
-        "env": Names(
-            doc="Environment variables of the image.",
-            names=Text(
-                doc="The variable's name.",
-                example="HF_HOME",
-                says="a variable's name: letters, digits and '_', but not PATH, CONDA_PREFIX, VIRTUAL_ENV, ENVSPEC_*",
-                # By those an image finds its own environment.
-                pattern="(?!(?:PATH|CONDA_PREFIX|VIRTUAL_ENV)$|ENVSPEC_)[A-Za-z_][A-Za-z0-9_]*",
-                advice=advice.variable,
-            ),
-            values=Text(doc="Its value.", example="/workspace/.cache/hf", secret=True),
-        ),
-        "apt": Array(
-            doc="Debian packages to install.",
-            items=Text(
-                doc="A Debian package.",
-                example="libgl1",
-                says="a Debian package's name",
-                pattern="[a-z0-9][a-z0-9+.-]*",
-                advice=advice.apt,
-            ),
-            example=("libgl1",),
-            unique=True,
-        ),
-    },
-)
-
 _SMOKE = Table(
     doc="The training check.",
     keys={
@@ -365,7 +308,7 @@ FORMAT = Table(
         "conda": _CONDA,
         "targets": _TARGETS,
         "matrix": _MATRIX,
-        "image": _IMAGE_TABLE,
+        "image": IMAGE_TABLE,
         "smoke": _SMOKE,
         "audit": audit_table(_PACKAGE_NAME),
     },

@@ -22,7 +22,7 @@ from envspec.spec.positions import Path
 from envspec.spec.schema import TARGET_NAME
 from envspec.spec.sources import project_parts
 
-_KEYS = ("platform", "cuda", "gpus", "driver", "cuda-compat", "glibc")
+_KEYS = ("platform", "cuda", "gpus", "driver", "cpu", "cuda-compat", "glibc")
 
 
 def targets(checked: Checked, capability: Capability, wrong_gpu: WrongGpu) -> tuple[Target, ...]:
@@ -55,6 +55,7 @@ def _declared(checked: Checked, path: Path) -> Target:
         cuda=checked.value(*path, "cuda"),
         gpus=tuple(gpu for _, gpu in checked.children(*path, "gpus")),
         driver=checked.value(*path, "driver"),
+        cpu=checked.value(*path, "cpu"),
         cuda_compat=bool(checked.value(*path, "cuda-compat")),
         glibc=checked.value(*path, "glibc") or Target.glibc,
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
@@ -79,6 +80,11 @@ def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
     if checked.given(*path, "cuda") and platform.startswith("osx"):
         message = f"{dotted(path)}.cuda: there is no CUDA on {platform}"
         checked.problem((*path, "cuda"), message, "leave cuda out: Macs train on the CPU or on MPS")
+    cpu = checked.value(*path, "cpu") if checked.given(*path, "cpu") else None
+    arm = platform.endswith(("aarch64", "arm64"))
+    if isinstance(cpu, str) and cpu.startswith("arm") != arm:
+        hint = f'write for example cpu = "{"armv8.2-a" if arm else "x86-64-v3"}"'
+        checked.problem((*path, "cpu"), f"{dotted(path)}.cpu: {cpu} isn't a processor of {platform}", hint)
     if checked.given(*path, "glibc") and not platform.startswith("linux"):
         checked.problem((*path, "glibc"), f"{dotted(path)}.glibc: there is no glibc on {platform}", "leave the key out")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from envspec.documents import read_toml
 from envspec.errors import InternalError
 from envspec.packages.pylock import file_name, parse_pylock
+from envspec.packages.variants import WheelOfVariant
 
 if TYPE_CHECKING:
     from packaging.pylock import Package
@@ -40,6 +41,8 @@ class FoundFile:
     """When the file came to its index: RFC 3339 in UTC, None where the index doesn't say."""
     provenance: str | None = field(default=None, compare=False)
     """Where its attestations are (PEP 740), None where the index's page names no such place."""
+    variant: WheelOfVariant | None = None
+    """What the index says of it where it is a variant's wheel."""
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:

@@ -14,7 +14,7 @@ from envspec.redact import redact
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 from envspec.verify import compare
-from envspec.verify.indexes import FACTS, Indexes, found_file, shipped
+from envspec.verify.indexes import FACTS, Indexes, Rows, found_file, shipped
 from envspec.verify.model import Claims, Difference, IndexedFile, Outcome, PinClaim, Told
 
 _AT_ONCE = 16
@@ -167,20 +167,31 @@ class _Asking:
         for claim in rest:
             artifact = claim.pin.artifact
             row = (rows or {}).get(artifact.file) if artifact else None
-            found[claim] = self._of_row(claim, source, row)
+            found[claim] = self._of_row(claim, source, row, rows or {})
         return found
 
-    def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None) -> Outcome:
+    def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None, rows: Rows) -> Outcome:
         if row is None:
             return Outcome(source, tuple(_of_listed(claim, None)))
         try:
             listed = self.indexes.listed(row)
         except OutsideError as error:
             return Outcome(source, unasked=error.message)
-        return self._compared(claim, source, listed, found_file(row, listed))
+        file, variant = found_file(row, listed), claim.pin.artifact.variant if claim.pin.artifact else None
+        if variant is None:
+            return self._compared(claim, source, listed, file)
+        try:
+            published = self.indexes.variants(listed.file, rows)
+        except OutsideError as error:
+            return Outcome(source, tuple(_of_listed(claim, listed)), unasked=error.message)
+        differences = tuple(compare.of_variant(listed.file, variant, published))
+        file = replace(file, variant=compare.wheel_of(claim, variant, published))
+        return self._compared(claim, source, listed, file, differences)
 
-    def _compared(self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile) -> Outcome:
-        differences = tuple(_of_listed(claim, listed))
+    def _compared(
+        self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile, more: Sequence[Difference] = ()
+    ) -> Outcome:
+        differences = (*_of_listed(claim, listed), *more)
         told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
         if claim.builds is not None or any(one.code == "other-hash" for one in differences):
             # a file that isn't the lock's says nothing of what the lock pins

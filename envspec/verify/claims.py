@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from envspec.lock.graph import Graph, Node
+from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
 from envspec.verify.model import Claims, PinClaim
 
@@ -58,6 +59,7 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
     extras = Graph.of(target).extras
     inputs = target.inputs
     overrides = tuple(requirement for requirement, _ in inputs.overrides)
+    machine = machine_of(inputs, versions_of(target.pins))
     for pin in target.pins:
         if pin.kind == "conda":
             yield PinClaim(pin, exclude_newer=exclude_newer)
@@ -71,6 +73,7 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
             tuple(one for one in inputs.metadata if one.name == pin.name),
             exclude_newer,
             uncorrected=shared.without_corrections,
+            machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
         )
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from envspec.facts.corrections import corrections
-from envspec.lock.model import Artifact, Pin, Publisher
+from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.variant_choice import compatible
+from envspec.packages.variants import Variants, WheelOfVariant
 from envspec.resolve.pip.edges import edges_of
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
@@ -26,6 +28,30 @@ def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Differen
     # a size that the lock doesn't have claims nothing
     if artifact.size is not None and listed.size is not None and artifact.size != listed.size:
         yield _differs("other-size", f"the size of {artifact.file}", str(artifact.size), str(listed.size))
+
+
+def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator[Difference]:
+    """Compare a variant with the entry of its label alone: others may come after the release, and its priorities may
+    grow at their end."""
+    entry = published.variants.get(locked.label)
+    if entry is None:
+        sentence = f"the index knows no variant {locked.label} of this release"
+        yield Difference("other-variant", sentence, locked.label, None)
+        return
+    there = tuple(map(str, entry))
+    if set(there) != set(locked.properties):
+        what, mine = f"the properties of {file}", "; ".join(locked.properties) or "none"
+        yield _differs("other-variant", what, mine, "; ".join(there) or "none")
+    elif published.priorities[: len(locked.priorities)] != locked.priorities:
+        what = f"the priorities of {file}"
+        yield _differs("other-variant", what, ", ".join(locked.priorities), ", ".join(published.priorities))
+
+
+def wheel_of(claim: PinClaim, locked: WheelVariant, published: Variants) -> WheelOfVariant:
+    """Give the variant as its requirements see it: by what its index says of the label."""
+    if claim.machine is None or locked.label not in published.variants:
+        return WheelOfVariant(locked.label)
+    return WheelOfVariant(locked.label, compatible=compatible(published, locked.label, claim.machine))
 
 
 def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:

@@ -16,12 +16,22 @@ from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.flat_page import FlatPages, is_dated
+from envspec.net.index_proxy.variant_rows import VariantReader
 from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
 from envspec.packages.stated import stated_for
+from envspec.packages.variant_name import variants_file
+from envspec.packages.variants import InvalidVariants, Variants
 from envspec.redact import redact
 from envspec.resolve.artifact_urls import index_address
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_of, parse_metadata
+from envspec.resolve.pip.metadata import (
+    Metadata,
+    MetadataCache,
+    MetadataReader,
+    metadata_of,
+    of_variant,
+    parse_metadata,
+)
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
@@ -143,6 +153,16 @@ class Indexes:
             return None
         return fetch_provenance(listed.provenance, self.fetcher)
 
+    def variants(self, file: str, rows: Rows) -> Variants:
+        """Read what an index says of the variants of a file's release. Raises IndexFailure."""
+        name = variants_file(file)
+        try:
+            if name not in rows:
+                raise InvalidVariants("the index doesn't have it")
+            return VariantReader(self.fetcher).read(rows[name])
+        except InvalidVariants as error:
+            raise IndexFailure(f"{name}: {error}") from None
+
     def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
         """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises
         IndexFailure."""
@@ -156,7 +176,10 @@ class Indexes:
         pin = claim.pin
         if pin.is_wheel:
             return Described(
-                self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
+                of_variant(
+                    self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None),
+                    file.variant,
+                )
             )
         stated = stated_for(claim.stated, pin.name, pin.version)
         if stated is not None:

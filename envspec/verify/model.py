@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import TargetMachine
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class PinClaim:
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
     uncorrected    names of corrections that the spec switches off
+    machine        what the target says of its machines, for a package of which a variant is pinned
     """
 
     pin: Pin
@@ -34,6 +36,7 @@ class PinClaim:
     exclude_newer: str | None = None
     builds: str | None = None
     uncorrected: tuple[str, ...] = ()
+    machine: TargetMachine | None = None
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]

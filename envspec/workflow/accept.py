@@ -10,6 +10,7 @@ from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
+from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.rules import judge_pins
@@ -81,11 +82,16 @@ def of_pins(spec: Spec, solved: Solved, notes: Mapping[str, BuildNotes]) -> tupl
     return judge_pins(
         spec,
         solved.prepared.target,
-        {pin.name: pin.version for pin in solved.pins},
+        {pin.name: built_version(pin) for pin in solved.pins},
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
         origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
         notes=notes,
+        architectures={
+            pin.name: architectures_of(pin.artifact.variant)
+            for pin in solved.pip
+            if pin.artifact and pin.artifact.variant
+        },
     )
 
 

@@ -61,7 +61,12 @@ def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> fr
 
 def _pip(target: LockedTarget) -> Preferences:
     versions = {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}
-    return Preferences(versions, _commits(target))
+    variants = {
+        pin.name: (pin.version, pin.artifact.variant.label)
+        for pin in target.pins
+        if pin.artifact is not None and pin.artifact.variant is not None
+    }
+    return Preferences(versions, _commits(target), variants)
 
 
 def _commits(target: LockedTarget) -> dict[str, str]:

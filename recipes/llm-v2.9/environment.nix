@@ -28,6 +28,9 @@ let
   condaPins = target: filter (has target) (checked.conda or [ ]);
   artifactOf = target: pin:
     let found = filter (has target) (pin.artifacts or [ ]); in if found == [ ] then null else head found;
+  # A variant's wheel under the name of a plain one, which every installer takes: the lock has chosen already.
+  plainly = artifact:
+    if artifact ? variant then replaceStrings [ "-${artifact.variant}.whl" ] [ ".whl" ] artifact.file else artifact.file;
   requirementsOf = target: pin:
     map (line: line.requires or line) (filter (line: isString line || has target line) (pin.dependencies or [ ]));
 
@@ -148,7 +151,7 @@ let
 
       requirement = pin: "${pin.name}==${pin.version} --hash=sha256:${(artifactOf target pin).sha256}\n";
       requirements = pkgs.writeText "requirements.txt" (concatStringsSep "" (map requirement ready));
-      house = pkgs.linkFarm "wheels" (map (pin: { name = (artifactOf target pin).file; path = fetch target pin; }) ready);
+      house = pkgs.linkFarm "wheels" (map (pin: { name = plainly (artifactOf target pin); path = fetch target pin; }) ready);
 
       # A source archive keeps its own name, which tells its kind. Of git comes the tree of the pinned commit.
       source = pin:

@@ -49,6 +49,7 @@ def test_nothing_newer_is_locked(project: Machine, monkeypatch: pytest.MonkeyPat
     prefix = ["--prefix", str(tmp_path / "prefix")]
     refused(project, "install", SPEC, *prefix, code="too-young", key="[releases] minimum-age", advice=advice)
     refused(project, "bundle", SPEC, "-o", "x.tar", code="too-young", key="[releases] minimum-age", advice=advice)
+    refused(project, "image", SPEC, "-o", "x.tar", code="too-young", key="[releases] minimum-age", advice=advice)
     assert not (tmp_path / "prefix").exists() and not (project.folder / "x.tar").exists()
     assert project.envspec("check", SPEC).status == 0, "offline nobody knows"
     ran = project.envspec("lock", SPEC, "--upgrade")
@@ -82,6 +83,7 @@ def test_a_licence(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         ["lock", SPEC, "--upgrade"],
         ["install", SPEC, "--prefix", "p"],
         ["bundle", SPEC, "-o", "x"],
+        ["image", SPEC, "-o", "x"],
         ["export", SPEC, "--format", "dockerfile", "-o", "out"],
         ["smoke", SPEC],
     ):
@@ -140,7 +142,12 @@ def test_what_cant_be_checked_yet_is_refused(
 ) -> None:
     place_policy(monkeypatch, tmp_path, text)
     project.locked()
-    for command in (["install", SPEC, "--prefix", "p"], ["bundle", SPEC, "-o", "x"], ["export", SPEC, "-f", "nix"]):
+    for command in (
+        ["install", SPEC, "--prefix", "p"],
+        ["bundle", SPEC, "-o", "x"],
+        ["image", SPEC, "-o", "x"],
+        ["export", SPEC, "-f", "nix"],
+    ):
         refused(project, *command, code=code, key=key)
     assert project.envspec("check", SPEC).status == 1
 

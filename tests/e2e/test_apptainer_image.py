@@ -112,9 +112,12 @@ def test_offline_from_a_bundle(machine: Machine, index: Index, tmp_path: Path) -
     folder = machine.folder / "r" / "here"
     made = run("build", "--force", "base.sif", str(debian_tree()), cwd=folder)
     assert made.returncode == 0, made.stderr
+    (folder / "build.sif").symlink_to("base.sif")
     env = dict(os.environ)
+    (folder / "empty").mkdir()
+    closed = [f"--bind={folder / 'empty'}:{place}:ro" for place in ("/tmp", "/var/tmp")]
     built = subprocess.run(
-        ["unshare", "--net", "apptainer", "build", "--notest", "here/out.sif", "here/apptainer-offline.def"],
+        ["unshare", "--net", "apptainer", "build", *closed, "--notest", "here/out.sif", "here/apptainer-offline.def"],
         cwd=folder.parent, capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr[-3000:]

@@ -131,7 +131,10 @@ def test_the_sif(project: Path, tmp_path: Path) -> None:
         for path in (folder / top).rglob("*")
         if path.is_file()
     }
+    kept = tmp_path / "settings" / "cache"
+    kept.mkdir(parents=True)
     sif = built_sif(texts, tmp_path, binds=[f"{project}:/srv:ro"])
+    assert any((kept / "uv").iterdir()), "what it fetched is there for the next build"
     command = ["apptainer", "exec", "--containall", "--no-home", str(sif)]
     ran = subprocess.run([*command, "my-train"], capture_output=True, text=True, check=False)
     assert ran.stdout == "trained packaging 1\n", ran.stderr

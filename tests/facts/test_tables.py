@@ -27,11 +27,13 @@ TABLES = (
     "neighbours",
     "former",
     "overlaps",
+    "python_builds",
     "released",
     "repodata_patches",
     "toolkits",
     "torch",
     "triton",
+    "video",
 )
 PLATFORMS = {"linux-64", "linux-aarch64", "osx-arm64", "win-64"}
 

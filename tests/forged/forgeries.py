@@ -292,6 +292,71 @@ def a_variant_s_file_that_says_it_is_none(lock: Lock) -> Lock:
     return each_pin(lock, "numpy", lambda p: with_file(p, file.format(p.version), EVIL))
 
 
+SM = "nvidia :: sm_arch :: {}_real"
+CUDA = "nvidia :: cuda_version_lower_bound :: {}"
+
+
+def _variant(lock: Lock, variant: WheelVariant, package: str = "numpy") -> Lock:
+    """The lock with a variant of a package, under a file's name that says so."""
+
+    def varied(pin: Pin) -> Pin:
+        assert pin.artifact is not None
+        file = f"{pin.artifact.file.removesuffix('.whl')}-{variant.label}.whl"
+        return replace(pin, artifact=replace(pin.artifact, file=file, variant=variant))
+
+    return each_pin(lock, package, varied)
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_variant_for_other_gpus(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("a", (SM.format(75),), ("nvidia",)))
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_variant_for_a_newer_cuda(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("a", (CUDA.format("13.5"),), ("nvidia",)))
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_variant_for_newer_processors(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("a", ("x86_64 :: level :: v4",), ("x86_64",)))
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_variant_built_against_another_torch(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("a", ("abi_dependency :: torch :: 1.13",), ("abi_dependency",)))
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_null_variant_with_properties(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("null", ("blas :: lib :: mkl",), ("blas",)))
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_variant_without_properties(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("a", (), ("blas",)))
+
+
+@forgery("mm-v2.9", "wrong-variant")
+def a_variant_whose_priorities_lack_its_namespace(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("a", ("blas :: lib :: mkl",), ("nvidia",)))
+
+
+@forgery("mm-v2.9", "cpu-variant")
+def a_cpu_variant_in_a_cuda_target(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("null", (), ("nvidia",)))
+
+
+@forgery("mm-v2.9", "cpu-build")
+def a_cpu_variant_of_torch(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("null", (), ("nvidia",)), "torch")
+
+
+@forgery("mm-v2.9", "built-for-another")
+def a_variant_whose_label_names_another_cuda(lock: Lock) -> Lock:
+    return _variant(lock, WheelVariant("cu118", (CUDA.format("11.8"),), ("nvidia",)))
+
+
 def _python(lock: Lock, version: str = "3.12.12", platform: str = "linux-64", file: str | None = None) -> Lock:
     machine = "x86_64-unknown-linux-gnu"
     named = file or f"cpython-{version}+20260114-{machine}-install_only_stripped.tar.gz"

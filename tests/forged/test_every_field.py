@@ -29,7 +29,7 @@ DAY = ("cpu-py311", "hpc-v2.7")
 
 ABSENT = {
     *(f"GitSource.{name}" for name in ("url", "commit", "subdirectory")),
-    *(f"WheelVariant.{name}" for name in ("label", "properties")),
+    *(f"WheelVariant.{name}" for name in ("label", "properties", "priorities")),
     *(f"LockedImage.{name}" for name in ("name", "digest")),
     *(f"LockedCorrection.{name}" for name in ("package", "version", "file", "sha256", "constraint", "reason")),
     *(f"StatedMetadata.{name}" for name in ("name", "version", "dependencies")),

@@ -20,6 +20,7 @@ from support.index import Index, html_error, status
 from support.machine import Machine, Ran, cpu
 from support.matrix import first_by_day
 from support.packages import sdist, wheel
+from support.variants import release
 from test_every_field import placed
 
 import envspec.cli
@@ -136,11 +137,32 @@ def a_build_environment_of_another_size(lock: Lock) -> Lock:
     return each_pin(lock, "src", lambda p: replace(p, built_with=(pin,)))
 
 
+def varied(lock: Lock, **changes: Any) -> Lock:
+    """The lock with other things said of the variant of leaf."""
+
+    def forged(pin: Pin) -> Pin:
+        variant = artifact(pin).variant
+        assert variant is not None
+        return replace(pin, artifact=replace(artifact(pin), variant=replace(variant, **changes)))
+
+    return each_pin(lock, "leaf", forged)
+
+
+@forgery("other-variant", "WheelVariant.properties")
+def properties_that_the_index_does_not_say(lock: Lock) -> Lock:
+    return varied(lock, properties=("blas :: lib :: openblas",))
+
+
+@forgery("other-variant", "WheelVariant.priorities")
+def priorities_that_the_index_does_not_have(lock: Lock) -> Lock:
+    return varied(lock, priorities=("x86_64", "blas"))
+
+
 def publish(index: Index) -> None:
     index.add(
         wheel("app", "1.0", "lib[more]<2", "below", "gone; sys_platform == 'win32'"),
         wheel("lib", "1.0", "leaf; extra == 'more'", "gone; extra == 'less'", extras=("more", "less")),
-        wheel("leaf", "1.0"),
+        *release("leaf", "1.0", {"mkl": {"blas": {"lib": ["mkl"]}}}, namespaces=("blas",)),
         wheel("below", "1.0"),
         wheel("squat", "1.0"),
         wheel("builder", "1.0"),
@@ -285,8 +307,8 @@ def test_a_yanked_file_is_told(demo: Machine, index: Index) -> None:
 
 def test_an_index_does_not_steer_the_terminal(demo: Machine, index: Index) -> None:
     index.add(wheel("below", "1.0"), uploaded="2026-01-01T00:00:00Z", yanked="\x1b[2J\u202e gone")
-    index.add(wheel("leaf", "1.0", "\x1b[2J\u202e"), uploaded="2026-06-01T00:00:00\x1b[2J")
-    index.lie_about(wheel("leaf", "1.0", "\x1b[2J\u202e"), "\x1b[2J")
+    index.add(wheel("lib", "1.0", "\x1b[2J\u202e"), uploaded="2026-06-01T00:00:00\x1b[2J")
+    index.lie_about(wheel("lib", "1.0", "\x1b[2J\u202e"), "\x1b[2J")
     ran = demo.envspec("verify", "specs/demo.toml")
     assert ran.status == 1 and "yanked" in ran.out and "\x1b[2J" not in ran.out + ran.err and "\u202e" not in ran.out
 

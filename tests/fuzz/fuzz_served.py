@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 import zlib
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,9 @@ from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.wheel import open_wheel
 from envspec.errors import EnvspecError
+from envspec.image.base_files import read_layers
+from envspec.image.layer import Descriptor
+from envspec.image.manifest import MANIFEST, read_image
 from envspec.link.model import WheelFacts
 from envspec.link.store import LinkStore
 from envspec.net.fetch import Reply, Stream
@@ -29,12 +33,17 @@ from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
 from envspec.net.index_proxy.pages import Upstream, _page, _shown, by_version
 from envspec.net.index_proxy.releases import ReleaseStore, releases_of
+from envspec.net.index_proxy.variant_rows import has_variants, representatives
 from envspec.net.limits import LIMITS
 from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
 from envspec.packages.build_label import label_of
+from envspec.packages.variant_choice import TargetMachine, choose
+from envspec.packages.variant_markers import for_variant
+from envspec.packages.variant_name import read_name
+from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_variants
 from envspec.resolve.conda.errors import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
@@ -64,10 +73,33 @@ def page(data: bytes, folder: Path) -> object:
         file_facts(row)
         split_credentials(row["url"])
     upstream = Upstream(URL, allowed=frozenset({"lib9"}))
-    shown = _page("lib9", [row for several in files.values() for row in _shown(several, "lib9", upstream)])
+    wheels = [[row for row in several if row["filename"].endswith(".whl")] for several in files.values()]
+    named = [[row["filename"] for row in several] for several in wheels]
+    varied = [representatives(rows) if has_variants(files) else None for rows, files in zip(wheels, named, strict=True)]
+    rows_of = zip(files.values(), varied, strict=True)
+    shown = _page("lib9", [row for several, one in rows_of for row in _shown(several, "lib9", upstream, one)])
     for row in json.loads(shown)["files"]:
         address.parse(row["url"].removeprefix("../../"))
     return shown
+
+
+def variants(data: bytes, folder: Path) -> object:
+    """From the file about a release's variants to the one that a target gets."""
+    read = read_variants(data)
+    versions = (("torch", "2.9"),)
+    machine = TargetMachine("linux-64", "3.12", "2.28", "12.8", capabilities=("9.0", "12.0"), versions=versions)
+    best = choose(read, read.variants, machine)
+    if best.label is not None:
+        wheel = WheelOfVariant(best.label, read.variants[best.label], read.priorities, best.compatible, best.alone)
+        for_variant(['a ; variant_label == "b" or "nvidia" in variant_namespaces'], wheel)
+        path = address.path_of("v", URL, "0" * 64, 1, "lib9-1-py3-none-any.whl", variant=address.variant_text(wheel))
+        assert address.parse(path)
+    return best
+
+
+def variant_marker(line: str) -> object:
+    kept = for_variant([line], None)
+    return for_variant(kept, WheelOfVariant("b"))
 
 
 def metadata(data: bytes, folder: Path) -> object:
@@ -207,6 +239,24 @@ def registry(data: bytes, folder: Path) -> object:
     return Registries(lambda url: cast(Any, pool), {}, {"HOME": str(folder)}).digest("registry.example.org/a/b:1")
 
 
+def image_manifest(data: bytes, folder: Path) -> object:
+    """An image's manifest and, after a line of three hyphens, its configuration, whose digest is made to fit."""
+    manifest, _, config = data.partition(b"\n---\n")
+    blob = Descriptor("", f"sha256:{sha256(config).hexdigest()}", len(config))
+    named = manifest.replace(b"CONFIG", blob.digest.encode()).replace(b"112358", str(len(config)).encode())
+    top = Descriptor(MANIFEST, f"sha256:{sha256(named).hexdigest()}", len(named))
+    found = read_image(top, lambda one: named if one.digest == top.digest else config, "linux/amd64", "an image")
+    return found.diff_ids, found.annotations
+
+
+def base_layer(data: bytes, folder: Path) -> object:
+    """A base's layer, a plain tar, with the digests that it has."""
+    digest = f"sha256:{sha256(data).hexdigest()}"
+    one = Descriptor("application/vnd.oci.image.layer.v1.tar", digest, len(data))
+    found = read_layers([(one, digest)], lambda blob: io.BytesIO(data), "a base")
+    return found.packages(), found.paths
+
+
 def release(data: bytes, folder: Path) -> object:
     return parse_release(
         data, PublishedRelease("lib9", "1.0"), "https://packages.example.org/pypi/lib9/1.0/json", "2026-11-01"
@@ -268,6 +318,9 @@ def conda_record(data: bytes, folder: Path) -> object:
 
 SERVED = (
     Parser("page", page, (3,)),
+    Parser("variants", variants, refuses=(InvalidVariants,)),
+    Parser("variant-name", lines(read_name)),
+    Parser("variant-marker", lines(variant_marker)),
     Parser("metadata", metadata, (3,), (ValueError,)),
     Parser("sdist-texts", sdist_texts, (3,)),
     Parser("sdist", sdist, (3,)),
@@ -279,6 +332,8 @@ SERVED = (
     Parser("linked-answers", linked_answers),
     Parser("build-label", lines(lambda line: label_of(line, line))),
     Parser("registry", registry, (3,)),
+    Parser("image-manifest", image_manifest, (2,)),
+    Parser("base-layer", base_layer, (2,)),
     Parser("release-json", release, (3,)),
     Parser("malware-reports", reports, (3,)),
     Parser("stored-answers", stored, (3,)),

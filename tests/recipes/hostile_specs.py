@@ -109,7 +109,10 @@ base = {string(names.base)}
 services = ["jupyter", "ssh", {string(names.service)}]
 user = {string(names.user)}
 apt = [{string(names.apt)}]
+build-apt = [{string(names.apt)}]
+nvcc = true
 [image.env]
+{pairs}[image.build-env]
 {pairs}[smoke]
 workload = {string(names.workload)}
 [smoke.references.{key(names.reference)}]
@@ -240,7 +243,7 @@ def whole(names: Names, words: Words) -> None:
         return
     twin = project(names, words.harmless())
     assert made.spec.description == words.description.strip() or made.spec.description == words.description
-    assert dict(made.spec.image.env) == {names.variable: "plain", **dict(words.env)}
+    assert dict(made.spec.image.env) == dict(made.spec.image.build_env) == {names.variable: "plain", **dict(words.env)}
     try:
         plan = made.plan()
     except InputError as error:
@@ -258,7 +261,10 @@ def with_words(plan: SpecPlan, description: str, value: str | None = None) -> Sp
     """A plan with a description, and with a value of the spec's variable, if one is given."""
 
     def changed(of: Plan) -> Plan:
-        env = tuple((name, value if name == "HF_HOME" and value is not None else old) for name, old in of.env)
-        return replace(of, description=description, env=env)
+        assert of.compiling is not None
+        given = {"HF_HOME": value} if value is not None else {}
+        compiling = replace(of.compiling, env={**of.compiling.env, **given})
+        env = tuple((name, given.get(name, old)) for name, old in of.env)
+        return replace(of, description=description, env=env, compiling=compiling)
 
     return replace(plan, description=description, targets=tuple(map(changed, plan.targets)))

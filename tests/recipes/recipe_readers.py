@@ -20,6 +20,7 @@ import pytest
 import yaml
 from test_apptainer import parse as apptainer_stages
 
+from envspec.recipes.definition_text import word
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
 
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -47,13 +48,16 @@ def _unquoted(word: str) -> str:
 
 
 def read_dockerfile(text: str, plan: Plan) -> object:
-    from envspec.recipes.dockerfile import labels
+    from envspec.recipes.metadata import labels
 
     parser = pytest.importorskip("dockerfile")
     found: list[object] = []
     pairs: dict[str, dict[str, str]] = {"ENV": {}, "LABEL": {}}
+    of_stages: dict[str, dict[str, str]] = {}
     for command in parser.parse_string(text):
         assert not command.heredocs
+        if command.cmd == "FROM":
+            pairs["ENV"] = of_stages[command.value[-1]] = {}
         if command.cmd in pairs:
             names, values = command.value[::2], command.value[1::2]
             pairs[command.cmd] |= {name: _unquoted(value) for name, value in zip(names, values, strict=True)}
@@ -69,6 +73,8 @@ def read_dockerfile(text: str, plan: Plan) -> object:
             found.append((command.cmd, command.flags, tuple(map(_hashless, command.value))))
     assert {name: pairs["ENV"].get(name) for name, _ in plan.env} == dict(plan.env)
     assert pairs["LABEL"] == labels(plan)
+    if plan.compiling:
+        assert plan.compiling.env.items() <= of_stages["compile"].items()
     return found
 
 
@@ -88,6 +94,15 @@ def _exported(script: str, names: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if name in names}
 
 
+def _without_exports(body: str, env: Mapping[str, str]) -> str:
+    """A script without the exports of these variables, which say what they should to a shell."""
+    for name, value in env.items():
+        text = f"\n    export {name}={word(value)}\n"
+        assert _exported(text, {name: value}) == {name: value} and text in body, (name, body)
+        body = body.replace(text, f"\n    export {name}=…\n")
+    return body
+
+
 def read_apptainer(text: str, plan: Plan) -> object:
     assert "{{" not in text
     assert text.isprintable() or set(text) - {"\n"} == {char for char in text if char != "\n"}
@@ -104,6 +119,8 @@ def read_apptainer(text: str, plan: Plan) -> object:
             elif name == "help":
                 kept[name] = str(body.count("\n"))
             else:
+                if stage.header.get("stage") == "compile" and name == "post" and plan.compiling:
+                    body = _without_exports(body, plan.compiling.env)
                 kept[name] = re.sub(r"--default-index \S+", "--default-index …", _hashless(body))
                 if name.partition(" ")[0] in ("post", "test", "runscript", "apprun"):
                     _shell_parses(body)

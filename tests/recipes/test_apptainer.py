@@ -124,12 +124,26 @@ def test_its_files_are_those_of_the_spec_s_folder() -> None:
 
 
 def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None:
-    (stage,) = parse(text_in(render(shipped("cpu-py311", "cpu")), OFFLINE_FILE))
-    assert stage.header == {"bootstrap": "localimage", "from": "cpu/base.sif"}
-    assert "cpu/bundle.tar /opt/bundle.tar" in stage.sections["files"]
-    assert not re.search(r"apt-get|uv |http", stage.sections["post"])
+    stage, final = parse(text_in(render(shipped("cpu-py311", "cpu")), OFFLINE_FILE))
+    assert stage.header == {"bootstrap": "localimage", "from": "cpu/base.sif", "stage": "compile"}
+    assert final.header == {"bootstrap": "localimage", "from": "cpu/base.sif", "stage": "final"}
+    assert "cpu/bundle.tar /opt/scratch/bundle.tar" in stage.sections["files"]
+    assert not re.search(r"apt-get|uv |http", stage.sections["post"] + final.sections["post"])
     assert "/opt/env/bin/python -I /opt/envspec/bytecode.py /opt/env/lib\n" in stage.sections["post"]
     assert "build-wheels" not in stage.sections["files"]
+    assert final.sections["files from compile"].strip() == "/opt/env /opt/env", "neither the bundle nor its scratch"
+
+
+@pytest.mark.parametrize(("spec", "target"), [("mm-v2.1", "cu118"), ("hpc-v2.7", "cu126-ampere"), ("cpu-py311", "cpu")])
+def test_builds_write_below_their_own_root(spec: str, target: str) -> None:
+    """/tmp is the machine's. A real build with one that can't be written is in tests/e2e/test_apptainer_image.py."""
+    for text in render(shipped(spec, target)).values():
+        posts = [stage.sections["post"] for stage in parse(text) if "post" in stage.sections]
+        assert not any("/tmp" in post for post in posts)
+        assert all("export TMPDIR=/opt/scratch" in post for post in posts if "apt-get" in post or "install.sh" in post)
+    online = parse(text_in(render(shipped(spec, target)), FILE))
+    assert online[-1].sections["post"].endswith("rm -rf /opt/scratch\n\n")
+    assert any("if [ -d /mnt/cache ]; then export UV_CACHE_DIR=" in one.sections.get("post", "") for one in online)
 
 
 def test_the_offline_definition_says_what_its_base_must_have() -> None:
@@ -140,13 +154,15 @@ def test_the_offline_definition_says_what_its_base_must_have() -> None:
 
 def test_what_is_built_offline_comes_with_the_bundle() -> None:
     text = text_in(render(shipped("mm-v2.9", "cu128-hopper")), OFFLINE_FILE)
-    assert "base.sif also needs build-essential, CUDA's compiler in /usr/local/cuda." in text
-    (stage,) = parse(text)
+    (line,) = (line for line in text.splitlines() if "  build.sif " in line)
+    assert "as in base.sif, and build-essential, CUDA's compiler in /usr/local/cuda" in line
+    stage, final = parse(text)
+    assert (stage.header["from"], final.header["from"]) == ("cu128-hopper/build.sif", "cu128-hopper/base.sif")
     assert "wheel" not in stage.sections["files"]
-    before, _, after = stage.sections["post"].partition("sh /opt/bundle/install.sh /opt/env")
+    before, found, _ = stage.sections["post"].partition("bundle/install.sh /opt/env")
+    assert found
     for line in ("export CUDA_HOME=/usr/local/cuda", "export TORCH_CUDA_ARCH_LIST=9.0"):
         assert line in before
-    assert "rm -rf /opt/bundle /opt/bundle.tar\n" in after
 
 
 def test_digests_pin_the_images() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import marshal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 SCRIPT = Path(__file__).resolve().parents[2] / "envspec" / "carried" / "bytecode.py"
 
 
-def compile_all(folder: Path) -> None:
-    subprocess.run([sys.executable, "-ISB", str(SCRIPT), str(folder)], check=True)
+def compile_all(folder: Path, *place: str) -> None:
+    subprocess.run([sys.executable, "-ISB", str(SCRIPT), str(folder), *place], check=True)
 
 
 def cached(path: Path) -> Path:
@@ -22,7 +23,7 @@ def test_it_is_unchecked_and_the_same_every_time(tmp_path: Path) -> None:
     folders = [tmp_path / "a" / "pkg", tmp_path / "b" / "pkg"]
     for folder in folders:
         folder.mkdir(parents=True)
-        (folder / "module.py").write_text("def answer(x):\n    return {'a': x, 'b': frozenset((1, 2, 3))}\n")
+        (folder / "module.py").write_text("def answer(x):\n    return x in {'a', 'b', 'c', 'd', 'e', 'f'}\n")
     compile_all(tmp_path / "a")
     compiled = cached(folders[0] / "module.py")
     flags = int.from_bytes(compiled.read_bytes()[4:8], "little")
@@ -48,3 +49,11 @@ def test_what_does_not_compile_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text("x = 1\n")
     compile_all(tmp_path)
     assert cached(tmp_path / "good.py").exists() and not cached(tmp_path / "template.py").exists()
+
+
+def test_a_layer_tells_where_its_files_will_be(tmp_path: Path) -> None:
+    module = tmp_path / "layer" / "lib" / "module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("x = 1\n")
+    compile_all(tmp_path / "layer" / "lib", "/opt/env/lib")
+    assert marshal.loads(cached(module).read_bytes()[16:]).co_filename == "/opt/env/lib/module.py"

@@ -19,7 +19,8 @@ import pytest
 from recipe_plans import shipped, text_in
 from support.matrix import first_by_day
 
-from envspec.recipes.dockerfile import labels, render
+from envspec.recipes.dockerfile import render
+from envspec.recipes.metadata import labels
 from envspec.recipes.plan import Compiling, ImageReference, PipStep, Plan
 
 GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
@@ -83,31 +84,57 @@ def test_a_linter_has_nothing_to_say(spec: str, target: str, tmp_path: Path) -> 
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
-def layer_of(plan: Plan, group: str) -> int:
-    """Where the instruction stands that installs a group."""
-    lines = final_stage(text_of(plan))
-    (found,) = (n for n, line in enumerate(lines) if f"target=/run/recipe/{group}-" in line)
-    return found
+def stage(text: str, name: str) -> list[str]:
+    """The instructions of a stage."""
+    lines = instructions(text)
+    start = next(n for n, line in enumerate(lines) if line.endswith(f" AS {name}"))
+    return lines[start : next(n for n, line in enumerate(lines) if n > start and line.startswith("FROM "))]
+
+
+def stages(text: str) -> dict[str, list[str]]:
+    """The instructions of each stage that has a name, and of the last."""
+    names = re.findall(r"^FROM \S+ AS (\S+)$", text, re.MULTILINE)
+    return {**{name: stage(text, name) for name in names}, "": final_stage(text)}
 
 
 def test_layers_lie_on_top_of_each_other_by_how_rarely_they_move() -> None:
-    plan = shipped("mm-v2.9", "cu126-volta")
-    lines = final_stage(text_of(plan))
-    order = [layer_of(plan, group) for group in ("nvidia", "torch", "rest")]
-    (carried,) = (n for n, line in enumerate(lines) if line.startswith("COPY --chmod"))
-    assert [*order, carried] == sorted([*order, carried])
+    lines = final_stage(text_of(shipped("mm-v2.9", "cu126-volta")))
+    copied = [line.split() for line in lines if line.startswith("COPY ")]
+    assert [place.removeprefix("/layers/") for _, _, place, _ in copied] == [
+        "python", "nvidia", "torch", "source", "rest", "carried"
+    ]  # fmt: skip
+    # from the root, so that the folders on the way have their times, too
+    assert {to for _, _, _, to in copied} == {"/"}
+
+
+def test_what_the_image_gets_has_one_time_and_no_owner_of_the_build() -> None:
+    text = text_of(shipped("mm-v2.9", "cu126-volta"))
+    for line in instructions(text):
+        for layer in re.findall(r"(?:--prefix|mkdir -p|mv \S+) /layers/(\w+)", line):
+            assert line.endswith(f"find /layers/{layer} -exec touch -h -d @315532800 {{}} +")
+    for line in (line for line in final_stage(text) if line.startswith("RUN ")):
+        assert line.endswith('-newermt "@$began" -exec touch -h -d @315532800 {} +')
 
 
 @pytest.mark.parametrize("group", ["torch", "rest"])
-def test_a_package_that_moves_leaves_the_layers_below(group: str) -> None:
-    """Builders know a layer by the text of its instruction and of those before it."""
+def test_a_package_that_moves_makes_its_own_layer_new(group: str) -> None:
+    """And what is compiled against it."""
     plan = shipped("mm-v2.9", "cu126-volta")
     moved = tuple(replace(s, file=f"requirements/{group}-00000000.txt") if s.group == group else s for s in plan.pip)
     files = {**plan.files, **{step.file: "x" for step in moved if step.group == group}}
     bumped = replace(plan, pip=moved, files=files, lock_digest="sha256:" + "1" * 64)
-    before, after = (final_stage(text_of(p)) for p in (plan, bumped))
-    differing = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-    assert [n for n in differing if before[n][:4] in ("RUN ", "COPY")] == [layer_of(plan, group)]
+    before, after = (stages(text_of(p)) for p in (plan, bumped))
+    assert [name for name in before if before[name] != after[name]] == [group, ""]
+    differing = [old for old, new in zip(before[""], after[""], strict=True) if old != new]
+    assert [line.split()[0] for line in differing] == ["LABEL"]
+
+
+def test_a_tool_more_makes_its_own_layer_new() -> None:
+    plan = shipped("mm-v2.9", "cu126-volta")
+    before, after = (stages(text_of(replace(plan, spec_apt=apt))) for apt in (("htop",), ("htop", "tmux")))
+    assert [name for name in before if before[name] != after[name]] == [""]
+    differing = [new for old, new in zip(before[""], after[""], strict=True) if old != new]
+    assert len(differing) == 1 and " htop tmux " in differing[0] and "useradd" in differing[0]
 
 
 def test_the_check_is_in_no_dockerfile() -> None:
@@ -119,9 +146,11 @@ def test_the_check_is_in_no_dockerfile() -> None:
 
 
 def test_targets_with_equal_requirements_have_equal_layers() -> None:
-    hopper, ampere = (final_stage(text_of(shipped("mm-v2.9", f"cu128-{gpu}"))) for gpu in ("hopper", "ampere"))
-    until = next(n for n, line in enumerate(hopper) if line.startswith("COPY --chmod"))
-    assert hopper[:until] == ampere[:until]
+    hopper, ampere = (stages(text_of(shipped("mm-v2.9", f"cu128-{gpu}"))) for gpu in ("hopper", "ampere"))
+    # what is compiled is for their GPUs
+    assert [name for name in hopper if hopper[name] != ampere[name]] == ["compile", "carried", ""]
+    layers = [[line for line in one[""] if line.startswith(("RUN ", "COPY "))] for one in (hopper, ampere)]
+    assert layers[0] == layers[1]
 
 
 @pytest.mark.parametrize(("spec", "target"), TARGETS)
@@ -165,9 +194,9 @@ def test_every_file_that_is_read_is_checked() -> None:
         for line in instructions(text_of(shipped(spec, target))):
             for name in re.findall(r"source=(?:envspec|requirements)/(\S+?),", line):
                 assert f"$(sha256sum < /run/recipe/{name})" in line
-        copied, checked = final_stage(text_of(shipped(spec, target)))[-9:], "sha256sum --check --quiet SHA256SUMS"
-        (at,) = (n for n, line in enumerate(copied) if line.startswith("COPY --chmod=0755 envspec "))
-        assert f" {target}/target.json /opt/envspec/" in copied[at] and copied[at + 1].endswith(checked)
+        _, copied, checked = stage(text_of(shipped(spec, target)), "carried")
+        assert copied == f"COPY --chmod=0755 envspec {target}/target.json /layers/carried/opt/envspec/"
+        assert "sha256sum --check --quiet SHA256SUMS" in checked
 
 
 def test_the_compiler_stays_out_of_the_image() -> None:
@@ -175,15 +204,12 @@ def test_the_compiler_stays_out_of_the_image() -> None:
     assert 'ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04' in text
     final = "\n".join(final_stage(text))
     assert "build-essential" not in final and "CUDA_HOME" not in final
-    assert "COPY --from=compile /opt/compiled /opt/env" in final and "source-" not in final
+    assert "COPY --from=compile /layers/source /" in final and "source-" not in final
     assert "COMPILER_IMAGE" not in text_of(shipped("team-v2.9", "cu128-ada"))
 
 
 def compile_stage(plan: Plan) -> list[str]:
-    lines = instructions(text_of(plan))
-    start = lines.index(next(line for line in lines if line.endswith(" AS compile")))
-    end = next(n for n, line in enumerate(lines) if n > start and line.startswith("FROM "))
-    return lines[start:end]
+    return stage(text_of(plan), "compile")
 
 
 def compiling_of_mm_v21() -> Compiling:
@@ -194,11 +220,15 @@ def compiling_of_mm_v21() -> Compiling:
 
 def test_builds_see_torch_and_what_it_needs() -> None:
     """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
-    seen, built = compile_stage(shipped("mm-v2.1", "cu118"))[-5], compile_stage(shipped("mm-v2.1", "cu118"))[-1]
-    for name in ("torch", "build"):
-        assert f"--require-hashes --only-binary :all: --requirements /run/recipe/{name}-" in seen
+    lines = compile_stage(shipped("mm-v2.1", "cu118"))
+    seen, built = lines[-5], lines[-1]
+    assert "--require-hashes --only-binary :all: --requirements /run/recipe/build-" in seen
+    # the GPU stack is installed once
+    assert "COPY --from=torch /layers/torch /" in lines and "torch-" not in "".join(lines)
     assert 'export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.10/site-packages' in built
-    assert "--prefix /opt/compiled --no-deps --require-hashes --only-binary :all: --no-binary deepspeed" in built
+    assert (
+        "--prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed" in built
+    )
     # what was built for another torch or GPU has the same name
     assert "UV_NO_CACHE=1" in built and "target=/var/cache/uv" not in built
     assert 'ENV TORCH_CUDA_ARCH_LIST="7.0;8.0"' in compile_stage(shipped("mm-v2.1", "cu118"))
@@ -210,20 +240,28 @@ def test_conda_s_environment_is_what_builds_see() -> None:
     files = {**plan.files, source.file: "flash==1\n"}
     compiling = replace(compiling_of_mm_v21(), wheels=())
     lines = compile_stage(replace(plan, pip=(*plan.pip, source), files=files, compiling=compiling))
-    assert "COPY --from=conda /opt/env /opt/env" in lines and "venv" not in "".join(lines)
+    assert "COPY --from=conda /layers/conda /" in lines and "venv" not in "".join(lines)
     assert "PYTHONPATH=/opt/env/lib/python3.12/site-packages" in lines[-1]
 
 
-def test_the_stage_that_compiles_has_the_specs_packages_and_the_headers_of_debians_python() -> None:
-    compiling = replace(compiling_of_mm_v21(), spec_apt=("libfoo-dev",))
-    made = replace(shipped("mm-v2.1", "cu118"), compiling=compiling)
+def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
+    made = replace(shipped("mm-v2.1", "cu118"), spec_apt=("libfoo1",))
     (line,) = (line for line in compile_stage(made) if "apt-get update" in line)
-    assert "for name in libfoo-dev; do" in line and "libpython3.10-dev; fi" in line
+    assert "libfoo1" not in line and "libpython3.10-dev; fi" in line
+    assert "libfoo1" in "".join(final_stage(text_of(made)))
+
+
+def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None:
+    (line,) = (line for line in final_stage(text_of(shipped("cpu-py311", "cpu"))) if " g++ " in line)
+    assert (
+        "if [ -x /usr/bin/python3.11 ]; then apt-get install -y -qq --no-install-recommends libpython3.11-dev" in line
+    )
+    assert "libpython" not in "".join(final_stage(text_of(shipped("hpc-v2.7", "cu126-ampere")))), "conda has its own"
 
 
 def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
     text = text_of(shipped("mm-v2.1", "cu118"))
-    for image in ("${BASE_IMAGE}", "${COMPILER_IMAGE} AS compile"):
+    for image in ("${BASE_IMAGE} AS python", "${COMPILER_IMAGE} AS compile", "${BASE_IMAGE}"):
         assert f"\nFROM {image}\nUSER 0\n" in text
 
 

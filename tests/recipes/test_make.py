@@ -326,9 +326,12 @@ def test_what_the_spec_says_of_builds(whole: bool) -> None:
     assert "isolation" not in render(plain, "dockerfile")[f"{plan.target}/Dockerfile"]
 
 
-def test_the_specs_packages_are_there_to_compile_with() -> None:
-    plan = plan_with("mm-v2.1", with_image(apt=("libfoo-dev",)))
-    assert plan.compiling is not None and plan.compiling.spec_apt == ("libfoo-dev",)
+def test_what_compiles_has_packages_and_variables_of_its_own() -> None:
+    own = {"DS_BUILD_FUSED_ADAM": "1", "TORCH_CUDA_ARCH_LIST": "8.0"}
+    plan = plan_with("mm-v2.1", with_image(apt=("libfoo1",), build_apt=("libaio-dev",), build_env=own))
+    assert plan.compiling is not None and plan.spec_apt == ("libfoo1",) and "libfoo1" in plan.debian
+    assert "libaio-dev" in plan.compiling.apt and "libaio-dev" not in plan.debian
+    assert own.items() <= plan.compiling.env.items() and not own.keys() & {*dict(plan.env)} - {"TORCH_CUDA_ARCH_LIST"}
 
 
 def test_git_needs_git_where_it_is_built() -> None:
@@ -350,3 +353,45 @@ def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     spec, lock = parsed("cpu-py311")
     assert make_plan(spec, SoundLock(lock), lock.targets[0]) == make_plan(spec, SoundLock(lock), lock.targets[0])
+
+
+def test_cuda_images_have_the_libraries_of_infiniband() -> None:
+    libraries = {"ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1"}
+    plan = shipped("mm-v2.9", "cu128-hopper")
+    assert libraries <= {*plan.apt} and dict(plan.env)["MELLANOX_VISIBLE_DEVICES"] == "all"
+    assert json.loads(plan.files[plan.slice])["fabric"] == "infiniband"
+    without = plan_with("mm-v2.1", with_image(fabric="none"))
+    assert not libraries & {*without.debian} and "MELLANOX_VISIBLE_DEVICES" not in dict(without.env)
+    assert json.loads(without.files[without.slice])["fabric"] == "none"
+    cpu = shipped("cpu-py311", "cpu")
+    assert not libraries & {*cpu.debian} and "fabric" not in json.loads(cpu.files[cpu.slice])
+
+
+def test_nvcc_when_it_is_asked_for() -> None:
+    """What the recipes say of it: neither the image nor a GPU can be had here."""
+    plan = plan_with("mm-v2.1", with_image(nvcc=True))
+    (nvcc,) = plan.borrowed
+    assert plan.compiling is not None and nvcc.image == plan.compiling.image
+    assert ("/usr/local/cuda-11.8/bin", "/usr/local/cuda/bin") in nvcc.copies
+    assert dict(plan.env)["CUDA_HOME"] == "/usr/local/cuda"
+    dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
+    assert "COPY --from=nvcc /usr/local/cuda-11.8/nvvm /usr/local/cuda/nvvm\n" in dockerfile
+    definitions = [text for path, text in render(plan, "apptainer").items() if path.endswith(".def")]
+    for text in (dockerfile, *definitions):
+        assert "ln -sfn targets/x86_64-linux/include /usr/local/cuda/include" in text
+    assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").env)
+    assert not plan_with("cpu-py311", with_image(nvcc=True)).borrowed
+
+
+def test_images_with_video_ask_the_driver_for_it() -> None:
+    def with_package(name: str) -> Plan:
+        def changed(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+            target = lock.targets[0]
+            pin = Pin("pip", name, "1.0", "pypi", Artifact(f"{name.replace('-', '_')}-1.0-py3-none-any.whl", "a" * 64))
+            return spec, replace(lock, targets=(replace(target, pins=(*target.pins, pin)),))
+
+        return plan_with("mm-v2.1", changed)
+
+    for name in ("torchcodec", "nvidia-dali-cuda120", "av"):
+        assert dict(with_package(name).env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
+    assert dict(with_package("avro").env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"

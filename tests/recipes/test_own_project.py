@@ -46,13 +46,13 @@ def test_it_is_built_in_a_stage_of_its_own_and_installed_last() -> None:
     made = plan("cpu-py311", "cpu", "setuptools>=77")
     text = text_in(dockerfile.render(made), "Dockerfile")
     assert "--build-context project=../.. -f cpu/Dockerfile" in text
-    assert "COPY --from=project . /tmp/project\n" in text and "FROM ${BASE_IMAGE} AS own\n" in text
+    assert "COPY --from=project . /tmp/project\n" in text and "FROM python AS own\n" in text
     own = text.partition("AS own\n")[2].partition("\nFROM ")[0]
     assert "--no-build-isolation --no-config --offline" in own and "PROJECT_VERSION" not in text
     assert made.project is not None and [step.packages for step in made.project.wheels] == [("setuptools",)]
     # after all packages, before what is carried
     last = final(text)
-    assert last.index("rest-") < last.index("COPY --from=own /opt/own /opt/env") < last.index("COPY --chmod=0755")
+    assert last.index("/layers/rest") < last.index("COPY --from=own /layers/project /") < last.index("/layers/carried")
     assert "AS compile" not in text
     assert json.loads(made.files["cpu/target.json"])["project"] == "my-model"
 
@@ -62,7 +62,9 @@ def test_an_extension_of_torch_is_built_where_compilers_and_torch_are(spec: str,
     made = plan(spec, target, "numpy", "torch>=2.5", "ninja")
     text = text_in(dockerfile.render(made), "Dockerfile")
     stage = text.partition(" AS compile\n")[2].partition("\nFROM ")[0]
-    assert "build-essential" in stage and "/torch-" in stage and "FROM compile AS own\n" in text
+    assert (
+        "build-essential" in stage and "COPY --from=torch /layers/torch /" in stage and "FROM compile AS own\n" in text
+    )
     assert ('ENV TORCH_CUDA_ARCH_LIST="9.0"' in stage) == (target != "cpu")
     assert "MAX_JOBS" in text.partition("FROM compile AS own\n")[2]
     assert made.compiling is not None and any("numpy" in step.packages for step in made.compiling.wheels)

@@ -196,6 +196,32 @@ def test_sshd_is_not_started_as_root(image: Image) -> None:
     assert code == 1 and "not started as root" in err
 
 
+@pytest.mark.parametrize(
+    ("version", "read"),
+    [
+        ("OpenSSH_9.2p1 Debian-2+deb12u7, OpenSSL 3.0.17", True),
+        ("unknown option -- V\nOpenSSH_8.4p1 Debian-5+deb11u3, OpenSSL 1.1.1w", False),
+    ],
+)
+def test_values_with_quotes_backslashes_and_hashes_are_handed_on_where_sshd_reads_them(
+    image: Image, version: str, read: bool
+) -> None:
+    """Before 8.7, sshd has no way to write them. A real one reads them in tests/e2e/test_image.py."""
+    image.service("ssh")
+    (image.carried / "target.json").write_text(json.dumps({"cuda": None, "spec": "demo", "env": []}))
+    say = f"if [ \"$1\" = -V ]; then printf '%s\\n' '{version}' >&2; exit 1; fi; "
+    image.program("sshd", say + 'while [ "$1" != -f ]; do shift; done; cat "$2"')
+    image.program("ssh-keygen", 'case "$1" in -lf) echo "256 SHA256:x envspec" ;; *) : ;; esac')
+    image.program("id", 'case "$*" in -un) echo dev ;; *) echo 1000 ;; esac')
+    given = {"HF_HOME": r'/a "b" \c #d', "NCCL_DEBUG": 'in"fo', "OMP_NUM_THREADS": "4"}
+    code, out, err = image.run("ssh", AUTHORIZED_KEYS="ssh-ed25519 AAAA me", **given)
+    assert code == 0, err
+    (set_env,) = (line for line in out.splitlines() if line.startswith("SetEnv"))
+    assert ' "OMP_NUM_THREADS=4"' in set_env
+    assert (r' "HF_HOME=/a \"b\" \\c #d"' in set_env) == (r' "NCCL_DEBUG=in\"fo"' in set_env) == read
+    assert ("HF_HOME" in set_env) == ("NCCL_DEBUG" in set_env) == read
+
+
 def test_the_configuration_of_sshd(image: Image) -> None:
     image.service("ssh")
     own = ["API_TOKEN", "PYTORCH_CUDA_ALLOC_CONF", "TOKENIZERS_PARALLELISM"]

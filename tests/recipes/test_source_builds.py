@@ -39,7 +39,7 @@ def dockerfile_commands() -> str:
     (run,) = (line for line in joined.splitlines() if "--no-binary extension" in line)
     commands = run.split(" && ")
     start = next(n for n, command in enumerate(commands) if "UV_NO_CACHE" in command)
-    return " && ".join(commands[start:-1])  # without the bytecode
+    return " && ".join(commands[start:-2])  # without the bytecode and the times
 
 
 def apptainer_commands() -> str:
@@ -85,13 +85,13 @@ def test_a_build_sees_the_locks_torch(
     if not sees:
         script = re.sub(r"PYTHONPATH=\S+", "", script)
     script = re.sub(r"/opt/requirements/|/run/recipe/|/tmp/(?=build-)", f"{tmp_path}/", script)
-    script = re.sub(r"/opt/(env|compiled)\b", str(environment), script)
+    script = re.sub(r"(/layers/source)?/opt/env\b", str(environment), script)
     settings = {
         "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path / "house"), "UV_NO_CONFIG": "1",
     }  # fmt: skip
     tools = {"PATH": f"{Path(find_uv_bin()).parent}:{os.environ['PATH']}"}
     ran = subprocess.run(
-        ["sh", "-c", script.replace("/run/uv/uv", find_uv_bin())],
+        ["sh", "-c", script.replace("/layers/uv", find_uv_bin())],
         env={**os.environ, **settings, **tools},
         cwd=tmp_path,
         capture_output=True,

@@ -15,9 +15,10 @@ from envspec.errors import SpecError, SpecErrors
 from envspec.spec import values
 from envspec.spec.advice import slug
 from envspec.spec.document import decode
+from envspec.spec.image_schema import SERVICES
 from envspec.spec.messages import show
 from envspec.spec.parse import parse_spec
-from envspec.spec.schema import ENV_NAME, PLATFORMS, PYTHONS, SERVICES, WORKLOADS
+from envspec.spec.schema import ENV_NAME, PLATFORMS, PYTHONS, WORKLOADS
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
 
 FOLDER = Path(__file__).parent

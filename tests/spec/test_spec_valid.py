@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envspec.errors import Place, SpecError, ToolError
-from envspec.spec.model import Located, Reference
+from envspec.spec.model import Image, Located, Reference
 from envspec.spec.parse import load_spec, parse_spec
 
 FOLDER = Path(__file__).parent / "valid"
@@ -113,6 +113,13 @@ def test_names_are_normalised_and_references_kept() -> None:
         "matmul.bf16": Reference(740.5, -0.05, 0.1, "TFLOP/s"),
         "all-reduce": Reference(300.0),
     }
+
+
+def test_what_an_image_is_built_with() -> None:
+    image = load_spec(FOLDER / "image-and-smoke.toml").image
+    assert image.build_apt == ("libaio-dev",) and image.fabric == "none" and image.nvcc
+    assert dict(image.build_env) == {"MAX_JOBS": "4", "DS_BUILD_FUSED_ADAM": "1"}
+    assert Image().fabric == "infiniband" and not Image().nvcc
 
 
 def test_inline_tables_and_git_requirements() -> None:

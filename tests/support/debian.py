@@ -22,14 +22,13 @@ def kept() -> Path:
 
 def debian_tree() -> Path:
     """A root tree without device nodes (`Bootstrap: localimage` takes none). Skips where no mirror is set."""
-    done = kept() / "bookworm-python3-dev"
-    with (kept() / "bookworm-python3-dev.lock").open("w") as lock:
+    done = kept() / "bookworm-python3"
+    with (kept() / "bookworm-python3.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.is_dir():
-            part = done.with_name("bookworm-python3-dev.part")
+            part = done.with_name("bookworm-python3.part")
             shutil.rmtree(part, ignore_errors=True)
-            # the headers, because torch.compile builds extensions of the base's own Python
-            include = "ca-certificates,python3,python3-dev,python3-venv"
+            include = "ca-certificates,python3,python3-venv"
             command = ["debootstrap", "--variant=minbase", f"--include={include}", "bookworm", str(part), _mirror()]
             made = subprocess.run(command, capture_output=True, text=True)
             assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,6 +64,13 @@ class Builder:
         return subprocess.run(
             self.command(container, *command, **env), capture_output=True, text=True, check=False, timeout=900
         )
+
+
+def envspec(folder: Path, *arguments: str) -> None:
+    """Run envspec in a folder."""
+    command = [sys.executable, "-m", "envspec", *arguments]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 def entry(*command: str) -> tuple[str, ...]:

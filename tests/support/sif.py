@@ -43,7 +43,7 @@ def skip_without_tools() -> None:
 
 def built_sif(recipe: Mapping[str, str], scratch: Path, binds: Sequence[str] = ()) -> Path:
     """The SIF of an exported recipe (path -> text) of one target, from the cache or built now, which takes minutes.
-    `binds` are folders that its build sees, as `--bind` has them."""
+    `binds` are folders that its build sees, as `--bind` has them; it has the settings in `settings` of `scratch`."""
     parts = [*(part for named in sorted(recipe.items()) for part in named), *binds]
     digest = hashlib.sha256("".join(f"{part}\0" for part in parts).encode()).hexdigest()
     folder = kept() / "sif"
@@ -86,7 +86,7 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds:
     text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[exported], flags=re.MULTILINE)
     definition.write_text(text, encoding="utf-8")
     settings = scratch / "settings"
-    settings.mkdir()
+    settings.mkdir(exist_ok=True)
     (settings / "uv.toml").write_text("native-tls = true\n")
     wheels = scratch / "index" / "torch"
     wheels.mkdir(parents=True)
@@ -97,7 +97,10 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds:
         Thread(target=server.serve_forever, daemon=True).start()
         (settings / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
         command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{settings}:/mnt"]
-        command += [f"--bind={bind}" for bind in binds]
+        # whatever a definition would write into the machine's own folders ends the build
+        (scratch / "empty").mkdir()
+        read_only = [f"{scratch / 'empty'}:{folder}:ro" for folder in ("/tmp", "/var/tmp")]
+        command += [f"--bind={bind}" for bind in (*read_only, *binds)]
         # nobody carries this SIF anywhere: the least compression takes the least time
         command += ["--mksquashfs-args", "-Xcompression-level 1"]
         done = subprocess.run(

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from envspec.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, value
+from envspec.lock.variant_build import properties_of
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import parse_marker
+from envspec.packages.variant_name import read_name
+from envspec.packages.variants import SCHEMA
 
 if TYPE_CHECKING:
     from packaging.pylock import Package
@@ -45,12 +48,37 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     document = dict(pylock.to_dict())
     # The specification wants the array even when nothing is in it.
     packages = document.pop("packages") if pins else ()
-    tables = (f"\n[[packages]]\n{_lines(package)}" for package in packages)
+    rows = zip(packages, pins, strict=False)
+    tables = (f"\n[[packages]]\n{_lines(_named(one, pin))}{_about_variant(pin)}" for one, pin in rows)
     return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
 
 
 def _lines(table: Mapping[str, Any]) -> str:
     return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+
+
+def _named(package: Mapping[str, Any], pin: Pin) -> Mapping[str, Any]:
+    """Return a package's table with the name that its wheel has."""
+    if pin.artifact is None or pin.artifact.variant is None:
+        return package
+    return {**package, "wheels": [{**wheel, "name": pin.artifact.file} for wheel in package["wheels"]]}
+
+
+def _about_variant(pin: Pin) -> str:
+    """Return the table that PEP 825 adds to a package: what the release says of the locked label."""
+    variant = pin.artifact.variant if pin.artifact else None
+    if variant is None:
+        return ""
+    features: dict[str, dict[str, list[str]]] = {}
+    for one in properties_of(variant):
+        features.setdefault(one.namespace, {}).setdefault(one.feature, []).append(one.value)
+    # namespaces that no listed variant has may go, but a list without any is none
+    used = [name for name in variant.priorities if name in features] or list(variant.priorities)
+    return (
+        f"\n[packages.variants-json]\n{_lines({'$schema': SCHEMA})}"
+        f"\n[packages.variants-json.default-priorities]\n{_lines({'namespace': used})}"
+        f"\n[packages.variants-json.variants]\n{_lines({variant.label: features})}"
+    )
 
 
 def _package(pin: Pin, urls: PylockUrls) -> Package:
@@ -77,7 +105,8 @@ def _package(pin: Pin, urls: PylockUrls) -> Package:
         raise InternalError(f'no URL was given for {artifact.file} of the index "{pin.index}"')
     version = Version(pin.version)
     if pin.is_wheel:
-        wheel = PackageWheel(name=artifact.file, url=url, size=size, hashes=hashes)
+        # `packaging` knows the names of plain wheels alone
+        wheel = PackageWheel(name=read_name(artifact.file).plain, url=url, size=size, hashes=hashes)
         return Package(name=name, version=version, wheels=[wheel])
     sdist = PackageSdist(name=artifact.file, url=url, size=size, hashes=hashes)
     return Package(name=name, version=version, sdist=sdist)

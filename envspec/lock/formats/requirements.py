@@ -57,6 +57,7 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
         f"#   uv pip sync {_uv_options(extra)}requirements.txt",
         f"#   pip install --require-hashes --no-deps {_pip_options(extra)}-r requirements.txt",
         *_git_note(groups),
+        *_variant_note(target),
     ]
 
 
@@ -84,6 +85,17 @@ def _git_note(groups: Iterable[str]) -> list[str]:
         "# pip refuses a git requirement beside hashes. With pip, install it apart:",
         "#   grep -v ' @ git+' requirements.txt > hashed.txt     # and install that as above",
         "#   grep ' @ git+' requirements.txt > git.txt && pip install --no-deps -r git.txt",
+    ]
+
+
+def _variant_note(target: LockedTarget) -> list[str]:
+    """Return what to know of variants, without their names: two branches may add some each."""
+    if not any(pin.artifact is not None and pin.artifact.variant is not None for pin in target.pins):
+        return []
+    return [
+        "#",
+        "# Some of these are variant wheels (PEP 825), which pip can't install. uv takes them on the target's own",
+        "# machines, with --preview-features wheel-variants. `envspec install` and bundles need neither.",
     ]
 
 

@@ -26,10 +26,13 @@ def read(text: str, path: str) -> Lock:
 
 class _Reader(v2.Reader):
     tables = (*(table for table in keys.TOP if table != "python"), "digest")
-    target_keys: ClassVar[Mapping[str, type]] = {**keys.TARGET, "fingerprint": str}
+    target_keys: ClassVar[Mapping[str, type]] = {
+        **{name: kind for name, kind in keys.TARGET.items() if name != "cpu"},
+        "fingerprint": str,
+    }
     package_keys: ClassVar[Mapping[str, type]] = {
         name: kind for name, kind in keys.PACKAGE.items() if name not in ("publisher", "built-with")
     }
     artifact_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.ARTIFACT.items() if name not in ("variant", "properties")
+        name: kind for name, kind in keys.ARTIFACT.items() if name not in ("variant", "properties", "priorities")
     }

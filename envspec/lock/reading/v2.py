@@ -118,6 +118,7 @@ class Reader(LockText):
             cuda=table.get("cuda"),
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
+            cpu=table.get("cpu"),
             metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
             inspect=table.get("inspect", True),
             **joined(env, table),
@@ -227,9 +228,11 @@ class Reader(LockText):
     def artifact(self, item: Any, where: Where) -> tuple[Artifact, list[str] | None]:
         self.check(item, self.artifact_keys, ("file", "sha256"), where)
         label, properties = item.get("variant"), tuple(item.get("properties", ()))
-        if properties and label is None:
-            self.fail("properties are a variant's", where, "properties")
-        variant = None if label is None else WheelVariant(label, properties)
+        priorities = tuple(item.get("priorities", ()))
+        for name, values in (("properties", properties), ("priorities", priorities)):
+            if values and label is None:
+                self.fail(f"{name} are a variant's", where, name)
+        variant = None if label is None else WheelVariant(label, properties, priorities)
         return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
 
     def check_targets(

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from envspec.facts.torch_builds import cuda_of, pypi_variant
+from envspec.facts.torch_builds import cuda_of as cuda_of_build
+from envspec.facts.torch_builds import pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.variant_build import cuda_of
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 
@@ -49,7 +51,9 @@ def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator
             said = f"{pin.name} {pin.version} is for CUDA {found}, but the target asks for CUDA {cuda}"
             yield case.flaw("wrong-cuda", pin.name, said)
     for pin in pins:
-        if pin.name == "torch":
+        if pin.name == "torch" and pin.artifact is not None and pin.artifact.variant is not None:
+            yield from _variant_of_torch(case, pin, cuda)
+        elif pin.name == "torch":
             yield from _torch(case, pin, torch_cuda(pin, pins), cuda)
         elif cuda and pin.name in FAMILY and pin.version.endswith("+cpu"):
             yield case.flaw("cpu-build", pin.name, f"{pin.name} {pin.version} from {pin.index} is a CPU build")
@@ -61,9 +65,23 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
     name = f"torch {torch.version} from {torch.index}"
     known = pypi_variant(torch.version, case.target.inputs.platform) if torch.index == "pypi" else None
     if built == cuda and known is not None:
-        built = cuda_of(known)
+        built = cuda_of_build(known)
     if built == cuda:
         return
+    if built is None:
+        yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")
+    else:
+        asked = f"CUDA {cuda}" if cuda else "none"
+        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
+
+
+def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterator[Flaw]:
+    """Judge a torch of which a variant is locked: its label and properties say what it was built for."""
+    built = torch_cuda(torch, ())
+    if built == cuda or (cuda and built and cuda.startswith(f"{built}.")):
+        return
+    label = torch.artifact.variant.label if torch.artifact and torch.artifact.variant else ""
+    name = f"the variant {label} of torch {torch.version} from {torch.index}"
     if built is None:
         yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")
     else:
@@ -96,8 +114,10 @@ def build_of(pin: Pin) -> BuildRecord:
 
 
 def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
-    """Return the CUDA version that a torch pin was built for, None for a CPU build: by its local version, else by the
-    CUDA runtime that it pins."""
+    """Return the CUDA version that torch was built for, None for a CPU build: by its variant, its local version or
+    the CUDA runtime that it pins."""
+    if torch.artifact is not None and torch.artifact.variant is not None:
+        return cuda_of(torch.artifact.variant)
     local = _LOCAL.search(torch.version)
     if local:
         return f"{local[1]}.{local[2]}"

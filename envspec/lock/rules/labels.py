@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envspec.facts.wheels import FAMILY
 from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.variant_build import built_version
 from envspec.packages.build_label import label_of
 
 
@@ -22,7 +23,7 @@ def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
         (pin, label)
         for pin in case.pins("pip")
         if pin.name not in FAMILY
-        and (label := label_of(pin.version, pin.artifact.file if pin.artifact else None)) is not None
+        and (label := label_of(built_version(pin), pin.artifact.file if pin.artifact else None)) is not None
     ]
     if not labels:
         return

@@ -5,17 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envspec.facts.python_builds import TRIPLES
 from envspec.lock.model import Artifact, Lock, LockedPython
 from envspec.lock.rules.case import Flaw
-
-_TRIPLES = {
-    "linux-64": "x86_64-unknown-linux-gnu",
-    "linux-aarch64": "aarch64-unknown-linux-gnu",
-    "osx-arm64": "aarch64-apple-darwin",
-    "osx-64": "x86_64-apple-darwin",
-    "win-64": "x86_64-pc-windows-msvc",
-}
-"""How python-build-standalone calls the platforms."""
 
 
 def two_hashes(lock: Lock) -> Iterator[Flaw]:
@@ -55,6 +47,6 @@ def wrong_pythons(lock: Lock) -> Iterator[Flaw]:
 
 
 def _is_file_of(one: LockedPython) -> bool:
-    triple = _TRIPLES.get(one.platform, "")
+    triple = TRIPLES.get(one.platform, "")
     name = re.escape(f"cpython-{one.version}+{one.build}-{triple}-install_only")
     return re.fullmatch(rf"{name}(?:_stripped)?\.tar\.gz", one.file) is not None

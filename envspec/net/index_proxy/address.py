@@ -5,22 +5,28 @@ than the proxy lives.
     /<token>/<root>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
     /<token>/<root>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
     /<token>/<root>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
+    /<token>/<root>/v/<key>/<variant>/<scheme>/<host>/<path>/<stand-in>   a variant's wheel, shown as a plain one
 
 The root decides which corrections METADATA is shown with. The key is `<sha256>.<size>`, with "-" for a sha256 that the
 page doesn't say. `.p` and the address of the file's attestations (PEP 740) in base64 follow it, where the page has one;
 then `.m` if METADATA lies beside the file, and the sha256 of the METADATA if the page has it.
+The variant is what the index says of the wheel's label, as far as a lock holds it, or why it can't be read.
 """
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
+from envspec.packages.variant_name import read_name
+from envspec.packages.variants import Property, WheelOfVariant
 from envspec.redact import hide_token, show_token
 
-WHEEL, REFUSED, ALLOWED = "f", "n", "a"
-"""The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may."""
+WHEEL, REFUSED, ALLOWED, VARIANT = "f", "n", "a", "v"
+"""The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may; the wheel of a
+variant."""
+_FAULT = "fault."
 _SIDECAR = ".m"
 _PROVENANCE = ".p"
 _NO_HASH = "-"
@@ -30,14 +36,16 @@ _NO_HASH = "-"
 class FileAddress:
     """The file behind a URL of the proxy.
 
-    kind      WHEEL, REFUSED or ALLOWED
+    kind      WHEEL, REFUSED, ALLOWED or VARIANT
     url       its address on the index, without credentials
     sha256    empty if the index doesn't say it
     size      in bytes, None if the index doesn't say
-    stand_in  the file name of the wheel that a source is shown as; None for a wheel
+    stand_in  the file name of the wheel that a source or a variant is shown as; None for a wheel
     sidecar   the index says that the METADATA lies beside it (PEP 658)
     metadata_sha256  the hash of that METADATA on its page
     provenance  where the file's attestations are (PEP 740); None where the page names no such place
+    variant   what its index says of the variant
+    fault     why nothing is known of the variant
     """
 
     kind: str
@@ -48,6 +56,8 @@ class FileAddress:
     sidecar: bool = False
     metadata_sha256: str | None = None
     provenance: str | None = None
+    variant: WheelOfVariant | None = None
+    fault: str | None = None
 
     @property
     def file(self) -> str:
@@ -64,11 +74,12 @@ def path_of(
     *,
     sidecar: bool | str = False,
     provenance: str | None = None,
+    variant: str = "",
 ) -> str:
     """Make the path of the proxy's URL for a file, from the kind on, which stands behind the root.
 
-    `sidecar` is METADATA's sha256 if the page has it. Pages have thousands of files, so this parses no more of a URL
-    than it must.
+    `sidecar` is METADATA's sha256 if the page has it, `variant` what `variant_text` or `fault_text` made. Pages have
+    thousands of files, so this parses no more of a URL than it must.
     """
     scheme, _, rest = url.partition("#")[0].partition("://")
     rest, mark, query = rest.partition("?")
@@ -80,14 +91,28 @@ def path_of(
     beside = f"{_SIDECAR}{sidecar if isinstance(sidecar, str) else ''}" if sidecar else ""
     told = _PROVENANCE + base64.urlsafe_b64encode(provenance.encode()).decode().rstrip("=") if provenance else ""
     key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{told}{beside}"
-    return f"{kind}/{key}/{scheme}/{host}{slash}{path}{below}{mark}{query}"
+    said = f"{variant}/" if kind == VARIANT else ""
+    return f"{kind}/{key}/{said}{scheme}/{host}{slash}{path}{below}{mark}{query}"
+
+
+def variant_text(variant: WheelOfVariant) -> str:
+    """Write a variant, without its label, as a part of a path: no character of its names means anything there."""
+    said = (f"{':'.join(one)}{'*' * (one in variant.compatible)}" for one in variant.properties)
+    alone = ";".join(map("=".join, variant.alone))
+    return f"{','.join(variant.priorities)}!{';'.join(said)}!{alone}"
+
+
+def fault_text(reason: str) -> str:
+    """Write why a variant can't be read as a part of a path."""
+    return _FAULT + base64.urlsafe_b64encode(reason[:300].encode()).decode()
 
 
 def parse(path: str) -> FileAddress | None:
     """Read the file back from a path of `path_of`, without the root. None for anything else."""
     path, _, query = path.partition("?")
-    kind, *rest = path.split("/", 4)
-    if kind not in (WHEEL, REFUSED, ALLOWED) or len(rest) != 4:
+    kind, *rest = path.split("/", 5 if path.startswith(f"{VARIANT}/") else 4)
+    said = rest.pop(1) if kind == VARIANT and len(rest) == 5 else ""
+    if kind not in (WHEEL, REFUSED, ALLOWED, VARIANT) or len(rest) != 4:
         return None
     key, scheme, host, below = rest
     front, beside, metadata_sha256 = key.partition(_SIDECAR)
@@ -101,7 +126,25 @@ def parse(path: str) -> FileAddress | None:
     url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
     length = int(size) if size.isdecimal() else None
     sha256 = "" if sha256 == _NO_HASH else sha256
-    return FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None, _decoded(told))
+    found = FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None, _decoded(told))
+    if kind != VARIANT:
+        return found
+    if said.startswith(_FAULT):
+        return replace(found, fault=base64.urlsafe_b64decode(said.removeprefix(_FAULT)).decode("utf-8", "replace"))
+    return replace(found, variant=_variant(said, found.file.removesuffix(".metadata")))
+
+
+def _variant(said: str, file: str) -> WheelOfVariant:
+    front, listed, last, *_ = (*said.split("!"), "", "")
+    properties = {
+        Property(*parts): text.endswith("*")
+        for text in listed.split(";")
+        if len(parts := text.rstrip("*").split(":")) == 3
+    }
+    compatible = frozenset(one for one, fits in properties.items() if fits)
+    priorities = tuple(filter(None, front.split(",")))
+    alone = tuple((one, label) for one, _, label in (text.partition("=") for text in last.split(";")) if label)
+    return WheelOfVariant(read_name(file).label or "", tuple(properties), priorities, compatible, alone)
 
 
 def _decoded(told: str) -> str | None:

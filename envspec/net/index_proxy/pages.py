@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,32 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, is_dated, project_of
-from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, path_of
+from envspec.net.index_proxy.address import (
+    ALLOWED,
+    REFUSED,
+    VARIANT,
+    WHEEL,
+    FileAddress,
+    fault_text,
+    path_of,
+    variant_text,
+)
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
+from envspec.net.index_proxy.variant_rows import (
+    MAX_RELEASES,
+    ShownVariant,
+    VariantReader,
+    about_variants,
+    chosen,
+    has_variants,
+    representatives,
+)
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import TargetMachine
+from envspec.packages.variant_name import with_build
+from envspec.packages.variants import WheelOfVariant
 from envspec.redact import redact
 from envspec.settings import split_credentials
 
@@ -54,6 +75,8 @@ class Upstream:
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
                   a root before others, so that all other pages stay the same, and in uv's cache
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
+    variants      names whose releases are shown as the variant that `machine` installs; of others any variant stands
+                  for all
     """
 
     url: str
@@ -63,6 +86,8 @@ class Upstream:
     corrections: Corrections = NO_CORRECTIONS
     only: frozenset[str] | None = None
     flat: bool = False
+    variants: frozenset[str] = frozenset()
+    machine: TargetMachine | None = None
 
     @property
     def root(self) -> str:
@@ -75,6 +100,8 @@ class Upstream:
         if self.stated:
             # METADATA has no ETag: uv keeps it for as long as the root is the same
             names = (*names, repr(self.stated))
+        if self.variants:
+            names = (*names, *sorted(self.variants), repr(self.machine))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:
@@ -109,11 +136,13 @@ class Pages:
     files: FileStore
     offline: bool = False
     _flat: FlatPages = field(init=False)
+    _variants: VariantReader = field(init=False)
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._flat = FlatPages(self.fetcher)
+        self._variants = VariantReader(self.fetcher)
 
     def is_flat(self, url: str) -> bool:
         """Say whether an address serves a flat page: links to files of packages. No if it can't be read."""
@@ -168,6 +197,18 @@ class Pages:
             self.show(upstream, project)
         return self.releases(upstream, project)
 
+    def variant(self, upstream: Upstream, project: str, version: str) -> WheelOfVariant | None:
+        """Find the variant of a release that the upstream's machine installs, as the index has it now. None for a
+        release that has none for it. Raises IndexFailure."""
+        url, asked = upstream.page(project), version_of(version)
+        if self.offline or upstream.machine is None:
+            return None
+        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
+        rows = read_page(reply.body, url, self.fetcher) if reply.status == 200 else []
+        wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several]
+        _, shown = chosen(wheels, about_variants(rows), self._variants.read, upstream.machine)
+        return next((one.variant for one in shown), None)
+
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
         IndexFailure, also offline without such an answer."""
@@ -209,9 +250,37 @@ class Pages:
 
     def _made(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
         files = by_version(rows, project)
-        self.store.put(upstream.root, project, releases_of(files))
-        body = _page(project, [row for several in files.values() for row in _shown(several, project, upstream)])
+        shown = self._with_variants(upstream, project, files, rows)
+        unsuited = {version for version, (wheels, variants) in shown.items() if not wheels and not variants}
+        self.store.put(upstream.root, project, releases_of(files, unsuited))
+        body = _page(
+            project,
+            [row for version in files for row in _shown(files[version], project, upstream, shown.get(version))],
+        )
         return ServedPage(200, body, _etag(etag, body), bool(files))
+
+    def _with_variants(
+        self, upstream: Upstream, project: str, files: Mapping[Version, list[dict[str, Any]]], rows: Page
+    ) -> dict[Version, Wheels]:
+        """Choose the wheels of those releases that have variants."""
+        wheels = {version: [row for row in several if _is_wheel(row)] for version, several in files.items()}
+        found = [one for one in wheels if has_variants(str(row["filename"]) for row in wheels[one])]
+        machine = upstream.machine if project in upstream.variants else None
+        if machine is None:
+            return {version: representatives(wheels[version]) for version in found}
+        about = about_variants(rows)
+        newest = sorted(found, reverse=True)[:MAX_RELEASES]
+        with ThreadPoolExecutor(_VARIANTS_AT_ONCE) as pool:
+            kept = {version_of(version): label for name, version, label in machine.kept if name == project}
+            choices = pool.map(
+                lambda version: chosen(wheels[version], about, self._variants.read, machine, kept.get(version)), newest
+            )
+        return dict(zip(newest, choices, strict=True)) if newest else {}
+
+
+Wheels = tuple[list[Mapping[str, Any]], list[ShownVariant]]
+"""What uv is shown of a release that has variants: wheels without, and variants."""
+_VARIANTS_AT_ONCE = 8
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
@@ -239,12 +308,21 @@ def _source_version(file: str, project: str) -> str | None:
     return None
 
 
-def _shown(rows: list[dict[str, Any]], project: str, upstream: Upstream) -> list[dict[str, Any]]:
-    """Make the rows of one version for uv."""
-    wheels = [_row(row, WHEEL, None) for row in rows if str(row["filename"]).endswith(".whl")]
+def _is_wheel(row: Mapping[str, Any]) -> bool:
+    return str(row["filename"]).endswith(".whl")
+
+
+def _shown(
+    rows: list[dict[str, Any]], project: str, upstream: Upstream, variants: Wheels | None
+) -> list[dict[str, Any]]:
+    """Make the rows of one version for uv. `variants` are its wheels where it has variants."""
+    if variants is None:
+        wheels = [_row(row, WHEEL, None) for row in rows if _is_wheel(row)]
+    else:
+        wheels = [*(_row(row, WHEEL, None) for row in variants[0]), *map(_variant_row, variants[1])]
     if wheels and project not in upstream.allowed | upstream.unfit:
         return wheels
-    sources = [row for row in rows if not str(row["filename"]).endswith(".whl")]
+    sources = [row for row in rows if not _is_wheel(row)]
     if not sources:
         return wheels
     # of several forms of one source the one that is read without seeking
@@ -261,7 +339,14 @@ def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return _row(row, WHEEL, None)
 
 
-def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, Any]:
+def _variant_row(shown: ShownVariant) -> dict[str, Any]:
+    """Make a variant's row. uv keeps METADATA by the name of a wheel, so that no two of a release may have one name."""
+    said = fault_text(shown.fault) if shown.fault else variant_text(shown.variant or WheelOfVariant(""))
+    own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {said}".encode()).hexdigest()[:12]
+    return _row(shown.row, VARIANT, with_build(shown.plain, own), said)
+
+
+def _row(row: Mapping[str, Any], kind: str, stand_in: str | None, variant: str = "") -> dict[str, Any]:
     sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
@@ -274,6 +359,7 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None) -> dict[str, A
             stand_in,
             sidecar=row.get("core-metadata", False),
             provenance=row.get("provenance"),
+            variant=variant,
         ),
         # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
         "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from envspec.cache.entry import keep_entry, read_entry
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Release:
     yanked           whether all its files are yanked
     requires_python  of its files, if they have one
     uploaded         the upload time of its first file, RFC 3339; None if the page doesn't say
+    unsuited         none of its variants suits the machine that the page was made for
     """
 
     version: str
@@ -34,10 +35,13 @@ class Release:
     yanked: bool
     requires_python: str | None
     uploaded: str | None
+    unsuited: bool = False
 
 
-def releases_of(files: Mapping[Version, Sequence[Mapping[str, Any]]]) -> tuple[Release, ...]:
-    """Read the releases of a page from its rows, grouped by version."""
+def releases_of(
+    files: Mapping[Version, Sequence[Mapping[str, Any]]], unsuited: Collection[Version] = ()
+) -> tuple[Release, ...]:
+    """Read the releases of a page from its rows, grouped by version. `unsuited` are those whose variants are no use."""
     found = []
     for version in sorted(files, reverse=True):
         rows = files[version]
@@ -52,6 +56,7 @@ def releases_of(files: Mapping[Version, Sequence[Mapping[str, Any]]]) -> tuple[R
                 all(row.get("yanked") for row in rows),
                 next((str(row["requires-python"]) for row in rows if row.get("requires-python")), None),
                 min(uploads, default=None),
+                version in unsuited,
             )
         )
     return tuple(found)
@@ -101,7 +106,9 @@ class ReleaseStore:
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
         kept = "\n".join(
-            json.dumps([one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded])
+            json.dumps(
+                [one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded, one.unsuited]
+            )
             for one in releases
         )
         path = self._path(root, project)

@@ -30,7 +30,7 @@ from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
 from envspec.net.file_store import BY_INDEX, WantedFile
-from envspec.net.index_proxy.address import WHEEL, FileAddress, parse
+from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.corrected import corrected
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             age = 365 * 86400 if address.sha256 else 0
             return self._reply(200, metadata, "text/plain", age=age)
         pages = self.proxy.pages
-        if address.kind != WHEEL or pages is None:
+        if address.kind not in (WHEEL, VARIANT) or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")
         try:
             wanted = WantedFile(address.file, address.sha256, address.size, BY_INDEX)

@@ -9,12 +9,14 @@ import itertools
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envspec.errors import IndexFailure
 from envspec.net.flat_hashes import FlatHashes
-from envspec.net.index_proxy.address import ALLOWED, WHEEL, FileAddress
+from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text
+from envspec.redact import redact
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile
@@ -42,9 +44,15 @@ class Describer:
         if file.sha256 is None and self.hashes is not None:
             with self.counting.one():
                 file = with_hash(file, self.hashes)
-        if address.kind == WHEEL:
+        if address.fault is not None:
+            raise IndexFailure(
+                f"{redact(address.url)} is a variant's wheel, and nothing is known of its variant: {address.fault}",
+                hint="report this to whoever runs the index; or bound the package to a release without variants",
+            )
+        if address.kind in (WHEEL, VARIANT):
             try:
-                return metadata_text(self.wheels.cached(file) or self._of_wheel(file, address.sidecar))
+                known = self.wheels.cached(file) or self._of_wheel(file, address.sidecar)
+                return metadata_text(of_variant(known, address.variant))
             except DamagedFile:
                 return _NO_METADATA
         stem, version = str(address.stand_in).split("-")[:2]
@@ -76,6 +84,7 @@ def found_file(address: FileAddress) -> FoundFile:
         address.size,
         address.metadata_sha256,
         provenance=address.provenance,
+        variant=address.variant,
     )
 
 

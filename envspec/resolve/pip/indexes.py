@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,11 +11,15 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.compile import UvIndex
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,14 @@ class UvIndexes:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
         # of packages from elsewhere than PyPI nothing is known but what their own wheels say
         read = request.corrections.only(name for name, source in request.sources if source == index)
-        if index in self.indexes:
-            return replace(_own(self.indexes[index], request), corrections=read)
-        page = dict(request.find_links).get(index)
-        if page is None:
+        here = frozenset(name for name, source in request.sources if source == index and name in request.variants)
+        page = None if index in self.indexes else dict(request.find_links).get(index)
+        if index not in self.indexes and page is None:
             return Upstream(f"http://absent/{index}", only=frozenset())
-        return replace(_own(self.flat[index, page], request), corrections=read, flat=True)
+        url = self.indexes[index] if page is None else self.flat[index, page]
+        machine = request.machine if here else None
+        own = replace(_own(url, request), corrections=read, variants=here, machine=machine)
+        return replace(own, flat=page is not None)
 
     def refuse_flat(self, request: Request, label: str) -> None:
         """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
@@ -88,8 +95,10 @@ class UvIndexes:
         own = _own(str(self.default_index), request)
         stated = {one.name for one in request.metadata}
         corrected = request.corrections.active_packages - dict(request.sources).keys()
-        only = own.allowed | own.unfit | stated | corrected
-        return replace(own, corrections=request.corrections, only=only)
+        variants = frozenset(request.variants) - dict(request.sources).keys()
+        only = own.allowed | own.unfit | stated | corrected | variants
+        machine = request.machine if variants else None
+        return replace(own, corrections=request.corrections, only=only, variants=variants, machine=machine)
 
     def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
@@ -104,6 +113,23 @@ class UvIndexes:
             return self.pages.releases(special if special.serves(name) else usual, name)
 
         return releases
+
+    def variants_named(self, request: Request, message: str) -> frozenset[str]:
+        """Find in a message of uv's the packages that have variants, among those whose pages were read."""
+        words = {canonical_name(word) for word in _NAME.findall(message)}
+        return frozenset(word for word in words if any(has_variants(one.wheels) for one in self._read(request, word)))
+
+    def _read(self, request: Request, name: str) -> Sequence[Release]:
+        """List a package's releases as they were read last."""
+        source = dict(request.sources).get(name)
+        if source is None and not self.default_index:
+            return ()
+        upstream = self._named(request, source) if source else self._usual(request)
+        return self.pages.store.get(upstream.root, name) or ()
+
+    def variant_versions(self, request: Request, name: str) -> Sequence[str]:
+        """List the releases of a package that have variants on the index that it comes from. Raises IndexFailure."""
+        return [one.version for one in self.releases(request)(name) if has_variants(one.wheels)]
 
     def has(self, index: str, name: str) -> bool:
         """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""

@@ -14,7 +14,7 @@ import json
 import re
 import zipfile
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -25,6 +25,8 @@ from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_markers import for_variant
+from envspec.packages.variants import WheelOfVariant
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 
@@ -76,6 +78,12 @@ def parse_metadata(text: str) -> Metadata:
 def metadata_of(stated: StatedMetadata, version: str) -> Metadata:
     """Give what a spec states of a release as its metadata."""
     return Metadata(stated.name, version, stated.dependencies, stated.extras, None, None)
+
+
+def of_variant(metadata: Metadata, variant: WheelOfVariant | None) -> Metadata:
+    """Give a wheel's metadata with those requirements that hold for its variant; None for a plain wheel."""
+    lines = for_variant(metadata.requires_dist, variant)
+    return metadata if lines == metadata.requires_dist else replace(metadata, requires_dist=lines)
 
 
 def metadata_text(metadata: Metadata) -> bytes:

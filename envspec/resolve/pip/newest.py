@@ -151,7 +151,8 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
 
 def is_skipped(release: Release, request: Request, name: str) -> bool:
     """Say whether a release has wheels, none of which fits, and may not be built."""
-    return bool(release.wheels) and name not in request.allow_source and not _fits(release, request)
+    fits = not release.unsuited and _fits(release, request)
+    return bool(release.wheels) and name not in request.allow_source and not fits
 
 
 def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from envspec.errors import InternalError, SpecError
 from envspec.facts import wheels
-from envspec.lock.model import Artifact
+from envspec.lock.model import Artifact, WheelVariant
+from envspec.net.index_proxy.address import variant_text
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
 from envspec.redact import redact
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, parse_metadata
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
 from envspec.resolve.pip.source import SourceReader
 from envspec.uv.answer import Found, FoundFile
 
@@ -183,9 +184,13 @@ def _key(package: Found, file: FoundFile | None, stated: Stated) -> str:
 
 
 def _file_key(file: FoundFile, stated: Stated) -> str:
-    return f"{file.sha256} {file.url} {stated!r}"
+    # which requirements of a variant hold depends on the target
+    variant = f" {variant_text(file.variant)}" if file.variant else ""
+    return f"{file.sha256} {file.url} {stated!r}{variant}"
 
 
 def _described(file: FoundFile, metadata: Metadata) -> Description:
     """Where the index leaves sizes out, what was once seen for this hash stays true."""
-    return metadata, Artifact(file.file, str(file.sha256), file.size if file.size is not None else metadata.size)
+    size, said = file.size if file.size is not None else metadata.size, file.variant
+    variant = WheelVariant(said.label, tuple(map(str, said.properties)), said.priorities) if said else None
+    return of_variant(metadata, said), Artifact(file.file, str(file.sha256), size, variant=variant)

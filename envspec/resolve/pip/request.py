@@ -5,13 +5,15 @@ Targets with equal requests are solved once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
+from envspec.lock.machine import machine_of
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import TargetMachine
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -44,6 +46,9 @@ class Request:
     provided        packages of conda in the same environment: PyPI name and version, which pip keeps
     metadata        what the spec states of sources, in place of their METADATA
     corrections     of published METADATA
+    variants        names whose releases uv sees as the variant that `machine` installs
+    machine         what the target says of its machines; None in what targets share as long as no variant is met
+    own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
     platform: str
@@ -63,6 +68,9 @@ class Request:
     corrections: Corrections = NO_CORRECTIONS
     overrides: tuple[str, ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
+    variants: tuple[str, ...] = ()
+    machine: TargetMachine | None = None
+    own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
 
     @property
     def addressed(self) -> tuple[str, ...]:
@@ -98,20 +106,23 @@ class Request:
 class Preferences:
     """Versions to keep if they still fit: name → version. Never binding.
 
-    `commits` does the same for git: the requirement in the request → the commit that it was pinned to.
+    `commits` does the same for git: the requirement in the request → the commit that it was pinned to. `variants` has
+    the label of a version's variant: name → version and label.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def over(self, other: Preferences) -> Preferences:
         """Take `other` for names that these preferences don't have."""
-        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits})
+        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits}, self.variants)
 
     def without(self, names: frozenset[str]) -> Preferences:
         return Preferences(
             {name: version for name, version in self.versions.items() if name not in names},
             {text: commit for text, commit in self.commits.items() if requirement_name(text) not in names},
+            {name: variant for name, variant in self.variants.items() if name not in names},
         )
 
 
@@ -146,7 +157,16 @@ def request_for(
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
+        own_machine=machine_of(target),
     )
+
+
+def with_constraints(request: Request, more: tuple[str, ...]) -> Request:
+    return replace(request, constraints=(*request.constraints, *more)) if more else request
+
+
+def with_requirements(request: Request, more: Iterable[str]) -> Request:
+    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
 
 
 def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.uv.answer import Found
 
 
@@ -53,3 +54,16 @@ def public(preferences: Preferences) -> Preferences:
     """Drop local parts (`+cu126`), which name one CUDA."""
     versions = {name: version.partition("+")[0] for name, version in preferences.versions.items()}
     return Preferences(versions, preferences.commits)
+
+
+def with_torch(release: str | None, index: TorchIndex) -> Preferences:
+    """Give torch's release under its name on the index of a request."""
+    local = f"+{index.variant}" if index.variant else ""
+    return Preferences({"torch": f"{release}{local}"} if release else {})
+
+
+def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
+    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
+    own = (keep[name] for name in names if name in keep and keep[name].versions)
+    others = (public(one) for one in keep.values() if one.versions)
+    return next(own, None) or next(others, Preferences())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -50,9 +50,10 @@ from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
-from envspec.resolve.pip.request import Preferences, Request, group
-from envspec.resolve.pip.sharing import commits_of, public, to_share, versions_of
+from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
+from envspec.resolve.pip.sharing import commits_of, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
@@ -117,29 +118,36 @@ class PipResolver:
         for name, request in requests.items():
             refuse_conflicts(name, request)
         groups = group(requests)
-        indexes = {request: torch_index.choose(request, refresh=self.refresh) for request in groups}
-        live = {
-            index.variant: self.live_pages(index.variant) for index in indexes.values() if index.live and index.variant
-        }
-        mirrors = {variant: pages for variant, pages in live.items() if pages}
+        live = self._live(groups)
         counting = Counting(self.progress.reading)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with ExitStack() as stack:
             sources = stack.enter_context(self._building(allowed, counting))
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             proxy = stack.enter_context(
-                open_proxy(mirrors, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
+                open_proxy(live, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
             )
             reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                answers = self._solve_all(groups, indexes, proxy, keep, reading, direct)
+                answered: dict[Request, Resolution] = {}
+
+                def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
+                    # a round without a solution stopped uv
+                    self.uv.processes.begin()
+                    groups = group(asked)
+                    chosen = {request: self._index(request) for request in groups}
+                    answered.clear()
+                    answered.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
+                    return {name: answered[request].found for request, names in groups.items() for name in names}
+
+                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_named))
+                answers, indexes = dict(answered), {request: self._index(request) for request in groups}
 
                 def again(request: Request) -> Resolution:
-                    index = torch_index.choose(request, refresh=self.refresh)
                     folder = _below(self.scratch)
-                    more = self._solve(request, index, proxy, (), Preferences(), folder, reading, direct)
+                    more = self._solve(request, self._index(request), proxy, (), Preferences(), folder, reading, direct)
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
@@ -150,7 +158,9 @@ class PipResolver:
                     if asked not in self._lacking:
                         label, folder = ", ".join(groups[request]), _below(self.scratch)
                         question = self._question(request, indexes[request], proxy, label, folder, direct)
-                        self._lacking[asked] = question.lacking(request, bound)
+                        self._lacking[asked] = question.lacking(
+                            with_constraints(request, indexes[request].constraints), bound
+                        )
                     return self._lacking[asked]
 
                 self._tell(answers, groups, keep, lacking)
@@ -167,6 +177,21 @@ class PipResolver:
         self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         return {name: solved[request] for request, names in groups.items() for name in names}
 
+    def _index(self, request: Request) -> TorchIndex:
+        """Choose the index of the torch family. Raises Infeasible, and IndexFailure where PyPI is asked for torch's
+        variants."""
+        return torch_index.choose(
+            request,
+            refresh=self.refresh,
+            variants=lambda: self._uv_indexes.variant_versions(request, "torch"),
+        )
+
+    def _live(self, groups: Iterable[Request]) -> dict[str, LivePages]:
+        """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
+        indexes = [index for index in map(self._index, groups) if index.live and index.variant]
+        live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
+        return {variant: pages for variant, pages in live.items() if pages}
+
     def _tell(
         self,
         answers: Mapping[Request, Resolution],
@@ -176,7 +201,7 @@ class PipResolver:
     ) -> None:
         over: dict[Request, tuple[PassedOver, ...]] = {}
         for request, answer in answers.items():
-            kept, of = _first(keep, groups[request]).versions, self._uv_indexes.releases(request)
+            kept, of = first_of(keep, groups[request]).versions, self._uv_indexes.releases(request)
             several = behind(answer.found, request, answer.asks, kept, of)
             over[request] = tuple(passed_over(several, request, of, partial(lacking, request)))
 
@@ -187,6 +212,7 @@ class PipResolver:
                 self.notice(finding)
 
         tell_passed_over(over, groups, once)
+        tell_variants({request: answer.found for request, answer in answers.items()}, groups, once)
         tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), once)
 
     def _solve_all(
@@ -208,7 +234,7 @@ class PipResolver:
         def answer(request: Request, preferences: Preferences) -> Resolution:
             return answer_of(solve(request, preferences), request, reading)
 
-        old = {request: _first(keep, names) for request, names in groups.items()}
+        old = {request: first_of(keep, names) for request, names in groups.items()}
         first, *others = groups
         answers: dict[Request, Resolution] = {}
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
@@ -218,7 +244,7 @@ class PipResolver:
                 return _together(pool, {r: partial(answer, r, old[r].over(shared)) for r in groups})
             # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.shared_releases(indexes)
-            old = {request: _with_torch(releases.get(request), indexes[request]) for request in groups}
+            old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
             found = solve(first, old[first])
             shared = Preferences(versions_of(found), commits_of(found, first))
             # what follows from it is worked out while uv solves for the others
@@ -275,11 +301,11 @@ class PipResolver:
                     if not strayed:
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
-                asked = _replace_requirements(asked, strayed)
+                asked = with_requirements(asked, strayed)
 
         try:
             while True:
-                found = asked_for(ask(request), request, reading)
+                found = asked_for(ask(with_constraints(request, index.constraints)), request, reading)
                 if not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, request, reading)
@@ -356,23 +382,6 @@ def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) 
 
 def _names(answer: Resolution) -> frozenset[str]:
     return frozenset(versions_of(answer.found))
-
-
-def _with_torch(release: str | None, index: TorchIndex) -> Preferences:
-    """Give torch's release under its name on the index of a request."""
-    local = f"+{index.variant}" if index.variant else ""
-    return Preferences({"torch": f"{release}{local}"} if release else {})
-
-
-def _first(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
-    own = (keep[name] for name in names if name in keep and keep[name].versions)
-    others = (public(one) for one in keep.values() if one.versions)
-    return next(own, None) or next(others, Preferences())
-
-
-def _replace_requirements(request: Request, more: Sequence[str]) -> Request:
-    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
 
 
 def _unfit(message: str, request: Request) -> list[str]:

@@ -8,7 +8,7 @@ Source of the rule: DESIGN §3. Facts: `envspec.facts.torch_builds` (what PyPI's
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,8 +33,12 @@ class TorchIndex:
     live: bool = False
 
 
-def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
-    """Choose the index of the torch family for a request. `refresh` asks the live index besides the facts.
+def choose(
+    request: Request, *, refresh: bool = False, variants: Callable[[], Iterable[str]] = lambda: ()
+) -> TorchIndex:
+    """Choose the index of the torch family for a request. `refresh` asks the live index besides the facts. `variants`
+    lists the releases of torch that have variants where the request takes it from, and is asked only for a release that
+    the facts don't have: of one that they have, PyTorch's indexes have the classic builds.
 
     Raises Infeasible if the facts have the asked releases and none of them is built for the asked CUDA.
     """
@@ -60,7 +64,10 @@ def choose(request: Request, *, refresh: bool = False) -> TorchIndex:
         return TorchIndex(variant)
     built = torch_builds.builds(cuda=request.cuda, platform=request.platform, variant=variant)
     exists = any(asked.admits(b.version) and request.python in b.pythons for b in built)
-    if exists or asked.beyond([r.version for r in torch_builds.releases()]):
+    beyond = asked.beyond([r.version for r in torch_builds.releases()])
+    if (exists or beyond) and any(asked.admits(version) for version in variants()):
+        return TorchIndex(None)
+    if exists or beyond:
         # known to exist, or newer than all that is known, and its files aren't among the facts
         return TorchIndex(variant, live=True)
     if not asked.named:

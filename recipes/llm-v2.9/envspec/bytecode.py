@@ -1,4 +1,6 @@
-"""Compile the Python files below folders that have no bytecode yet, so that images start fast without writing.
+"""Compile the Python files below a folder that have no bytecode yet, so that images start fast without writing.
+
+    python -ISB bytecode.py FOLDER [PLACE]      PLACE: where the folder will be
 
 The bytecode is checked against nothing (PEP 552, unchecked hash) and so holds no time: the same files give the same
 bytes. What has bytecode is left as it is: a file that is written again would be in two layers.
@@ -27,23 +29,28 @@ def lacking(folder: str) -> Iterator[str]:
                 yield path
 
 
-def compile_file(path: str) -> bool:
-    """Write the bytecode of one file. False for a file that doesn't compile."""
+def compile_file(path: str, told: str) -> bool:
+    """Write the bytecode of one file, which tracebacks call `told`. False for a file that doesn't compile."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     try:
-        py_compile.compile(path, doraise=True, quiet=2, invalidation_mode=mode)
+        py_compile.compile(path, dfile=told, doraise=True, quiet=2, invalidation_mode=mode)
     except (py_compile.PyCompileError, ValueError, RecursionError):
         return False
     return True
 
 
-def main(folders: list[str]) -> int:
-    paths = [path for folder in folders for path in lacking(folder)]
+def main(folder: str, place: str | None = None) -> int:
+    paths = list(lacking(folder))
+    told = [(folder if place is None else place) + path[len(folder) :] for path in paths]
     with ProcessPoolExecutor() as pool:
-        for _ in pool.map(compile_file, paths, chunksize=64):
+        for _ in pool.map(compile_file, paths, told, chunksize=64):
             pass
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if sys.flags.hash_randomization:
+        # before Python 3.11, sets of constants are written in the order of their hashes
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        os.execve(sys.executable, [sys.executable, "-sSB", *sys.argv], {**kept, "PYTHONHASHSEED": "0"})
+    sys.exit(main(*sys.argv[1:]))

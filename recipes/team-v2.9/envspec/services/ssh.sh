@@ -32,8 +32,9 @@ else
 fi
 
 # Sessions begin with sshd's bare environment. What programs need to find the GPUs and the environment is handed on, and
-# what the spec sets; nothing is that may hold a secret, nor what a configuration file can't hold.
-set_env=$("$python" -I - "$(dirname -- "$0")/../target.json" <<'EOF'
+# what the spec sets; nothing is that may hold a secret, nor what a configuration file can't hold: a line end, and before
+# OpenSSH 8.7 a quote, a backslash or a `#`.
+set_env=$("$python" -I - "$(dirname -- "$0")/../target.json" "$("$sshd" -V 2>&1)" <<'EOF'
 import json
 import os
 import re
@@ -47,10 +48,13 @@ with open(sys.argv[1], encoding="utf-8") as file:
     own = json.load(file).get("env", [])
 # a tokenizer's settings are none
 secret = re.compile("KEY|TOKEN(?!IZER)|SECRET|PASSW|PASSPHRASE|CRED|JWT|AUTH", re.IGNORECASE)
-plain = re.compile(r'[^\x00-\x1f\x7f"\\#]*')
+version = re.search(r"OpenSSH_(\d+)\.(\d+)", sys.argv[2])
+escapes = version is not None and (int(version[1]), int(version[2])) >= (8, 7)
+plain = re.compile(r"[^\x00-\x1f\x7f]*" if escapes else r'[^\x00-\x1f\x7f"\\#]*')
 for name, value in sorted(os.environ.items()):
     if (name in own or names.fullmatch(name)) and not secret.search(name) and plain.fullmatch(value):
-        print(f' "{name}={value}"', end="")
+        quoted = re.sub(r'([\\"])', r"\\\1", value)
+        print(f' "{name}={quoted}"', end="")
 EOF
 )
 

@@ -8,7 +8,7 @@
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # A mirror of the PyTorch index cu128: --build-arg PYTORCH_INDEX=URL
 # Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
-# hadolint global ignore=DL3002,DL3008
+# hadolint global ignore=DL3002,DL3008,DL3059
 
 ARG BASE_IMAGE="debian:bookworm-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
@@ -37,54 +37,70 @@ RUN --mount=type=bind,source=requirements/conda-….txt,target=/run/recipe/conda
     && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
     && find /opt/env -name '*.pyc' -delete \
     && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
-    && rm /tmp/explicit.txt \
-    && : > /opt/env/conda-meta/history
+    && : > /opt/env/conda-meta/history \
+    && mkdir -p /layers/conda/opt \
+    && mv /opt/env /layers/conda/opt \
+    && find /layers/conda -exec touch -h -d @315532800 {} +
+
+FROM ${BASE_IMAGE} AS python
+USER 0
+COPY --from=uv /uv /layers/uv
+ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
+COPY --from=conda /layers/conda /
+RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && install -D -t /layers /run/recipe/bytecode.py
+
+FROM python AS torch
+ARG PYTORCH_INDEX=""
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu128; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
+    && find /layers/torch -exec touch -h -d @315532800 {} +
+
+FROM python AS rest
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
+    && find /layers/rest -exec touch -h -d @315532800 {} +
+
+FROM python AS carried
+COPY --chmod=0755 envspec cu128-gh200/target.json /layers/carried/opt/envspec/
+RUN set -eu \
+    && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
+    && find /layers/carried -exec touch -h -d @315532800 {} +
 
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
-    set -eu \
-    && export DEBIAN_FRONTEND=noninteractive \
-    && rm -f /etc/apt/apt.conf.d/docker-clean \
-    && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends ca-certificates g++ openssh-server tini \
+RUN set -eu \
+    && began=$(date +%s) \
+    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
+RUN set -eu \
+    && began=$(date +%s) \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
-    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
-COPY --from=conda /opt/env /opt/env
-ARG PYTORCH_INDEX=""
-RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
-    --mount=type=cache,target=/var/cache/uv \
-    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu128; fi; } && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
-RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
-    --mount=type=cache,target=/var/cache/uv \
-    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
-COPY --chmod=0755 envspec cu128-gh200/target.json /opt/envspec/
-RUN set -eu \
-    && env --chdir=/opt/envspec sha256sum --check --quiet SHA256SUMS
+    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
+    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
+COPY --from=conda /layers/conda /
+COPY --from=torch /layers/torch /
+COPY --from=rest /layers/rest /
+COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     CONDA_PREFIX="/opt/env" \
     ENVSPEC_SPEC="hpc-v2.7" \
@@ -93,9 +109,10 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     PYTHONNOUSERSITE="1" \
     PYTORCH_VERSION="2.7.1" \
     NVIDIA_VISIBLE_DEVICES="all" \
-    NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    NVIDIA_DRIVER_CAPABILITIES="compute,utility,video" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" \
     TORCH_CUDA_ARCH_LIST="9.0" \
+    MELLANOX_VISIBLE_DEVICES="all" \
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="hpc-v2.7-cu128-gh200" \
     org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \

@@ -6,7 +6,7 @@
 #   docker run --rm -it --gpus all team-v2.9-cu128-ada
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
-# hadolint global ignore=DL3002,DL3008
+# hadolint global ignore=DL3002,DL3008,DL3059
 
 ARG BASE_IMAGE="debian:bookworm-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
@@ -16,16 +16,70 @@ FROM ${UV_IMAGE} AS uv
 
 FROM ${CODE_SERVER_IMAGE} AS code-server
 
+FROM ${BASE_IMAGE} AS python
+USER 0
+COPY --from=uv /uv /layers/uv
+ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
+RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && install -D -t /layers /run/recipe/bytecode.py \
+    && /layers/uv venv --quiet --python 3.10 /opt/env \
+    && mkdir -p /layers/python/opt \
+    && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
+    && find /layers/python -exec touch -h -d @315532800 {} +
+
+FROM python AS nvidia
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/nvidia-….txt,target=/run/recipe/nvidia-….txt \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
+    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib /opt/env/lib \
+    && find /layers/nvidia -exec touch -h -d @315532800 {} +
+
+FROM python AS torch
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
+    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
+    && find /layers/torch -exec touch -h -d @315532800 {} +
+
+FROM python AS rest
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
+    set -eu \
+    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
+    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
+    && find /layers/rest -exec touch -h -d @315532800 {} +
+
+FROM python AS carried
+COPY --chmod=0755 envspec cu128-ada/target.json /layers/carried/opt/envspec/
+RUN set -eu \
+    && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
+    && find /layers/carried -exec touch -h -d @315532800 {} +
+
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=envspec-final-lists,target=/var/lib/apt/lists,sharing=locked \
-    set -eu \
-    && export DEBIAN_FRONTEND=noninteractive \
-    && rm -f /etc/apt/apt.conf.d/docker-clean \
-    && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends ca-certificates curl g++ git less openssh-server procps tini \
+RUN set -eu \
+    && began=$(date +%s) \
+    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
+    && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && find /var/log -type f -delete \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
+    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
+RUN set -eu \
+    && began=$(date +%s) \
+    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends curl git less procps \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && find /var/log -type f -delete \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
@@ -33,51 +87,14 @@ RUN --mount=type=cache,id=envspec-final-archives,target=/var/cache/apt,sharing=l
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
-    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
+    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
+    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 COPY --from=code-server /usr/lib/code-server /usr/lib/code-server
-RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
-    --mount=type=cache,target=/var/cache/uv \
-    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && export UV_PYTHON_INSTALL_DIR=/opt/python UV_PYTHON_PREFERENCE=system \
-    && /run/uv/uv venv --quiet --python 3.10 /opt/env
-RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
-    --mount=type=cache,target=/var/cache/uv \
-    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/nvidia-….txt,target=/run/recipe/nvidia-….txt \
-    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
-RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
-    --mount=type=cache,target=/var/cache/uv \
-    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
-RUN --mount=type=bind,from=uv,source=/uv,target=/run/uv/uv \
-    --mount=type=cache,target=/var/cache/uv \
-    --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu \
-    && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy \
-    && /run/uv/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib
-COPY --chmod=0755 envspec cu128-ada/target.json /opt/envspec/
-RUN set -eu \
-    && env --chdir=/opt/envspec sha256sum --check --quiet SHA256SUMS
+COPY --from=python /layers/python /
+COPY --from=nvidia /layers/nvidia /
+COPY --from=torch /layers/torch /
+COPY --from=rest /layers/rest /
+COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
     VIRTUAL_ENV="/opt/env" \
     ENVSPEC_SPEC="team-v2.9" \
@@ -88,7 +105,8 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_VISIBLE_DEVICES="all" \
     NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" \
-    TORCH_CUDA_ARCH_LIST="8.9"
+    TORCH_CUDA_ARCH_LIST="8.9" \
+    MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
     org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root" \
     org.opencontainers.image.version="…" \

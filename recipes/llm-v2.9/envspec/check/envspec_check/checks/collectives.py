@@ -7,6 +7,7 @@ import math
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
+from envspec_check import fabric
 from envspec_check.interface import Context, Outcome, check, failed, passed
 from envspec_check.ranks import Rank, backend_of, on_the_cpu, ranks
 from envspec_check.trainer import digest, exact_fp32
@@ -251,6 +252,16 @@ def collectives_all_reduce(ctx: Context) -> Outcome:
 def collectives_nccl(ctx: Context) -> Outcome:
     """The same between all GPUs of this machine, by NCCL. One GPU is a world of its own."""
     return sums(ctx, "nccl", ctx.gpus)
+
+
+@check("collectives.fabric", needs="gpu")
+def collectives_fabric(ctx: Context) -> Outcome:
+    """NCCL uses the InfiniBand or RoCE ports of this machine, where any are up."""
+    found = fabric.ports()
+    if found:
+        fabric.listen(ctx.scratch)
+        ranks(ctx, ctx.gpus, "nccl", all_reduce_exact)
+    return fabric.judged(ctx.config, found, fabric.chosen(ctx.scratch))
 
 
 @check("collectives.ddp")

@@ -1,0 +1,1 @@
+"""`envspec image`."""

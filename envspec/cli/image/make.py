@@ -1,0 +1,177 @@
+"""Making an image as the command line orders it: the base, the files of packages, the layers, and where they go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envspec.cli.image.base import opened_base
+from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
+from envspec.cli.image.prepare import ImageOrder, prepared
+from envspec.cli.image.progress import image_progress
+from envspec.cli.outputs import location, written
+from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
+from envspec.image.layer import Descriptor
+from envspec.image.layers import refuse_unfit
+from envspec.image.layout import Layout, write_archive
+from envspec.open_folder import open_folder
+from envspec.recipes.make import make_plan
+from envspec.recipes.plan import Plan
+from envspec.scratch import scratch_folder
+from envspec.settings import load_settings
+from envspec.storage import storage_error
+
+
+@dataclass(frozen=True)
+class MadeImage:
+    """What was made: the images of the targets, the manifest or index that names them, and a line for each place."""
+
+    images: tuple[BuiltImage, ...]
+    top: Descriptor
+    told: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "digest": self.top.digest,
+            "images": [
+                {
+                    "target": one.plan.target,
+                    "platform": one.platform,
+                    "digest": one.manifest.digest,
+                    "base": one.base.digest,
+                    "layers": [
+                        {
+                            "name": layer.name,
+                            "key": layer.key,
+                            "digest": layer.blob.digest,
+                            "diff_id": layer.diff_id,
+                            "size": layer.blob.size,
+                        }
+                        for layer in one.layers
+                    ],
+                }
+                for one in self.images
+            ],
+            **self.places,
+        }
+
+
+def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
+    """Make the image. Raises InputError, IndexFailure, ToolError, StorageError."""
+    output = output_of(order.output) if order.output else None
+    plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
+    for target, plan in plans:
+        refuse_unfit(plan, target, building=order.build_sources)
+    progress = stack.enter_context(image_progress(quiet=order.quiet))
+    bases = [
+        (target, plan, stack.enter_context(opened_base(plan, order.base, offline=order.offline)))
+        for target, plan in plans
+    ]
+    layout = _layout(output, order, stack)
+    images = []
+    for target, plan, source in bases:
+        ready = prepared(order, target, plan, source, progress, stack)
+        images.append(build_image(plan, ready.base, ready.layers, ready.labels, layout, order.compression, progress))
+    top = image_index(tuple(images), layout)
+    told, places = _put(order, output, tuple(images), top, layout, progress)
+    return MadeImage(tuple(images), top, told, places)
+
+
+def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layout:
+    """Open the layout that blobs are written to: the one that is asked for, or one of this run."""
+    if isinstance(output, ToFolder):
+        try:
+            layout = Layout(stack.enter_context(location(output.path, [order.spec.path]).open(make=True)))
+        except OSError as error:
+            raise storage_error(error, output.path, option="-o") from None
+        layout.refuse_other()
+        layout.clear_begun()
+        return layout
+    scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
+    return Layout(stack.enter_context(open_folder(scratch)))
+
+
+def _put(
+    order: ImageOrder,
+    output: Output | None,
+    images: tuple[BuiltImage, ...],
+    top: Descriptor,
+    layout: Layout,
+    progress: ImageProgress,
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Bring the image to where it is asked for. Gives a line and a name for each place."""
+    told: list[str] = []
+    places: dict[str, str] = {}
+    name = images[0].plan.image if len(images) == 1 else order.spec.name
+    if isinstance(output, ToRegistry):
+        told.append(_push(output, images, top, layout, progress))
+        places["name"] = output.name
+    if not isinstance(output, ToRegistry) or order.sif is not None:
+        for image in images:
+            copy_base(image.base, layout, progress)
+    blobs = _blobs(images, top)
+    if isinstance(output, ToFolder):
+        layout.put_index(top, name)
+        layout.sweep({blob.digest for blob in blobs})
+        told.append(f"{output.path}: an OCI layout of {name}")
+        places["folder"] = str(output.path)
+    if isinstance(output, ToArchive):
+        progress.phase(f"writing {output.path}")
+        with written(output.path, "-o", [order.spec.path]) as file:
+            write_archive(layout, top, name, blobs, file, images[0].plan.epoch)
+        told.append(f"{output.path}: {name}")
+        places["file"] = str(output.path)
+    if order.sif is not None:
+        told.append(_make_sif(order, order.sif, output, images[0].plan, top, name, blobs, layout, progress))
+        places["sif"] = str(order.sif)
+    return tuple(told), places
+
+
+def _make_sif(
+    order: ImageOrder,
+    sif: Path,
+    output: Output | None,
+    plan: Plan,
+    top: Descriptor,
+    name: str,
+    blobs: list[Descriptor],
+    layout: Layout,
+    progress: ImageProgress,
+) -> str:
+    """Make the SIF beside its place, and rename it once it is whole."""
+    from envspec.image.sif import build_sif
+
+    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        archive = output.path.absolute() if isinstance(output, ToArchive) else scratch / "image.tar"
+        if not isinstance(output, ToArchive):
+            with archive.open("wb") as file:
+                write_archive(layout, top, name, blobs, file, plan.epoch)
+        progress.phase(f"building {sif}")
+        build_sif(archive, scratch / "image.sif", os.environ, plan.epoch)
+        with (scratch / "image.sif").open("rb") as made, written(sif, "--sif", [order.spec.path]) as file:
+            shutil.copyfileobj(made, file, 1 << 20)
+    return f"{sif}: {name}"
+
+
+def _push(
+    output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: ImageProgress
+) -> str:
+    from envspec.cli.image.registry import registry_of
+    from envspec.image.push import push_image
+    from envspec.texts import byte_size
+
+    repository = registry_of(output.name, writes=True).repository
+    done = push_image(images, top, layout, repository, output.address.tag, progress)
+    sent = f"{done.sent} blobs sent ({byte_size(done.bytes)})"
+    return f"{output.name}: {sent}, {done.mounted} mounted, {done.there} there already"
+
+
+def _blobs(images: tuple[BuiltImage, ...], top: Descriptor) -> list[Descriptor]:
+    own = [blob for image in images for blob in (*image.blobs, *image.base.manifest.layers)]
+    return [top, *own]

@@ -1,0 +1,97 @@
+"""`envspec image --verify`: whether an image is this lock's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from envspec.cli.image.base import opened_base
+from envspec.cli.image.output import ToArchive, ToFolder, ToRegistry, output_of
+from envspec.cli.image.prepare import ImageOrder, prepared
+from envspec.cli.image.progress import image_progress
+from envspec.cli.outputs import location
+from envspec.errors import IndexFailure, InputError
+from envspec.image.archive import opened_archive
+from envspec.image.base import BaseSource
+from envspec.image.config import WITHOUT
+from envspec.image.layer import Descriptor
+from envspec.image.layout import layout_source
+from envspec.image.manifest import read_image
+from envspec.image.requirements import FEATURES
+from envspec.image.verify import ImageDifference, by_content, by_labels, label_of
+from envspec.net.file_store import ARTIFACTS
+from envspec.recipes.make import make_plan
+
+
+def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, ...]]:
+    """Compare an image with what the lock gives, target by target. Raises InputError, IndexFailure, ToolError,
+    StorageError."""
+    found = {}
+    with ExitStack() as stack:
+        image_source = stack.enter_context(_opened(where, offline=order.offline))
+        progress = stack.enter_context(image_progress(quiet=order.quiet))
+        for target in order.targets:
+            plan = make_plan(order.spec, order.lock, target)
+            image = read_image(image_source.top, image_source.read, plan.oci_platform, where)
+            differences = by_labels(plan, image)
+            if not differences:
+                said = label_of(image, WITHOUT).split(",")
+                own = replace(order, without=tuple(name for name in FEATURES if name in said))
+                source = stack.enter_context(opened_base(plan, order.base, offline=order.offline))
+                ready = prepared(own, target, plan, source, progress, stack)
+                differences = by_content(
+                    plan,
+                    image,
+                    ready.base,
+                    ready.layers,
+                    ready.labels,
+                    lambda name: progress.phase(f"making {name} anew"),
+                    progress.came,
+                )
+            found[target.name] = differences
+    return found
+
+
+@contextmanager
+def _opened(where: str, *, offline: bool) -> Iterator[BaseSource]:
+    """Open an image: a folder, a tar or one of a registry. Raises InputError, IndexFailure."""
+    place = output_of(where.partition("@")[0]) if "@" in where else output_of(where)
+    if isinstance(place, ToRegistry):
+        yield _of_registry(where, offline=offline)
+        return
+    path = place.path
+    if not path.exists():
+        raise InputError(
+            f"{path} doesn't exist", hint="give --verify an OCI layout's folder, FILE.tar, or registry/name:tag"
+        )
+    if isinstance(place, ToFolder):
+        with location(Path(path)).open() as folder:
+            yield layout_source(path, folder)
+    elif isinstance(place, ToArchive):
+        with opened_archive(path) as source:
+            yield source
+
+
+def _of_registry(name: str, *, offline: bool) -> BaseSource:
+    from envspec.cli.image.registry import registry_of
+
+    registry = registry_of(name.removeprefix("docker://"), offline=offline)
+    repository, cache = registry.repository, registry.cache / ARTIFACTS
+    address = repository.address
+    found = repository.manifest(address.digest or address.tag)
+    if found is None:
+        raise IndexFailure(f"{name} doesn't exist", hint="check the image's name and tag")
+    import hashlib
+
+    content, kind = found
+    top = Descriptor(kind, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
+
+    def read(blob: Descriptor) -> bytes:
+        if blob.digest == top.digest:
+            return content
+        manifest = repository.manifest(blob.digest) if "manifest" in blob.media_type else None
+        return manifest[0] if manifest else repository.blob(blob.digest, blob.size)
+
+    return BaseSource(name, top, read, lambda blob: repository.fetched(blob.digest, blob.size, cache).open("rb"))

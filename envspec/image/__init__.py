@@ -1,0 +1,1 @@
+"""Images straight from a lock: layers of files, an OCI manifest, and where they go. No daemon, no root, no RUN."""

@@ -1,0 +1,72 @@
+"""The image that a target's layers stand on: where it is, what it is, and what it brings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from envspec.cache.entry import keep_entry, read_entry
+from envspec.documents import read_json
+from envspec.image.base_files import BaseFiles, read_layers
+from envspec.image.layer import Descriptor
+from envspec.image.manifest import ImageManifest, Read, read_image
+
+FOLDER = "bases-v1"
+"""The folder of what bases hold, below envspec's cache, by the digests of their manifests."""
+Opened = Callable[[Descriptor], BinaryIO]
+"""Opens a blob for reading."""
+
+
+@dataclass(frozen=True)
+class BaseSource:
+    """Where a base comes from.
+
+    where   for messages: an image's name, or a folder
+    top     its manifest or index
+    read    gives the bytes of small blobs
+    open    opens large ones
+    origin  the registry's origin and the repository that has its blobs; None elsewhere
+    """
+
+    where: str
+    top: Descriptor
+    read: Read
+    open: Opened
+    origin: tuple[str, str] | None = None
+
+    def image(self, oci_platform: str, cache: Path | None = None) -> BaseImage:
+        """Read the image of a platform, with what is in its layers; `cache` is envspec's, which knows the bases that
+        were read before by their digests. Raises InputError, IndexFailure, OSError."""
+        manifest = read_image(self.top, self.read, oci_platform, self.where)
+        place = cache / FOLDER / manifest.descriptor.digest.removeprefix("sha256:") if cache else None
+        files = _kept(place) if place else None
+        if files is None:
+            layers = zip(manifest.layers, manifest.diff_ids, strict=True)
+            files = read_layers(layers, self.open, self.where)
+            if place:
+                keep_entry(place, json.dumps(files.document()))
+        return BaseImage(self, manifest, files)
+
+
+def _kept(place: Path) -> BaseFiles | None:
+    """Give what was read before; None where nothing was, or what is kept is damaged."""
+    try:
+        return BaseFiles.of_document(read_json(read_entry(place)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """A base for one platform. `digest` is what names it in labels and keys."""
+
+    source: BaseSource
+    manifest: ImageManifest
+    files: BaseFiles
+
+    @property
+    def digest(self) -> str:
+        return self.source.top.digest

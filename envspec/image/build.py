@@ -1,0 +1,134 @@
+"""An image of one target, built into a layout: its layers packed, its configuration, its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from envspec.errors import InputError
+from envspec.image.base import BaseImage
+from envspec.image.compress import KINDS
+from envspec.image.config import config_document, image_labels, manifest_document
+from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, pack
+from envspec.image.layout import Layout
+from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes
+from envspec.recipes.plan import Plan
+
+_PIECE = 1 << 20
+
+
+class ImageProgress(Protocol):
+    """The callbacks for an image's progress."""
+
+    def phase(self, text: str) -> None:
+        """Begin a phase."""
+
+    def came(self, count: int) -> None:
+        """So many bytes more of it are done."""
+
+
+class SilentImage:
+    """Progress that is shown nowhere."""
+
+    def phase(self, text: str) -> None:
+        """Say nothing."""
+
+    def came(self, count: int) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """An image of one target: its manifest, its configuration, and the layers that it has above its base's."""
+
+    plan: Plan
+    base: BaseImage
+    manifest: Descriptor
+    config: Descriptor
+    layers: tuple[PackedLayer, ...]
+
+    @property
+    def platform(self) -> str:
+        return self.plan.oci_platform
+
+    @property
+    def diff_ids(self) -> tuple[str, ...]:
+        return (*self.base.manifest.diff_ids, *(layer.diff_id for layer in self.layers))
+
+    @property
+    def blobs(self) -> tuple[Descriptor, ...]:
+        """All blobs but the base's layers."""
+        return (self.manifest, self.config, *(layer.blob for layer in self.layers))
+
+
+def build_image(
+    plan: Plan,
+    base: BaseImage,
+    layers: tuple[LayerPlan, ...],
+    labels: Mapping[str, str],
+    layout: Layout,
+    kind: str,
+    progress: ImageProgress,
+) -> BuiltImage:
+    """Pack an image's layers into a layout, and write what names them. `kind` is one of `compress.KINDS`, `labels`
+    those beside a recipe's. Raises ToolError, IndexFailure, InputError, OSError."""
+    assert kind in KINDS, kind
+    packed = tuple(_packed(one, layout, kind, plan.epoch, progress) for one in layers)
+    config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)
+    annotations = {**image_labels(plan, base), **labels}
+    manifest = layout.add(document_bytes(manifest_document(config, base, packed, annotations)), MANIFEST)
+    return BuiltImage(plan, base, manifest, config, packed)
+
+
+def _packed(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: ImageProgress) -> PackedLayer:
+    progress.phase(f"packing {one.name}")
+    with layout.adding() as (file, adding):
+        made = pack(one, file, kind, epoch, progress.came)
+        adding.keep(made.blob.digest)
+    return made
+
+
+def copy_base(base: BaseImage, layout: Layout, progress: ImageProgress) -> None:
+    """Copy a base's layers into a layout, each by its digest. Raises InputError, IndexFailure, OSError."""
+    progress.phase("copying the base")
+    for layer in base.manifest.layers:
+        if layout.has(layer):
+            continue
+        with base.source.open(layer) as source, layout.adding() as (file, adding):
+            _copy(source, file, layer, progress)
+            adding.keep(layer.digest)
+
+
+def _copy(source: BinaryIO, file: BinaryIO, layer: Descriptor, progress: ImageProgress) -> None:
+    digest = hashlib.sha256()
+    while piece := source.read(_PIECE):
+        file.write(piece)
+        digest.update(piece)
+        progress.came(len(piece))
+    if f"sha256:{digest.hexdigest()}" != layer.digest:
+        raise InputError(
+            f"the content of the base's layer {layer.digest} isn't what its digest says",
+            hint="get the base anew: its files were changed",
+        )
+
+
+def image_index(images: tuple[BuiltImage, ...], layout: Layout) -> Descriptor:
+    """Write the index of images for several platforms; a single one is its own. Raises InputError for two of one
+    platform."""
+    if len(images) == 1:
+        return images[0].manifest
+    platforms = [one.platform for one in images]
+    for one in images:
+        if platforms.count(one.platform) > 1:
+            same = ", ".join(other.plan.target for other in images if other.platform == one.platform)
+            raise InputError(
+                f"an image index has one image for {one.platform}, and these targets are all for it: {same}",
+                hint="choose one target for each platform with --target",
+            )
+    rows = [
+        {**one.manifest.document(), "platform": dict(zip(("os", "architecture"), one.platform.split("/"), strict=True))}
+        for one in sorted(images, key=lambda one: one.platform)
+    ]
+    return layout.add(document_bytes({"schemaVersion": 2, "mediaType": INDEX, "manifests": rows}), INDEX)

@@ -1,0 +1,131 @@
+"""A layer: entries as a tar, in order, with the same owners and times whoever packs it, packed as it is written."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from envspec.errors import ToolError
+from envspec.image.compress import compressor, media_type
+from envspec.image.entry import LayerEntry, in_order
+
+_PIECE = 1 << 20
+_BLOCK = tarfile.BLOCKSIZE
+
+OnBytes = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A blob as manifests name it: its media type, its digest ("sha256:…") and its size in bytes."""
+
+    media_type: str
+    digest: str
+    size: int
+
+    def document(self) -> dict[str, str | int]:
+        return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """A layer before it is packed.
+
+    name     what it holds, one of `envspec.image.layers.ORDER`
+    key      the digest of what it is made from: layers with one key have one content
+    entries  gives what is in it; called once
+    """
+
+    name: str
+    key: str
+    entries: Callable[[], Iterable[LayerEntry]]
+
+
+@dataclass(frozen=True)
+class PackedLayer:
+    """A layer that was packed. `diff_id` is the digest of the tar itself, whatever packed it."""
+
+    name: str
+    key: str
+    blob: Descriptor
+    diff_id: str
+
+
+def tar_pieces(entries: Iterable[LayerEntry], epoch: int) -> Iterator[bytes]:
+    """Give the tar of entries, in pieces: sorted, with `epoch` as the time of all. Raises ToolError for a file that
+    isn't of its size."""
+    for entry in in_order(entries):
+        yield _head(entry, epoch)
+        if entry.content is not None:
+            yield from _content(entry)
+    # two empty blocks end a tar (pax of POSIX.1)
+    yield bytes(2 * _BLOCK)
+
+
+def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnBytes = lambda count: None) -> PackedLayer:
+    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` is told of what was packed. Raises ToolError,
+    OSError."""
+    stream = compressor(kind)
+    plain, packed = hashlib.sha256(), _Hashed(out)
+    for piece in tar_pieces(plan.entries(), epoch):
+        plain.update(piece)
+        packed.write(stream.compress(piece))
+        on_bytes(len(piece))
+    packed.write(stream.flush())
+    blob = Descriptor(media_type(kind), packed.digest, packed.size)
+    return PackedLayer(plan.name, plan.key, blob, f"sha256:{plain.hexdigest()}")
+
+
+def diff_id(plan: LayerPlan, epoch: int, on_bytes: OnBytes = lambda count: None) -> str:
+    """Give the digest of a layer's tar, and write it nowhere."""
+    plain = hashlib.sha256()
+    for piece in tar_pieces(plan.entries(), epoch):
+        plain.update(piece)
+        on_bytes(len(piece))
+    return f"sha256:{plain.hexdigest()}"
+
+
+class _Hashed:
+    def __init__(self, out: BinaryIO) -> None:
+        self._out, self._hash, self.size = out, hashlib.sha256(), 0
+
+    def write(self, piece: bytes) -> None:
+        self._out.write(piece)
+        self._hash.update(piece)
+        self.size += len(piece)
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
+
+
+def _head(entry: LayerEntry, epoch: int) -> bytes:
+    info = tarfile.TarInfo(entry.path)
+    info.mode, info.mtime = entry.mode, epoch
+    info.uid = info.gid = entry.owner
+    if entry.link is not None:
+        info.type, info.linkname = tarfile.SYMTYPE, entry.link
+    elif entry.is_folder:
+        info.type = tarfile.DIRTYPE
+    else:
+        info.size = entry.size
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _content(entry: LayerEntry) -> Iterator[bytes]:
+    assert entry.content is not None
+    left = entry.size
+    with entry.content() as file:
+        while piece := file.read(_PIECE):
+            left -= len(piece)
+            yield piece
+    if left:
+        raise ToolError(
+            f"{entry.path} has {entry.size - left} bytes instead of {entry.size}",
+            hint="check whether another program writes to envspec's cache, then run again",
+        )
+    if entry.size % _BLOCK:
+        yield bytes(_BLOCK - entry.size % _BLOCK)

@@ -1,0 +1,90 @@
+"""The Python of an image without conda's: the lock's own build of it, the base's, or the one that envspec knows for its
+version; and the environment around it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.errors import InputError
+from envspec.facts.python_builds import TRIPLES, python_build
+from envspec.image.base_files import BaseFiles
+from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
+from envspec.image.wheel import Scheme
+from envspec.install import activation
+from envspec.lock.model import LockedPython
+from envspec.recipes.plan import PYTHON, Plan
+
+_PLACES = ("usr/bin", "usr/local/bin")
+"""Where bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""
+
+
+@dataclass(frozen=True)
+class ImagePython:
+    """home   the folder of the interpreter in the image
+    key       what it is, for the layer's key
+    headers   whether `Python.h` is beside it, which torch.compile needs
+    build     the build to bring; None for the base's own
+    """
+
+    home: str
+    key: str
+    headers: bool
+    build: LockedPython | None = None
+
+    @property
+    def prefix(self) -> str:
+        return posixpath.dirname(self.home)
+
+    def interpreter(self, python: str) -> str:
+        return f"{self.home}/python{python}"
+
+
+def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> ImagePython:
+    """Choose the target's Python: the lock's build, else the base's own, else the build that envspec knows for the
+    version. Raises InputError where there is none of them."""
+    if locked is not None:
+        return _built(locked)
+    for place in reversed(_PLACES):
+        if f"{place}/python{plan.python}" in base.paths:
+            headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
+            return ImagePython(f"/{place}", f"base:/{place}", headers)
+    known = python_build(plan.python, plan.platform)
+    if known is None:
+        raise InputError(
+            f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
+            hint=f'take a base that has it, or Python from conda: [conda] dependencies = ["python {plan.python}.*"]',
+        )
+    return _built(LockedPython(known.platform, known.version, known.build, known.file, known.sha256))
+
+
+def _built(build: LockedPython) -> ImagePython:
+    machine = TRIPLES[build.platform].partition("-")[0]
+    home = f"{PYTHON}/cpython-{build.version}-linux-{machine}-gnu/bin"
+    return ImagePython(home, f"build:{build.sha256}", True, build)
+
+
+def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iterator[LayerEntry]:
+    """Give the files that make a virtual environment of a prefix (PEP 405)."""
+    root = scheme.root
+    interpreter = python.interpreter(plan.python)
+    yield text_entry(
+        f"{root}/pyvenv.cfg",
+        f"home = {python.home}\nimplementation = CPython\nversion_info = {plan.python}\n"
+        "include-system-site-packages = false\n",
+    )
+    yield link_entry(f"{root}/bin/python", interpreter)
+    yield link_entry(f"{root}/bin/python3", "python")
+    yield link_entry(f"{root}/bin/python{plan.python}", "python")
+    yield folder_entry(scheme.site)
+    yield link_entry(f"{root}/lib64", "lib")
+
+
+def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[LayerEntry]:
+    """Give the scripts that activate an environment in a shell."""
+    texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.explicit))
+    for path, text in texts.items():
+        yield text_entry(f"{scheme.root}/{path}", re.sub(r"\n# Written by envspec[^\n]*", "", text))

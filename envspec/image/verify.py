@@ -1,0 +1,91 @@
+"""Whether an image is a lock's: what its labels say, then what it is, made anew and compared by the digests of its
+layers.
+
+A label proves nothing, for anyone can write one; where it says something else, that is answer enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from envspec import __version__
+from envspec.image.base import BaseImage
+from envspec.image.config import VERSION, config_document, image_labels
+from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id
+from envspec.image.manifest import ImageManifest
+from envspec.recipes.metadata import labels
+from envspec.recipes.plan import Plan
+
+_LOCK = "envspec.lock.digest"
+_BY_LABEL = ("envspec.spec", "envspec.target", _LOCK, "envspec.fingerprint")
+
+
+@dataclass(frozen=True)
+class ImageDifference:
+    """How an image differs from what the lock gives. `code` is stable, the words aren't."""
+
+    code: str
+    message: str
+
+
+def label_of(image: ImageManifest, name: str) -> str:
+    """Give a label of an image; an empty text where it has none."""
+    config = image.config.get("config")
+    found = config.get("Labels") if isinstance(config, dict) else None
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def by_labels(plan: Plan, image: ImageManifest) -> tuple[ImageDifference, ...]:
+    """Compare what an image says of itself with the lock."""
+    own = labels(plan)
+    found = []
+    for name in _BY_LABEL:
+        said = label_of(image, name)
+        if said != own.get(name, ""):
+            what = f"says {said}" if said else "isn't there"
+            found.append(ImageDifference("label", f"the label {name} {what}; the lock gives {own.get(name)}"))
+    return tuple(found)
+
+
+def by_content(
+    plan: Plan,
+    image: ImageManifest,
+    base: BaseImage,
+    layers: tuple[LayerPlan, ...],
+    more: Mapping[str, str],
+    on_layer: Callable[[str], None] = lambda name: None,
+    on_bytes: Callable[[int], None] = lambda count: None,
+) -> tuple[ImageDifference, ...]:
+    """Make the layers anew, write none, and compare them and the configuration with an image's."""
+    made = []
+    for layer in layers:
+        on_layer(layer.name)
+        content = diff_id(layer, plan.epoch, on_bytes)
+        made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
+    return tuple(_compared(plan, image, base, tuple(made), more))
+
+
+def _compared(
+    plan: Plan, image: ImageManifest, base: BaseImage, made: tuple[PackedLayer, ...], more: Mapping[str, str]
+) -> Iterator[ImageDifference]:
+    names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
+    right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
+    there = list(image.diff_ids)
+    if len(there) != len(right):
+        yield ImageDifference("layers", f"the image has {len(there)} layers, and the lock gives {len(right)}")
+    for name, own, found in zip(names, right, there, strict=False):
+        if own != found:
+            yield ImageDifference("layer", f"the layer {name} is {found}, and the lock gives {own}")
+    config = config_document(plan, base, made, more)
+    for key in sorted({*config["config"], *image.config.get("config", {})}):
+        if config["config"].get(key) != image.config.get("config", {}).get(key):
+            yield ImageDifference("configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
+    if image.annotations and dict(image.annotations) != {**image_labels(plan, base), **more}:
+        yield ImageDifference("annotations", "its annotations aren't what the lock gives")
+
+
+def _why(image: ImageManifest, key: str) -> str:
+    other = label_of(image, VERSION)
+    return f" (it was made by envspec {other}, and this is {__version__})" if other not in ("", __version__) else ""

@@ -1,0 +1,190 @@
+"""The files of a wheel as an installer puts them into an environment (PEP 427), taken from the wheel itself.
+
+uv isn't asked: what it writes is of its own version, of the interpreter that it finds and, where several NVIDIA wheels
+bring one file, of whichever thread comes last. Here a wheel and the environment's place decide alone, and nothing is
+unpacked to a disk. A test holds the result to uv's, file by file.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from envspec.errors import IndexFailure
+from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
+from envspec.install.direct_url import FILE as DIRECT_URL
+from envspec.install.direct_url import direct_url
+from envspec.lock.model import Pin
+from envspec.packages.archive_entries import path_fault
+
+INSTALLER = "envspec"
+_SHEBANG = re.compile(rb"#!python[^\r\n]*")
+"""The first line that stands for the environment's Python (PEP 427); all of it goes, as with pip and uv."""
+_INSTALLERS = ("RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", DIRECT_URL)
+"""The files of a .dist-info folder that are an installer's to write."""
+_TO_REWRITE = 1 << 20
+"""Bytes of a script that may begin with `#!python`."""
+_SIDES = ("purelib", "platlib")
+_POINT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(?:\[.*\])?")
+_SECTIONS = ("console_scripts", "gui_scripts")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Where an environment has what: its prefix in the image ("/opt/env"), and its Python's version ("3.12")."""
+
+    prefix: str
+    python: str
+
+    @property
+    def root(self) -> str:
+        return self.prefix.strip("/")
+
+    @property
+    def site(self) -> str:
+        return f"{self.root}/lib/python{self.python}/site-packages"
+
+    @property
+    def interpreter(self) -> str:
+        return f"{self.prefix}/bin/python"
+
+    def headers(self, name: str) -> str:
+        return f"{self.root}/include/site/python{self.python}/{name}"
+
+
+def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
+    """Give the entries of a wheel that was looked through before. Raises IndexFailure for one that isn't a wheel."""
+    archive = zipfile.ZipFile(path)
+    infos = [info for info in archive.infolist() if not info.is_dir()]
+    stem = _stem(infos, path)
+    record = _Record(archive, stem, scheme)
+    left_out = {f"{stem}.dist-info/{own}" for own in _INSTALLERS}
+    for info in infos:
+        name = info.filename
+        if name in left_out:
+            continue
+        place, is_script = _place(name, stem, pin.name, scheme)
+        if path_fault(place):
+            raise IndexFailure(f"{path.name} has the entry {name!r}: {path_fault(place)}", hint=_HINT)
+        mode = PROGRAM if is_script or info.external_attr >> 16 & 0o111 else FILE
+        if is_script and (script := _rewritten(archive, info, scheme)) is not None:
+            yield record.added(text_entry(place, script, mode), script)
+        else:
+            record.kept(place, name)
+            yield LayerEntry(place, info.file_size, _Member(archive, info), mode=mode)
+    for command, text in _commands(archive, stem, scheme, path):
+        yield record.added(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
+    for own, content in _own(pin).items():
+        yield record.added(text_entry(f"{scheme.site}/{stem}.dist-info/{own}", content), content)
+    yield record.entry()
+
+
+_HINT = "don't install it: such a file is hostile or broken; tell those who publish it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    archive: zipfile.ZipFile
+    info: zipfile.ZipInfo
+
+    def __call__(self) -> IO[bytes]:
+        return self.archive.open(self.info)
+
+
+def _stem(infos: list[zipfile.ZipInfo], path: Path) -> str:
+    """Find what a wheel's own folders begin with: `name-version`."""
+    found = {
+        info.filename.removesuffix(".dist-info/WHEEL")
+        for info in infos
+        if info.filename.endswith(".dist-info/WHEEL") and info.filename.count("/") == 1
+    }
+    if len(found) != 1:
+        raise IndexFailure(f"{path.name} has {len(found)} folders .dist-info with a WHEEL instead of one", hint=_HINT)
+    return found.pop()
+
+
+def _place(name: str, stem: str, package: str, scheme: Scheme) -> tuple[str, bool]:
+    """Give the place of a wheel's file in the image, and whether it's a script."""
+    data = f"{stem}.data/"
+    if not name.startswith(data):
+        return f"{scheme.site}/{name}", False
+    kind, _, rest = name.removeprefix(data).partition("/")
+    if kind == "scripts":
+        return f"{scheme.root}/bin/{rest}", True
+    if kind == "headers":
+        return f"{scheme.headers(package)}/{rest}", False
+    return f"{scheme.site if kind in _SIDES else scheme.root}/{rest}", False
+
+
+def _rewritten(archive: zipfile.ZipFile, info: zipfile.ZipInfo, scheme: Scheme) -> bytes | None:
+    """Give a script with its environment's Python in its first line; None for one that has its own."""
+    if info.file_size > _TO_REWRITE:
+        return None
+    text = archive.read(info)
+    found = _SHEBANG.match(text)
+    return b"#!" + scheme.interpreter.encode() + text[found.end() :] if found else None
+
+
+def _commands(archive: zipfile.ZipFile, stem: str, scheme: Scheme, path: Path) -> Iterator[tuple[str, str]]:
+    """Make the commands that a wheel's entry points ask for."""
+    name = f"{stem}.dist-info/entry_points.txt"
+    if name not in archive.NameToInfo:
+        return
+    section = ""
+    for line in archive.read(name).decode("utf-8", "replace").splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            section = line.strip("[] ")
+        elif section in _SECTIONS and "=" in line and not line.startswith(("#", ";")):
+            command, _, target = (part.strip() for part in line.partition("="))
+            point = _POINT.fullmatch(target)
+            if point is None or "/" in command or path_fault(command):
+                raise IndexFailure(f"{path.name} has an entry point that can't be a command: {line!r}", hint=_HINT)
+            yield command, _script(scheme.interpreter, point["module"], point["attribute"])
+
+
+def _script(interpreter: str, module: str, attribute: str) -> str:
+    return (
+        f"#!{interpreter}\nimport sys\n\nfrom {module} import {attribute.partition('.')[0]}\n\n"
+        f'if __name__ == "__main__":\n    sys.exit({attribute}())\n'
+    )
+
+
+def _own(pin: Pin) -> dict[str, bytes]:
+    """Give what an installer adds to the .dist-info folder."""
+    more = {DIRECT_URL: direct_url(pin)} if pin.url else {}
+    return {"INSTALLER": f"{INSTALLER}\n".encode(), **more}
+
+
+class _Record:
+    """RECORD as it is in the environment: paths from site-packages, the wheel's own hashes where a file is as it
+    was."""
+
+    def __init__(self, archive: zipfile.ZipFile, stem: str, scheme: Scheme) -> None:
+        self._site, self._own = scheme.site, f"{stem}.dist-info/RECORD"
+        self._rows: list[tuple[str, str, str]] = [(self._own, "", "")]
+        text = archive.read(self._own).decode("utf-8", "surrogateescape") if self._own in archive.NameToInfo else ""
+        self._known = {row[0]: (row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3}
+
+    def kept(self, place: str, name: str) -> None:
+        self._rows.append((posixpath.relpath(place, self._site), *self._known.get(name, ("", ""))))
+
+    def added(self, entry: LayerEntry, content: bytes) -> LayerEntry:
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        path = posixpath.relpath(entry.path, self._site)
+        self._rows.append((path, f"sha256={digest}", str(len(content))))
+        return entry
+
+    def entry(self) -> LayerEntry:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(sorted(self._rows))
+        return text_entry(f"{self._site}/{self._own}", text.getvalue().encode("utf-8", "surrogateescape"))

@@ -1,0 +1,218 @@
+"""What a release says of its variants: `NAME-VERSION-variants.json` and a wheel's own `variant.json` (PEP 825).
+
+Read as uv 0.13.8 reads them, and stricter: the file comes from an index, so its size, its depth and the number of its
+properties are bounded, and every name in it has the form that the PEP gives it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from envspec.documents import Unreadable, read_json
+from envspec.packages.variant_name import LABEL, NULL
+
+MAX_BYTES = 1 << 20
+"""Bytes of a file about variants."""
+MAX_PROPERTIES = 256
+"""Properties of one variant: a wheel for every GPU that NVIDIA ever made has some sixty."""
+_MAX_VARIANTS = 1000
+_MAX_VALUES = 1000
+"""Values of a provider that lists them itself."""
+
+_NAME = re.compile(r"[0-9a-z_]{1,64}")
+_VALUE = re.compile(r"[0-9a-z_.]{1,64}")
+_SCHEMA = re.compile(r"/v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\.json")
+_MAJORS = ("0", "1")
+"""The schema's versions that are known: 0 are the drafts, of which 1 is to be the last."""
+
+SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
+"""The schema that envspec writes."""
+NVIDIA, X86_64, AARCH64, ABI = "nvidia", "x86_64", "aarch64", "abi_dependency"
+
+
+class Property(NamedTuple):
+    """One property of a variant. Several values of one feature mean that any of them will do."""
+
+    namespace: str
+    feature: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace} :: {self.feature} :: {self.value}"
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Who says what of a namespace a machine supports.
+
+    requires    the packages of a plugin, as they stand there
+    plugin_api  where in them it is
+    lists       the values that every machine supports, by feature, both in order: then there is no plugin
+    """
+
+    requires: tuple[str, ...] = ()
+    plugin_api: str | None = None
+    lists: tuple[tuple[str, tuple[str, ...]], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Variants:
+    """The variants of one release.
+
+    priorities  the namespaces, the most important first
+    variants    label → properties
+    """
+
+    priorities: tuple[str, ...]
+    variants: Mapping[str, tuple[Property, ...]]
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WheelOfVariant:
+    """A variant's wheel as a solution has it.
+
+    label       its label
+    properties  what its release says of the label
+    priorities  the release's namespaces, the most important first; none where they haven't been read yet
+    compatible  those of its properties that the target supports
+    alone       of a target with several GPUs: capability → the label that a machine with this GPU alone would get
+    """
+
+    label: str
+    properties: tuple[Property, ...] = ()
+    priorities: tuple[str, ...] = ()
+    compatible: frozenset[Property] = frozenset()
+    alone: tuple[tuple[str, str], ...] = ()
+
+
+class InvalidVariants(ValueError):
+    """A file about variants that isn't one, with the reason, printable."""
+
+
+def read_property(text: str) -> Property | None:
+    """Read `nvidia :: sm_arch :: 90_real`; None for any other text."""
+    parts = [part.strip(" ") for part in text.split("::")]
+    if len(parts) != 3 or not (_NAME.fullmatch(parts[0]) and _NAME.fullmatch(parts[1]) and _VALUE.fullmatch(parts[2])):
+        return None
+    return Property(*parts)
+
+
+def read_variants(content: bytes) -> Variants:
+    """Read a file about variants. Raises InvalidVariants."""
+    if len(content) > MAX_BYTES:
+        raise InvalidVariants(f"it is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        document = read_json(content)
+    except Unreadable as error:
+        raise InvalidVariants(f"it isn't JSON: {error.reason}") from None
+    table = _table(document, "the file")
+    _check_schema(table.get("$schema"))
+    priorities = _names(_table(table.get("default-priorities"), "default-priorities").get("namespace"))
+    rows = _table(table.get("variants"), "variants")
+    if len(rows) > _MAX_VARIANTS:
+        raise InvalidVariants(f"it has more than {_MAX_VARIANTS} variants")
+    variants = {label: _variant(label, row, priorities) for label, row in rows.items()}
+    said = table.get("providers")
+    return Variants(priorities, variants, {} if said is None else _providers(said, priorities))
+
+
+def _check_schema(said: Any) -> None:
+    if type(said) is not str:
+        raise InvalidVariants("it names no schema")
+    version = _SCHEMA.search(_path_of(said))
+    if version is None or version[1] not in _MAJORS:
+        raise InvalidVariants(f"its schema {_shown(said)} is none that envspec knows")
+
+
+def _path_of(url: str) -> str:
+    """Give the path of a URL, empty where it isn't one."""
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return ""
+
+
+def _variant(label: str, said: Any, priorities: tuple[str, ...]) -> tuple[Property, ...]:
+    if not LABEL.fullmatch(label):
+        raise InvalidVariants(f"{_shown(label)} isn't a label")
+    found: list[Property] = []
+    for namespace, features in _table(said, f"the variant {label}").items():
+        if namespace not in priorities:
+            raise InvalidVariants(f"{label} has the namespace {_shown(namespace)}, which default-priorities lacks")
+        for feature, values in _table(features, f"{label}'s {namespace}").items():
+            _match(_NAME, feature, "a feature")
+            if values == []:
+                raise InvalidVariants(f"{label} has no value of {feature}")
+            for value in _texts(values, f"{label}'s {feature}"):
+                found.append(Property(namespace, feature, _match(_VALUE, value, "a value")))
+                if len(found) > MAX_PROPERTIES:
+                    raise InvalidVariants(f"{label} has more than {MAX_PROPERTIES} properties")
+    if (label == NULL) != (not found):
+        raise InvalidVariants(f"{label} has {'properties' if found else 'none'}, and only {NULL} has none")
+    return in_order(found, priorities)
+
+
+def in_order(properties: list[Property], priorities: tuple[str, ...]) -> tuple[Property, ...]:
+    """Sort properties as a lock holds them: the namespaces by their priority, the rest by name."""
+    return tuple(sorted(set(properties), key=lambda one: (priorities.index(one.namespace), one)))
+
+
+def _providers(said: Any, priorities: tuple[str, ...]) -> dict[str, Provider]:
+    table = _table(said, "providers")
+    if {*table, ABI} != {*priorities, ABI}:
+        # as uv has it; what depends on other packages' versions has no provider
+        raise InvalidVariants("its providers aren't those of default-priorities")
+    return {name: _provider(name, row) for name, row in table.items()}
+
+
+def _provider(name: str, said: Any) -> Provider:
+    row = _table(said, f"the provider of {name}")
+    lists, api = row.get("static-properties"), row.get("plugin-api")
+    if lists is None:
+        if api is not None and type(api) is not str:
+            raise InvalidVariants(f"the plugin-api of {name} isn't a text")
+        return Provider(tuple(_texts(row.get("requires", []), f"what {name} requires")), api)
+    values = {
+        _match(_NAME, feature, "a feature"): tuple(_match(_VALUE, one, "a value") for one in _texts(several, feature))
+        for feature, several in _table(lists, f"the properties of {name}").items()
+    }
+    order = _texts(
+        row.get("feature-order", sorted(values) if len(values) < 2 else None), f"the feature-order of {name}"
+    )
+    if sorted(order) != sorted(values) or sum(map(len, values.values())) > _MAX_VALUES:
+        raise InvalidVariants(f"the feature-order of {name} isn't that of its features, or they have too many values")
+    return Provider(lists=tuple((feature, values[feature]) for feature in order))
+
+
+def _names(said: Any) -> tuple[str, ...]:
+    names = [_match(_NAME, one, "a namespace") for one in _texts(said, "default-priorities")]
+    if not names or len(set(names)) < len(names):
+        raise InvalidVariants("default-priorities has no namespace, or one twice")
+    return tuple(names)
+
+
+def _table(said: Any, what: str) -> dict[str, Any]:
+    if type(said) is not dict:
+        raise InvalidVariants(f"{what} isn't a table")
+    return said
+
+
+def _texts(said: Any, what: str) -> list[str]:
+    if type(said) is not list or len(said) > _MAX_VALUES or any(type(one) is not str for one in said):
+        raise InvalidVariants(f"{what} isn't a list of texts")
+    return said
+
+
+def _match(pattern: re.Pattern[str], text: str, what: str) -> str:
+    if not pattern.fullmatch(text):
+        raise InvalidVariants(f"{_shown(text)} isn't {what}")
+    return text
+
+
+def _shown(text: str) -> str:
+    return ascii(text[:40])

@@ -1,0 +1,232 @@
+"""The scripts of Apptainer definitions' stages.
+
+Whatever a build writes lies below its own root, and what isn't for the image is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterable, Iterator
+
+from envspec.recipes import nvcc
+from envspec.recipes.building import PRETENDED, build_settings, project_install, project_wheel
+from envspec.recipes.definition_text import word
+from envspec.recipes.plan import (
+    CARRIED,
+    ENVIRONMENT,
+    PYTHON,
+    SUMS,
+    WORKSPACE,
+    OwnProject,
+    PipStep,
+    Plan,
+)
+from envspec.recipes.quote import shell
+
+_FROM = "/opt/requirements"
+"""The folder of the requirements while the environment is made."""
+SCRATCH = "/opt/scratch"
+"""The folder of what builds write for a while. Below the root: /tmp is the machine's, where it fills memory, and others
+may have put a file of any name."""
+INIT = "tini"
+"""The package of an OCI image's process 1; under Apptainer the host's own init reaps processes."""
+SETTINGS = "/mnt"
+"""The bind point of a folder with the builder's own settings. A file can't be bound: it would have to exist in the
+base.
+"""
+_UV_SETTINGS = f"{SETTINGS}/uv.toml"
+_CHANNEL_HOST = f"{SETTINGS}/conda-channel-host"
+_PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
+_CONDARC = f"{SETTINGS}/condarc"
+_NETRC = f"{SETTINGS}/netrc"
+PROJECT = "/srv"
+"""The bind point of the folder of the spec's project, which every base has."""
+_VERSION = f"{SETTINGS}/project-version"
+_CACHE = f"{SETTINGS}/cache"
+_HOST_VARIABLE = "[$]{CONDA_CHANNEL_HOST}"
+
+
+def installed_from(plan: Plan) -> Iterator[str]:
+    """Name the files that the environment is installed from."""
+    if plan.explicit:
+        yield plan.explicit
+    yield from (file for step in plan.pip for file in step.files)
+
+
+def at(file: str) -> str:
+    """Give the place of such a file in a stage."""
+    return f"{_FROM}/{file.rpartition('/')[2]}"
+
+
+def _beginning() -> Iterator[str]:
+    yield from ("set -eu", "umask 022")
+    yield f"mkdir -p {SCRATCH}"
+    yield f"export TMPDIR={SCRATCH} LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive"
+
+
+def compile_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the stage that compiles, which makes the whole environment."""
+    compiling = plan.compiling
+    assert compiling is not None
+    yield from _beginning()
+    if compiling.image != plan.base:
+        yield "# a Python of this stage would be missing in the image"
+        yield "export UV_PYTHON_PREFERENCE=only-managed"
+    yield from _apt(compiling.apt, _python_headers(plan))
+    yield from _environment(plan)
+
+
+def _build_env(plan: Plan) -> Iterator[str]:
+    assert plan.compiling is not None
+    yield from (f"export {name}={word(value)}" for name, value in plan.compiling.env.items())
+
+
+def _python_headers(plan: Plan) -> Iterator[str]:
+    """Install the headers of the base's own Python, if that is the environment's: kernels are compiled with them."""
+    if not plan.explicit and (plan.compiling is None or plan.compiling.image == plan.base):
+        install = "$apt install -y --no-install-recommends"
+        yield f"if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi"
+
+
+def final_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the last stage."""
+    yield from _beginning()
+    yield f"export SOURCE_DATE_EPOCH={plan.epoch}"
+    yield from _apt([name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else ())
+    if not plan.compiling:
+        yield from _environment(plan)
+        yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
+    yield from nvcc.links(plan)
+    yield from _finish()
+    yield f"rm -rf {SCRATCH}"
+
+
+def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
+    """Make the script of the stage that installs a bundle, which lies in `SCRATCH`."""
+    yield from _beginning()
+    yield f"export SOURCE_DATE_EPOCH={plan.epoch}"
+    yield f"mkdir {SCRATCH}/bundle"
+    yield f"tar -xf {SCRATCH}/{bundle} -C {SCRATCH}/bundle"
+    if plan.compiling and plan.compiling.packages:
+        yield from _build_env(plan)
+    yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
+    yield _bytecode()
+
+
+def offline_final_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the last stage of one that installs a bundle."""
+    yield "set -eu"
+    yield "umask 022"
+    yield from nvcc.links(plan)
+    yield from _finish()
+
+
+def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
+    words = " ".join(map(shell, names))
+    if not words:
+        return
+    yield "# in a user namespace apt can't become its own user"
+    yield "apt='apt-get -qq -o APT::Sandbox::User=root'"
+    yield "$apt update"
+    yield f"$apt install -y --no-install-recommends {words}"
+    yield from more
+    yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
+    yield "rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+
+
+def _environment(plan: Plan) -> Iterator[str]:
+    """Make the whole environment, each file by its hash."""
+    yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+    sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installed_from(plan))
+    yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
+    yield f"mkdir -p {PYTHON}"
+    yield f"export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
+    yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
+    yield "else export UV_NO_CACHE=1; fi"
+    yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
+    if plan.explicit:
+        yield f"if [ ! -s {_CHANNEL_HOST} ]; then"
+        yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{SETTINGS}' >&2"
+        yield "    exit 1"
+        yield "fi"
+        yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {at(plan.explicit)} >{SCRATCH}/explicit.txt'
+        yield f"export MAMBA_ROOT_PREFIX={SCRATCH}/micromamba"
+        yield f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
+        yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
+        yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
+    else:
+        yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+    for step in plan.pip:
+        if not step.source:
+            yield from _install(step)
+    if plan.compiling:
+        yield from _build_env(plan)
+        yield "# builds see the environment, beside what they declare"
+        yield from build_settings(plan, SCRATCH)
+        for step in plan.pip:
+            if step.source:
+                yield from _install(step)
+        yield "unset PYTHONPATH"
+    if plan.project:
+        yield from _own(plan.project, plan)
+    yield _bytecode()
+    yield f"rm -rf {_FROM}"
+
+
+def _own(project: OwnProject, plan: Plan) -> Iterator[str]:
+    """Build and install the spec's project. Backends write into its folder, so it is copied; without what lies there of
+    images and environments."""
+    missing = f"{project.name}: no pyproject.toml in {PROJECT}: build with --bind FOLDER:{PROJECT}:ro"
+    yield f"# {project.name} itself, last, without dependencies"
+    yield f"if [ ! -f {PROJECT}/pyproject.toml ]; then"
+    yield f"    echo {word(missing)} >&2"
+    yield "    exit 1"
+    yield "fi"
+    if project.versioned:
+        yield f'if [ -s {_VERSION} ]; then export {PRETENDED}="$(cat {_VERSION})"; fi'
+    recipes = posixpath.relpath(plan.place, project.path) if project.folder else ".."
+    left = ["./.venv", *([] if recipes.startswith("..") else [f"./{recipes}"])]
+    excluded = " ".join(f"--exclude={word(path)}" for path in left)
+    yield f"mkdir {SCRATCH}/project"
+    yield f"tar -C {PROJECT} {excluded} -cf - . | tar -C {SCRATCH}/project -xf -"
+    yield from project_wheel(plan, "uv", f"{SCRATCH}/project", SCRATCH)
+    yield project_install(plan, "uv", SCRATCH)
+    yield "unset PYTHONPATH DIST_EXTRA_CONFIG"
+
+
+def _digest(plan: Plan, file: str) -> str:
+    return hashlib.sha256(plan.files[file].encode()).hexdigest()
+
+
+def _bytecode() -> str:
+    return f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
+
+
+def _install(step: PipStep) -> Iterator[str]:
+    """Make one run of uv, which takes only the lock's files, each by its hash."""
+    options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
+    # What a build needs is never built itself.
+    options.append("--only-binary :all:")
+    if step.source:
+        options += [f"--no-binary {word(name)}" for name in step.packages]
+        options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
+    if step.built_with:
+        options.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
+    if step.url:
+        options.append(f"{step.index_option} {word(step.url)}")
+    if step.torch_backend:
+        yield f"set -- --torch-backend={word(step.torch_backend)}"
+        yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
+        options.append('"$@"')
+    variables = "".join(f"{name}={word(text)} " for name, text in step.variables)
+    yield f"{variables}uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {at(step.file)}"
+
+
+def _finish() -> Iterator[str]:
+    yield f"mkdir -p {WORKSPACE}"
+    yield f"chmod 1777 {WORKSPACE}"
+    yield f"chmod -R a+rX {CARRIED}"
+    yield "# a login shell's profile, as sshd's sessions have it, sets PATH anew"
+    yield "mkdir -p /etc/profile.d"
+    yield f"echo 'PATH={ENVIRONMENT}/bin:$PATH' >/etc/profile.d/envspec.sh"

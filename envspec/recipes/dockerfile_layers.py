@@ -1,0 +1,164 @@
+"""The stages of a Dockerfile that make the layers of an image's environment, each by itself.
+
+A stage writes below a folder of its own, with fixed times, and the image copies that. So a layer is the same, bit for
+bit, whatever lies below it: a tool more from Debian rebuilds no environment, and targets with equal requirements have
+equal layers.
+
+Each RUN that reads a file of the context names its digest and checks it. That proves what is installed from, and it
+makes the text of the RUN change with the file, by which builders that don't look into bind mounts know what to build
+again. What is carried is copied, where all builders look, so that a change of the smoke check changes no Dockerfile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.recipes.building import build_settings
+from envspec.recipes.dockerfile_apt import apt, python_headers
+from envspec.recipes.dockerfile_steps import (
+    BYTECODE,
+    LAYERS,
+    SCRATCH,
+    SECRET,
+    UV_MOUNTS,
+    at,
+    bind,
+    checked,
+    copy,
+    finished,
+    index_arguments,
+    install,
+    prefix,
+    run,
+    settled,
+    tools,
+)
+from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SUMS, Compiling, Plan
+from envspec.recipes.quote import dockerfile
+
+CHANNEL_HOST = "CONDA_CHANNEL_HOST"
+"""The build argument that conda packages need."""
+BELOW_SOURCES = ("nvidia", "torch")
+"""The layers below what is compiled, which is compiled with them."""
+_NETRC = "/run/secrets/netrc"
+_CONDA_SECRETS = (
+    # where micromamba looks by itself; then where its settings (`ssl_verify`) can point to
+    "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
+    "--mount=type=secret,id=ca,target=/run/secrets/ca.pem",
+    f"--mount=type=secret,id=netrc,target={_NETRC}",
+)
+
+
+def conda_stage(plan: Plan) -> str:
+    """Render the stage that makes the conda half."""
+    assert plan.explicit is not None
+    return "\n".join(
+        [
+            "# The conda half, from the files that the lock names.",
+            "FROM ${MICROMAMBA_IMAGE} AS conda",
+            "USER 0",
+            "# The host of your channels: a lock names none.",
+            f"ARG {CHANNEL_HOST}",
+            f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+            run(
+                [
+                    bind(plan.explicit),
+                    bind(BYTECODE),
+                    "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
+                    *_CONDA_SECRETS,
+                ],
+                [
+                    f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
+                    *checked(plan, [plan.explicit, BYTECODE]),
+                    f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi",
+                    f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
+                    "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
+                    f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
+                    # conda's own bytecode holds the time of each file
+                    f"find {ENVIRONMENT} -name '*.pyc' -delete",
+                    f"{ENVIRONMENT}/bin/python -ISB {at(BYTECODE)} {ENVIRONMENT}/lib",
+                    # the file by which conda tools know an environment; what stands in it are times
+                    f": > {ENVIRONMENT}/conda-meta/history",
+                    f"mkdir -p {LAYERS}/conda/opt",
+                    f"mv {ENVIRONMENT} {LAYERS}/conda/opt",
+                    settled("conda"),
+                ],
+            ),
+        ]
+    )
+
+
+def layer_stages(plan: Plan) -> Iterator[str]:
+    """Render the stages of Python, of every group of wheels, of what is compiled, and of the carried files."""
+    yield _python_stage(plan)
+    for group in (*BELOW_SOURCES, "rest"):
+        if any(step.group == group for step in plan.pip):
+            yield _group_stage(plan, group)
+    if plan.compiling:
+        yield _compile_stage(plan, plan.compiling)
+    # One mode for all, as a checkout's depends on its owner's umask.
+    yield "\n".join(
+        [
+            "FROM python AS carried",
+            f"COPY --chmod=0755 {CARRIED_FOLDER} {plan.slice} {LAYERS}/carried{CARRIED}/",
+            run([], [f"env --chdir={LAYERS}/carried{CARRIED} sha256sum --check --quiet {SUMS}", settled("carried")]),
+        ]
+    )
+
+
+def _python_stage(plan: Plan) -> str:
+    place = f"{LAYERS}/python/opt"
+    # the base's own Python stays where it is
+    kept = [f"mkdir -p {place}", f"for one in {ENVIRONMENT} {PYTHON}; do [ ! -d $one ] || cp -a $one {place}; done"]
+    return "\n".join(
+        ["FROM ${BASE_IMAGE} AS python", "USER 0", *tools(plan, [] if plan.explicit else [*kept, settled("python")])]
+    )
+
+
+def _group_stage(plan: Plan, group: str) -> str:
+    steps = [step for step in plan.pip if step.group == group]
+    files = [step.file for step in steps]
+    commands = [*checked(plan, files), *(install(step, f" --prefix {prefix(group)}") for step in steps)]
+    return "\n".join(
+        [
+            f"FROM python AS {group}",
+            *index_arguments(steps),
+            run([UV_MOUNTS, *map(bind, files)], [*commands, *finished(group)]),
+        ]
+    )
+
+
+def _compile_stage(plan: Plan, compiling: Compiling) -> str:
+    sources = [step for step in plan.pip if step.source]
+    own = compiling.image == plan.base
+    lines = [
+        f"# Compiles {_compiled(plan, compiling)}.",
+        f"FROM {'python' if own else '${COMPILER_IMAGE}'} AS compile",
+        *([] if own else ["USER 0"]),
+        f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+        run([], apt(compiling.apt, python_headers(plan))),
+        *([] if own else tools(plan)),
+        *(copy(group) for group in BELOW_SOURCES if any(step.group == group for step in plan.pip)),
+        *index_arguments([*compiling.wheels, *sources]),
+    ]
+    if compiling.wheels:
+        files = [step.file for step in compiling.wheels]
+        commands = [*checked(plan, files), *map(install, compiling.wheels)]
+        lines.append(run([UV_MOUNTS, *map(bind, files)], commands))
+    lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
+    if sources:
+        files = [file for step in sources for file in step.files]
+        commands = [
+            *checked(plan, files),
+            *build_settings(plan, SCRATCH),
+            *(install(step, f" --prefix {prefix('source')}") for step in sources),
+            *finished("source"),
+        ]
+        lines.append(run([SECRET, *map(bind, files)], commands))
+    return "\n".join(lines)
+
+
+def _compiled(plan: Plan, compiling: Compiling) -> str:
+    if compiling.packages:
+        return f"what the lock has as source only: {', '.join(compiling.packages)}"
+    return plan.project.name if plan.project else "nothing"

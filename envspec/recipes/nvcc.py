@@ -1,0 +1,43 @@
+"""CUDA's compiler and headers in images, for what compiles kernels when it runs: DeepSpeed's ops, torch's extensions.
+
+NVIDIA's -devel images hold the toolkit at /usr/local/cuda-X.Y. Of its 5 GB, an image takes the programs, the headers
+and the runtime that extensions are linked with: the other libraries are the wheels'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.lock.model import LockedTarget
+from envspec.recipes.plan import Borrowed, ImageReference, Plan
+from envspec.spec.model import Spec
+
+FOLDER = "/usr/local/cuda"
+NAME = "nvcc"
+_FOLDERS = {"linux-64": "x86_64-linux", "linux-aarch64": "sbsa-linux"}
+"""Platform -> the toolkit's folder of it. Source: NVIDIA's installation guide for Linux."""
+
+
+def is_wanted(spec: Spec, target: LockedTarget) -> bool:
+    """Say whether the spec asks for it in a target's image."""
+    return spec.image.nvcc and target.inputs.cuda is not None
+
+
+def variables(spec: Spec) -> dict[str, str]:
+    """Give the variables by which builds find it."""
+    return {"CUDA_HOME": FOLDER} if spec.image.nvcc else {}
+
+
+def borrowed(cuda: str, platform: str, image: ImageReference) -> Borrowed:
+    """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
+    there, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
+    paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}
+    return Borrowed(NAME, image, tuple((f"{there}/{one}", f"{FOLDER}/{here}") for one, here in paths.items()))
+
+
+def links(plan: Plan) -> Iterator[str]:
+    """Make the shell commands for the names by which builds look for the headers and the runtime."""
+    if any(one.name == NAME for one in plan.toolkit):
+        yield f"mkdir -p {FOLDER}"
+        for name, folder in (("include", "include"), ("lib64", "lib")):
+            yield f"ln -sfn targets/{_FOLDERS[plan.platform]}/{folder} {FOLDER}/{name}"

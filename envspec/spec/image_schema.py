@@ -1,0 +1,111 @@
+"""The spec's `[image]` table, as `envspec.spec.schema` describes the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envspec.spec import advice
+from envspec.spec.model import Image
+from envspec.spec.nodes import Array, Boolean, Names, Table, Text
+
+SERVICES = ("jupyter", "ssh", "code-server")
+SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}
+"""Names by which people look for a service, and the service."""
+FABRICS = ("infiniband", "none")
+
+# The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
+_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_IMAGE_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE = (
+    rf"(?:(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?/)?"
+    rf"{_IMAGE_PART}(?:/{_IMAGE_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
+    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[+._-][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})?"
+)
+
+_VARIABLE = Text(
+    doc="The variable's name.",
+    example="HF_HOME",
+    says="a variable's name: letters, digits and '_', but not PATH, CONDA_PREFIX, VIRTUAL_ENV, ENVSPEC_*",
+    # By those an image finds its own environment.
+    pattern="(?!(?:PATH|CONDA_PREFIX|VIRTUAL_ENV)$|ENVSPEC_)[A-Za-z_][A-Za-z0-9_]*",
+    advice=advice.variable,
+)
+_BUILD_VARIABLE = replace(
+    _VARIABLE,
+    example="DS_BUILD_FUSED_ADAM",
+    says="a variable's name: letters, digits and '_', but not PATH, CONDA_PREFIX, VIRTUAL_ENV, PYTHONPATH, ENVSPEC_*"
+    " or UV_*",
+    # By those the stage finds its own environment, and uv the lock's files.
+    pattern="(?!(?:PATH|CONDA_PREFIX|VIRTUAL_ENV|PYTHONPATH)$|ENVSPEC_|UV_)[A-Za-z_][A-Za-z0-9_]*",
+)
+_DEBIAN = Text(
+    doc="A Debian package.",
+    example="libgl1",
+    says="a Debian package's name",
+    pattern="[a-z0-9][a-z0-9+.-]*",
+    advice=advice.apt,
+)
+
+IMAGE_TABLE = Table(
+    doc="What the recipes put around the environment.",
+    keys={
+        "base": Text(
+            doc="The base image.",
+            example="debian:bookworm-slim",
+            says="an image reference [host/]name[:tag][@digest]",
+            pattern=_IMAGE,
+            max_length=512,
+            default=Image.base,
+            advice=advice.image,
+        ),
+        "services": Array(
+            doc="Services that the image can start.",
+            items=Text(doc="A service.", example="jupyter", choices=(*SERVICES, *SERVICE_ALIASES)),
+            example=("jupyter", "ssh"),
+            unique=True,
+        ),
+        "user": Text(
+            doc="The user that the image runs as.",
+            example="dev",
+            says="a user's name other than root: lower-case letters, digits, '_' and '-', up to 32 long",
+            pattern=r"(?!root$)[a-z_][a-z0-9_-]{0,31}",
+            default=Image.user,
+            advice=advice.user,
+        ),
+        "env": Names(
+            doc="Environment variables of the image.",
+            names=_VARIABLE,
+            values=Text(doc="Its value.", example="/workspace/.cache/hf", secret=True),
+        ),
+        "apt": Array(
+            doc="Debian packages to install.",
+            items=_DEBIAN,
+            example=("libgl1",),
+            unique=True,
+        ),
+        "build-apt": Array(
+            doc="Debian packages of the stage that compiles: headers and tools. The image doesn't get them.",
+            items=_DEBIAN,
+            example=("libaio-dev",),
+            unique=True,
+        ),
+        "build-env": Names(
+            doc="Environment variables of the stage that compiles, beside those that envspec sets there.",
+            names=_BUILD_VARIABLE,
+            values=Text(doc="Its value.", example="1", secret=True),
+        ),
+        "fabric": Text(
+            doc="What joins the nodes: with infiniband, RoCE included, CUDA images have the libraries without which"
+            " NCCL uses sockets.",
+            example="none",
+            choices=FABRICS,
+            default=Image.fabric,
+        ),
+        "nvcc": Boolean(
+            doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",
+            example=True,
+            default=Image.nvcc,
+        ),
+    },
+)

@@ -1,0 +1,128 @@
+"""The Python that an image brings where its base has none: a build by its hash, from a mirror on loopback."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from support.base_image import documents, members, system, text, write_base
+from support.index import Index
+from support.installs import SPEC, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import wheel
+
+from envspec.lock.model import LockedPython
+from envspec.lock.store import LockFolder
+
+pytestmark = pytest.mark.e2e
+
+LIB = wheel("lib", "1.0")
+VERSION, BUILD = "3.12.5", "20260101"
+FILE = f"cpython-{VERSION}+{BUILD}-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
+HOME = f"opt/python/cpython-{VERSION}-linux-x86_64-gnu"
+SYSCONFIG = "lib/python3.12/_sysconfigdata__linux_x86_64-linux-gnu.py"
+FILES = {
+    "python/bin/python3.12": b"\x7fELF",
+    "python/bin/pip3": b"#!/install/bin/python3.12\n",
+    "python/lib/python3.12/os.py": b"at = '/install/x'\n",
+    "python/lib/python3.12/__pycache__/os.cpython-312.pyc": b"with a time",
+    f"python/{SYSCONFIG}": b"vars = {'CC': 'clang', 'prefix': '/install'}\n",
+    "python/include/python3.12/Python.h": b"",
+}
+
+
+def archive(files: dict[str, bytes], links: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, data in files.items():
+            info = tarfile.TarInfo(path)
+            info.size, info.mode = len(data), 0o755 if "/bin/" in path else 0o644
+            tar.addfile(info, io.BytesIO(data))
+        for path, to in links.items():
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname = tarfile.SYMTYPE, to
+            tar.addfile(info)
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[str]:
+    """Where a folder of builds is served."""
+    (tmp_path / "builds" / BUILD).mkdir(parents=True)
+    handler = partial(Quiet, directory=str(tmp_path / "builds"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def locked(machine: Machine, index: Index, mirror: str, tmp_path: Path, content: bytes, served: bytes = b"") -> None:
+    """A lock that names this build, a mirror that serves it, and a base without Python."""
+    (tmp_path / "builds" / BUILD / FILE).write_bytes(served or content)
+    index.add(LIB)
+    lock = write_lock(machine, [pip_pin(LIB)], python="3.12", platform="linux-64")
+    build = LockedPython("linux-64", VERSION, BUILD, FILE, hashlib.sha256(content).hexdigest(), len(content))
+    LockFolder(machine.locks, "demo").write(replace(lock, pythons=(build,)))
+    write_base(machine.folder / "base", system())
+    machine.configure(f'python = "{mirror}"')
+
+
+def test_the_locks_build_is_a_layer(machine: Machine, index: Index, mirror: str, tmp_path: Path) -> None:
+    locked(machine, index, mirror, tmp_path, archive(FILES, {"python/bin/python3": "python3.12"}))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out")
+    assert ran.status == 0, ran.err
+    layout: Path = machine.folder / "out"
+    python = members(layout, "python")
+    assert python["opt/env/bin/python"].linkname == f"/{HOME}/bin/python3.12"
+    assert python[f"{HOME}/bin/python3"].linkname == "python3.12" and python[f"{HOME}/bin/python3.12"].mode == 0o755
+    assert text(layout, "python", f"{HOME}/bin/pip3") == f"#!/{HOME}/bin/python3.12\n"
+    said = text(layout, "python", f"{HOME}/{SYSCONFIG}")
+    assert said == f"vars = {{'CC': 'cc', 'prefix': '/{HOME}'}}\n"
+    assert text(layout, "python", f"{HOME}/lib/python3.12/os.py") == "at = '/install/x'\n", "code is left as it is"
+    assert not any("__pycache__" in path for path in python)
+    assert f"home = /{HOME}/bin\n" in text(layout, "python", "opt/env/pyvenv.cfg")
+    assert documents(layout)[1]["rootfs"]["type"] == "layers"
+
+
+@pytest.mark.parametrize(
+    ("files", "links", "said"),
+    [
+        ({"other/bin/python3.12": b""}, {}, "isn't below python/"),
+        ({}, {"python/lib/x": "../../../etc"}, "it's a link out of its folder"),
+        ({}, {"python/lib/x": "/etc"}, "it's a link out of its folder"),
+        ({"python/a\\b": b""}, {}, "backslash"),
+    ],
+)
+def test_a_build_that_leads_out_is_refused(
+    files: dict[str, bytes],
+    links: dict[str, str],
+    said: str,
+    machine: Machine,
+    index: Index,
+    mirror: str,
+    tmp_path: Path,
+) -> None:
+    locked(machine, index, mirror, tmp_path, archive(files, links))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
+    assert ran.status == 3 and said in ran.err and not (machine.folder / "out.tar").exists(), ran.err
+
+
+def test_a_build_with_another_hash_is_refused(machine: Machine, index: Index, mirror: str, tmp_path: Path) -> None:
+    content = archive(FILES, {})
+    locked(machine, index, mirror, tmp_path, content, content[:-1] + b"x")
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
+    assert ran.status == 3 and "sha256" in ran.err

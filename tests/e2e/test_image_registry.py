@@ -1,0 +1,89 @@
+"""`envspec image` against a real registry on loopback (`docker-registry`): a base from there, a push, a pull by
+buildah."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.base_image import system
+from support.hub import Hub, serving
+from support.index import Index
+from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import wheel
+
+from envspec.net.fetch import Fetcher
+from envspec.net.registry import Registries
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+for tool in ("docker-registry", "buildah"):
+    if shutil.which(tool) is None:
+        pytest.skip(f"no {tool}", allow_module_level=True)
+
+LIB, LIB2, CUBLAS = wheel("lib", "1.0"), wheel("lib", "2.0"), wheel("nvidia-cublas-cu12", "12.0", padding=40 << 20)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    with serving(tmp_path_factory.mktemp("hub")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def base(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a small base in the registry, with its digest."""
+    tree = tmp_path_factory.mktemp("tree")
+    for path, text in system(PYTHON).items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text)
+    hub.push_tree("team/base:1", tree)
+    name = f"{hub.host}/team/base"
+    digest = Registries(Fetcher(credentials={}, env={}).pool, {}, {"HOME": "nowhere"}).digest(f"{name}:1")
+    return f"{name}@{digest}"
+
+
+def push(machine: Machine, base: str, name: str) -> tuple[int, int, int, str]:
+    """Push the demo spec's image; gives how many blobs were sent, mounted and there already, and the image's digest."""
+    ran = machine.envspec("image", SPEC, "--base", base, "-o", name)
+    assert ran.status == 0, ran.err
+    told = re.search(r": (\d+) blobs sent \(.*\), (\d+) mounted, (\d+) there already\ndigest (sha256:\S+)", ran.out)
+    assert told is not None, ran.out
+    return int(told[1]), int(told[2]), int(told[3]), told[4]
+
+
+def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Machine, index: Index) -> None:
+    index.add(LIB, LIB2, CUBLAS)
+    write_lock(machine, [pip_pin(LIB), pip_pin(CUBLAS)], platform="linux-64")
+    name = f"{hub.host}/team/demo"
+    sent, mounted, there, digest = push(machine, base, f"{name}:1")
+    assert (sent, mounted, there) == (6, 1, 0), "five layers and the configuration; the base's layer is taken over"
+    assert push(machine, base, f"{name}:again") == (0, 0, 7, digest)
+    write_lock(machine, [pip_pin(LIB2), pip_pin(CUBLAS)], platform="linux-64")
+    sent, mounted, there, moved = push(machine, base, f"{name}:2")
+    assert (sent, there) == (3, 4) and moved != digest, "the packages that moved, the carried files, the configuration"
+    ran = machine.envspec("image", SPEC, "--base", base, "--verify", f"{name}:2")
+    assert ran.status == 0, ran.out + ran.err
+    ran = machine.envspec("image", SPEC, "--base", base, "--verify", f"{name}:1")
+    assert ran.status == 1 and "envspec.lock.digest" in ran.out
+    # what was pushed is what a layout has
+    assert machine.envspec("image", SPEC, "--base", base, "-o", "out").status == 0
+    (top,) = json.loads((machine.folder / "out" / "index.json").read_bytes())["manifests"]
+    assert top["digest"] == moved
+
+
+def test_buildah_pulls_what_was_pushed(hub: Hub, base: str, machine: Machine, index: Index) -> None:
+    index.add(LIB, CUBLAS)
+    write_lock(machine, [pip_pin(LIB), pip_pin(CUBLAS)], platform="linux-64")
+    push(machine, base, f"{hub.host}/team/pulled:1")
+    hub.buildah("pull", "--tls-verify=false", f"docker://{hub.host}/team/pulled:1")
+    container = hub.buildah("from", "--pull-never", f"{hub.host}/team/pulled:1")
+    tree = Path(hub.buildah("mount", container))
+    assert (tree / f"opt/env/lib/python{PYTHON}/site-packages/lib.py").read_text() == "version = '1.0'\n"
+    assert "dev:x:1000" in (tree / "etc/passwd").read_text()
+    hub.buildah("rm", container)

@@ -1,0 +1,139 @@
+"""Bases that lie, lead out or swell: each is refused by its name, and nothing of it is written anywhere."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.base_image import layer, system, write_base, write_layout
+from support.index import Index
+from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import wheel
+
+LIB = wheel("lib", "1.0")
+
+
+@pytest.fixture
+def machine(machine: Machine, index: Index) -> Machine:
+    index.add(LIB)
+    write_lock(machine, [pip_pin(LIB)], platform="linux-64")
+    return machine
+
+
+def refused(machine: Machine, said: str, *arguments: str) -> None:
+    before = set(machine.folder.rglob("*"))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar", *arguments)
+    assert ran.status in (2, 3) and said in ran.err and "Traceback" not in ran.err, ran.err
+    assert set(machine.folder.rglob("*")) == before
+    assert not list(machine.cache.rglob("scratch/*"))
+
+
+def entry(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo(name)
+        info.type, info.size = kind, size
+        archive.addfile(info, io.BytesIO(bytes(size)))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["../etc/passwd", "etc/../../x", "usr/bin/../../../x"])
+def test_an_entry_that_leads_out(name: str, machine: Machine) -> None:
+    write_base(machine.folder / "base", system(PYTHON), entry(name))
+    refused(machine, "leads out of the image")
+
+
+def test_a_list_of_packages_without_end(machine: Machine) -> None:
+    write_base(machine.folder / "base", system(PYTHON), entry("var/lib/dpkg/status", 40 << 20))
+    refused(machine, "are the most that are read")
+
+
+def test_a_layer_that_swells(machine: Machine) -> None:
+    write_base(machine.folder / "base", system(PYTHON), entry("etc/big", 600 << 20))
+    refused(machine, "the most for its size")
+
+
+def changed(folder: Path, digest: str) -> None:
+    path = folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
+    path.write_bytes(gzip.compress(layer({"etc/passwd": "other"}), mtime=0))
+
+
+def test_a_layer_that_was_exchanged(machine: Machine) -> None:
+    folder = write_base(machine.folder / "base", system(PYTHON))
+    (top,) = json.loads((folder / "index.json").read_bytes())["manifests"]
+    manifest = json.loads((folder / "blobs" / "sha256" / top["digest"][7:]).read_bytes())
+    changed(folder, manifest["layers"][0]["digest"])
+    refused(machine, "a layer's content isn't that of")
+
+
+def test_a_manifest_that_was_exchanged(machine: Machine) -> None:
+    folder = write_base(machine.folder / "base", system(PYTHON))
+    (top,) = json.loads((folder / "index.json").read_bytes())["manifests"]
+    path = folder / "blobs" / "sha256" / top["digest"][7:]
+    path.write_bytes(path.read_bytes().replace(b'"schemaVersion": 2', b'"schemaVersion": 3'))
+    refused(machine, "isn't what its digest says")
+
+
+def _no_configuration(folder: Path) -> None:
+    row = {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": "sha256:" + "0" * 64, "size": 2}
+    write_layout(folder, row, [])
+
+
+def _deep(folder: Path) -> None:
+    text = b"[" * 100_000
+    digest = hashlib.sha256(text).hexdigest()
+    (folder / "blobs" / "sha256" / digest).write_bytes(text)
+    row = {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": f"sha256:{digest}", "size": len(text)}
+    write_layout(folder, row, [])
+
+
+def _out_of_the_folder(folder: Path) -> None:
+    row = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": "sha256:../../../secret", "size": 1}
+    (folder / "index.json").write_text(json.dumps({"manifests": [row]}))
+
+
+def _a_link(folder: Path) -> None:
+    blobs = folder / "blobs"
+    blobs.rename(folder.parent / "moved")
+    blobs.symlink_to(folder.parent / "moved")
+
+
+def _no_object(folder: Path) -> None:
+    (folder / "index.json").write_text("[]")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_no_configuration, "has no blob sha256:"),
+        (_deep, "isn't JSON"),
+        (_out_of_the_folder, "no sha256 or no size"),
+        (_a_link, "link"),
+        (_no_object, "can't be read"),
+    ],
+)
+def test_a_layout_that_lies(spoil: Callable[[Path], None], said: str, machine: Machine) -> None:
+    spoil(write_base(machine.folder / "base", system(PYTHON)))
+    refused(machine, said)
+
+
+def test_a_link_where_the_image_is_written(machine: Machine, tmp_path: Path) -> None:
+    write_base(machine.folder / "base", system(PYTHON))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (machine.folder / "out").symlink_to(elsewhere)
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out")
+    assert ran.status == 2 and "link" in ran.err and not list(elsewhere.iterdir())
+
+
+def test_a_user_that_the_base_has_already(machine: Machine) -> None:
+    more = {"etc/passwd": "root:x:0:0:root:/:/bin/sh\ndev:x:7:7::/:/bin/sh\n"}
+    write_base(machine.folder / "base", system(PYTHON, more=more))
+    refused(machine, 'the base image has a user "dev" with the number 7')

@@ -1,0 +1,154 @@
+"""Pushing to a double of a registry that breaks off, asks for tokens or answers wrongly; a real one is in tests/e2e."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from envspec.errors import IndexFailure
+from envspec.net import repository
+from envspec.net.fetch import Fetcher
+from envspec.net.image_address import image_address
+from envspec.net.registry import Registries
+from envspec.net.repository import Repository
+
+DATA = bytes(range(256)) * 200
+DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
+
+
+@dataclass
+class Double:
+    """break_at    the pieces, by their number, of which half comes and no answer goes
+    keeps          what came of them is kept
+    token          who has no token is sent for one
+    status         what pieces are answered with
+    """
+
+    break_at: set[int] = field(default_factory=set)
+    keeps: bool = True
+    token: bool = False
+    status: int = 202
+    asked: list[str] = field(default_factory=list)
+    scopes: list[str] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+    held: bytearray = field(default_factory=bytearray)
+    pieces: int = 0
+    host: str = ""
+
+
+@pytest.fixture
+def double() -> Iterator[Double]:
+    state = Double()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def do(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            state.asked.append(f"{self.command} {self.path.partition('?')[0]}")
+            if self.path.startswith("/token"):
+                state.scopes += re.findall(r"scope=([^&]+)", self.path)
+                self.answer(200, json.dumps({"token": "given"}).encode())
+            elif state.token and self.headers.get("Authorization") != "Bearer given":
+                self.answer(401, WWW_Authenticate=f'Bearer realm="http://{state.host}/token",service="s"')
+            elif self.command == "POST":
+                mounted = any(digest.replace(":", "%3A") in self.path for digest in state.elsewhere)
+                self.answer(201 if mounted else 202, Location="/v2/a/b/blobs/uploads/one?state=x")
+            elif self.command == "PATCH":
+                state.pieces += 1
+                if state.pieces in state.break_at:
+                    state.held += body[: len(body) // 2] if state.keeps else b""
+                    self.close_connection = True
+                    return
+                at = int(self.headers["Content-Range"].partition("-")[0])
+                assert at == len(state.held), "a piece goes on where the registry is"
+                state.held += body
+                self.answer(state.status, b"no" if state.status != 202 else b"", Location="/v2/a/b/blobs/uploads/one")
+            elif self.command == "PUT" and "/uploads/" in self.path:
+                digest = self.path.partition("digest=")[2].replace("%3A", ":")
+                right = f"sha256:{hashlib.sha256(state.held).hexdigest()}" == digest
+                state.blobs |= {digest: bytes(state.held)} if right else {}
+                self.answer(201 if right else 400)
+            elif "/uploads/" in self.path:
+                self.answer(204, Range=f"0-{len(state.held) - 1}")
+            else:
+                self.answer(200 if self.path.rpartition("/")[2] in state.blobs else 404)
+
+        do_GET = do_HEAD = do_POST = do_PATCH = do_PUT = do
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        state.host = f"127.0.0.1:{server.server_address[1]}"
+        yield state
+        server.shutdown()
+
+
+@pytest.fixture
+def opened(double: Double, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    monkeypatch.setattr(repository, "_CHUNK", 10_000)
+    monkeypatch.setattr(repository, "_PAUSE", 0)
+    fetcher = Fetcher(credentials={}, env={"HOME": "nowhere"})
+    registries = Registries(fetcher.pool, {}, {"HOME": "nowhere"})
+    return Repository(registries, fetcher, image_address(f"{double.host}/a/b:1"), writes=True)
+
+
+def upload(opened: Repository) -> list[int]:
+    came: list[int] = []
+    opened.upload(DIGEST, io.BytesIO(DATA), len(DATA), came.append)
+    return came
+
+
+def test_a_blob_goes_in_pieces(double: Double, opened: Repository) -> None:
+    assert sum(upload(opened)) == len(DATA)
+    assert double.blobs[DIGEST] == DATA and double.pieces == 6
+    assert opened.has_blob(DIGEST)
+
+
+@pytest.mark.parametrize("broken", [{1}, {3}, {2, 3, 4}, {6}])
+def test_what_broke_off_goes_on_where_the_registry_is(broken: set[int], double: Double, opened: Repository) -> None:
+    double.break_at = broken
+    assert sum(upload(opened)) == len(DATA)
+    assert double.blobs[DIGEST] == DATA
+
+
+def test_who_breaks_off_again_and_again_is_given_up(double: Double, opened: Repository) -> None:
+    double.break_at, double.keeps = set(range(100)), False
+    with pytest.raises(IndexFailure, match="breaks off again and again") as caught:
+        upload(opened)
+    assert caught.value.hint and "run the same command again" in caught.value.hint
+
+
+def test_a_refusal_is_told(double: Double, opened: Repository) -> None:
+    double.status = 400
+    with pytest.raises(IndexFailure, match=r"answers HTTP 400 for a/b: no"):
+        upload(opened)
+
+
+def test_a_token_is_for_pushing_and_for_the_other_repository(double: Double, opened: Repository) -> None:
+    double.token = True
+    double.elsewhere = {DIGEST}
+    assert not opened.has_blob(DIGEST) and opened.mount(DIGEST, "team/base")
+    told = [scope.replace("%3A", ":").replace("%2F", "/").replace("%2C", ",") for scope in double.scopes]
+    assert told == ["repository:a/b:pull,push", "repository:a/b:pull,push", "repository:team/base:pull"]
+    assert not any("PATCH" in one for one in double.asked)

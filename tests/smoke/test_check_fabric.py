@@ -1,0 +1,106 @@
+"""What the check says of InfiniBand. The ports and NCCL's logs are stand-ins: no machine of the tests has a port."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envspec_check import fabric
+from envspec_check.fabric import chosen, judged, ports
+
+from envspec.carried import multi_node
+
+LOG = """node:7:7 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation
+node:7:7 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.7<0>
+node:7:7 [0] NCCL INFO Using network {}
+"""
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    for name, state, layer in (
+        ("mlx5_0", "4: ACTIVE", "InfiniBand"),
+        ("mlx5_1", "1: DOWN", "InfiniBand"),
+        ("mlx5_2", "4: ACTIVE", "Ethernet"),
+    ):
+        port = tmp_path / "sys" / name / "ports" / "1"
+        port.mkdir(parents=True)
+        (port / "state").write_text(f"{state}\n")
+        (port / "link_layer").write_text(f"{layer}\n")
+    return tmp_path / "sys"
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Path:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "uverbs0").touch()
+    return tmp_path / "dev"
+
+
+def test_ports_that_are_up_in_a_pretended_sysfs(sysfs: Path, tmp_path: Path) -> None:
+    assert ports(sysfs) == {"mlx5_0:1": "InfiniBand", "mlx5_2:1": "Ethernet"}
+    assert ports(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize(
+    ("networks", "said"),
+    [(["IB"], "IB"), (["AWS Libfabric"], "AWS Libfabric"), (["IB", "Socket"], "Socket"), ([], None)],
+)
+def test_what_nccl_uses_by_logs_as_it_writes_them(tmp_path: Path, networks: list[str], said: str | None) -> None:
+    """One rank on sockets is enough: all wait for it."""
+    for rank, network in enumerate(networks):
+        (tmp_path / f"nccl-node-{rank}.log").write_text(LOG.format(network))
+    assert chosen(tmp_path) == said
+
+
+FULL = {"mlx5_0:1": "InfiniBand"}
+ROCE = {"mlx5_2:1": "Ethernet"}
+
+
+@pytest.mark.parametrize(
+    ("found", "network", "config", "environ", "status", "told"),
+    [
+        (FULL, "Socket", {}, {}, "fail", "HCA seen (mlx5_0:1), NCCL on sockets"),
+        (FULL, "Socket", {"fabric": "infiniband"}, {"NCCL_IB_DISABLE": "0"}, "fail", "NCCL on sockets"),
+        (FULL, "Socket", {}, {"NCCL_IB_DISABLE": "1"}, "pass", "as NCCL_IB_DISABLE says"),
+        (FULL, "Socket", {"fabric": "none"}, {}, "pass", "as the spec's fabric says"),
+        (FULL, "IB", {}, {}, "pass", ""),
+        (FULL, None, {}, {}, "skip", "NCCL didn't say"),
+        (ROCE, "Socket", {}, {}, "pass", "HCA seen (mlx5_2:1), NCCL on sockets; where RoCE is set up: install lib"),
+        ({}, "Socket", {}, {}, "skip", "no InfiniBand or RoCE port is up here"),
+    ],
+)
+def test_an_hca_and_nccl_on_sockets_with_pretended_ports(
+    devices: Path,
+    found: dict[str, str],
+    network: str | None,
+    config: dict[str, Any],
+    environ: dict[str, str],
+    status: str,
+    told: str,
+) -> None:
+    outcome = judged(config, found, network, devices, environ)
+    assert outcome.status == status and told in (outcome.reason or "")
+    assert outcome.details == {"ports": found, "network": network}
+    assert status != "fail" or "ibverbs-providers" in (outcome.remedy or "")
+
+
+def test_a_container_without_the_devices_is_told_in_a_pretended_one(tmp_path: Path) -> None:
+    outcome = judged({}, FULL, "Socket", tmp_path / "none", {})
+    assert outcome.status == "pass" and "--device /dev/infiniband" in (outcome.reason or "")
+
+
+def test_several_nodes_tell_it_with_pretended_ports(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, devices: Path, tmp_path: Path
+) -> None:
+    """What the check of several nodes makes of it: why it fails, and what it saw."""
+    monkeypatch.setattr(fabric, "ports", lambda: ports(sysfs))
+    monkeypatch.setattr(fabric, "judged", partial(judged, devices=devices, environ={}))
+    (tmp_path / "nccl-node-0.log").write_text(LOG.format("Socket"))
+    reason, more = multi_node.fabric({}, tmp_path)
+    assert reason is not None and reason.startswith("HCA seen (mlx5_0:1, mlx5_2:1), NCCL on sockets: install ")
+    assert more["network"] == "Socket" and more["told"] == reason
+    monkeypatch.setattr(fabric, "ports", dict)
+    assert multi_node.fabric({}, tmp_path)[0] is None
