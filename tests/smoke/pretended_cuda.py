@@ -154,7 +154,7 @@ def pretend(torch: Any) -> None:
     amp = importlib.import_module("torch.amp")
     torch.autocast = torch.amp.autocast = pretended_context(amp.autocast)
     torch.amp.GradScaler = pretended_scaler(amp.GradScaler)
-    distributed = importlib.import_module("torch.distributed")
+    distributed: Any = importlib.import_module("torch.distributed")
     begin = distributed.init_process_group
     distributed.init_process_group = lambda backend=None, *args, **given: begin("gloo", *args, **given)
     parallel = torch.nn.parallel.DistributedDataParallel
