@@ -15,8 +15,10 @@ from threading import Event
 from typing import IO, Protocol
 
 from envspec.binaries import members
-from envspec.binaries.library import Inspection, Library, merge, scan
+from envspec.binaries.build_notes import build_notes
+from envspec.binaries.library import Inspection, Library, compiled_by, merge, scan
 from envspec.binaries.members import Member
+from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
 from envspec.errors import InputError, Place, StorageError
 from envspec.packages.variants import MAX_BYTES, InvalidVariants, read_variants
@@ -78,8 +80,12 @@ def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspec
         with zipfile.ZipFile(file) as archive:
             _check(path, archive)
             found = _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+            cuda = compiled_by(path.name, build_notes(OpenWheel(archive)).cuda)
+            libraries = tuple(replace(one, cuda=one.cuda or cuda) for one in found.libraries)
             variant, unread = _variant(archive)
-            return replace(found, variant=variant, unread=(*found.unread, *unread))
+            return replace(found, libraries=libraries, variant=variant, unread=(*found.unread, *unread))
+    except UnreadableWheel as error:
+        raise _wrong(path, f"the wheel is damaged or cut off: {error}", "download it again") from None
     except (OSError, *_BROKEN) as error:
         # A damaged offset makes zipfile seek to before the file's start, which the system calls an invalid argument.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:

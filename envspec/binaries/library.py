@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.cubin import MAGIC as ELF_MAGIC
 from envspec.binaries.cubin import read_cubin
 from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
 from envspec.binaries.fatbin import read_fatbin
+from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
+from envspec.packages.build_label import label_of
 
 _PROFILING = re.compile(
     r"lib(?:cupti|nvperf_host|nvperf_target|checkpoint|pcsamplingutil)(?:_static)?\.(?:so|a)\b|cupti64_"
 )
 """CUPTI's libraries, as the nvidia-cuda-cupti and triton wheels have them."""
+
+_NAMED = (b"libcudart", b"libcublas")
+_NAME = re.compile(rb"lib(?:cudart|cublas(?:Lt)?)(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d)(?:\.\d+)*\0")
+"""CUDA's runtime and cuBLAS are numbered as CUDA is. What auditwheel put beside a library has a hash in its name."""
+
+_PLACE = re.compile(r"(?:/|_|-)cu(?:da)?(\d\d)x?(?=[-/])")
+"""What NVIDIA's own libraries show of their CUDA: `nvidia/cu13/lib/…`, `nvidia_cudnn_cu12-9.26.0.51-…`."""
+
+
+class CudaNamed(NamedTuple):
+    """A CUDA major that a library names in `libcudart.so.12`. `own` says that its wheel brings that file along."""
+
+    major: str
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,8 @@ class Library:
 
     `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
     as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module
-    to the number of such modules. `complete` is False if a fat binary is cut off or damaged.
+    to the number of such modules. `complete` is False if a fat binary is cut off or damaged, or not all was read.
+    `named` are the CUDA majors in the names of libraries that it loads.
     """
 
     path: str
@@ -52,6 +70,9 @@ class Library:
     modules: Mapping[frozenset[Code], int] = field(default_factory=dict)
     complete: bool = True
     files: int = 1
+    named: frozenset[CudaNamed] = frozenset()
+    cuda: str | None = None
+    """The major of the CUDA that compiled it, None if unknown."""
 
     @property
     def profiles(self) -> bool:
@@ -74,7 +95,7 @@ class Library:
         """Count the modules that a GPU of this compute capability can use."""
         counts = Counter[str]()
         for codes, number in self.modules.items():
-            kinds = {code.kind for code in codes if code.runs_on(gpu)}
+            kinds = {code.kind for code in codes if code.runs_on(gpu, self.cuda)}
             counts["native" if Kind.SASS in kinds else "jit" if kinds else "none"] += number
         return ModuleCoverage(counts["native"], counts["jit"], counts["none"])
 
@@ -97,15 +118,39 @@ class Inspection:
 
 
 def scan(window: Window, path: str, size: int) -> Library:
-    """Read everything in the window as one library; `modules` is empty if there is no device code."""
+    """Read the window as one library; `modules` is empty if there is no device code. It isn't complete where the window
+    raises BudgetSpent.
+    """
     modules = Counter[frozenset[Code]]()
+    named: set[CudaNamed] = set()
     complete = True
-    while magic := window.search((FATBIN_MAGIC, ELF_MAGIC)):
-        module = read_fatbin(window) if magic == FATBIN_MAGIC else read_cubin(window)
-        if module is not None:
-            modules[module.codes] += 1
-            complete = complete and module.complete
-    return Library(path, size, dict(modules), complete)
+    try:
+        while magic := window.search((FATBIN_MAGIC, ELF_MAGIC, *_NAMED)):
+            if magic in _NAMED:
+                if name := _NAME.match(window.peek(64)):
+                    named.add(CudaNamed(name["major"].decode(), name["hash"] is not None))
+                window.skip(len(magic))
+                continue
+            module = read_fatbin(window) if magic == FATBIN_MAGIC else read_cubin(window)
+            if module is not None:
+                modules[module.codes] += 1
+                complete = complete and module.complete
+    except BudgetSpent:
+        complete = False
+    return Library(path, size, dict(modules), complete, named=frozenset(named), cuda=_compiler(named, path))
+
+
+def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:
+    """Tell the CUDA major that compiled a library; None where it names several, as one that can load any of them."""
+    majors = {one.major for one in named} or set(_PLACE.findall(path))
+    return majors.pop() if len(majors) == 1 else None
+
+
+def compiled_by(wheel: str, said: str | None) -> str | None:
+    """Tell the CUDA major that compiled what is in a wheel, by its file name or by what is `said` in it ("12.8")."""
+    label = label_of("", wheel)
+    named = (label and label.cuda_major) or next(iter(_PLACE.findall(wheel)), None)
+    return named or (said.partition(".")[0] if said else None)
 
 
 def merge(path: str, parts: list[Library]) -> Library:

@@ -67,6 +67,10 @@ class OpenWheel:
         with _sound(info.filename), self._archive.open(info) as stream:
             yield stream
 
+    def passed(self, info: zipfile.ZipInfo) -> int:
+        """Count the bytes of the file that the stream opened last has taken for a member, packed as they lie there."""
+        return self._archive.fp.tell() - info.header_offset if self._archive.fp else 0
+
     def find(self, pattern: str) -> Iterator[zipfile.ZipInfo]:
         """List the members whose whole name matches."""
         matches: Callable[[str], object] = re.compile(pattern).fullmatch

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import importlib
 import json
 import os
@@ -73,10 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         failed = [f"rank {at}: {one}" for at, one in enumerate(every) if one]
         needs_gpu = cuda or bool(config["cuda"])
         checks.append(check(name, needs_gpu, "; ".join(failed), time.monotonic() - since, dict(details, **more)))
+    times, late = collectives.stragglers(collectives.own_seconds(one))
+    checks[0]["details"].update(times)
+    checks[0]["slow"] = late if cuda or len(set(nodes)) > 1 else []  # on one CPU the ranks hold each other up
+    card = card_here(torch, config) if cuda else None
+    told = functools.partial(reports().figure, references=config.get("references") or {}, card=card)
     for size, seconds in collectives.timed_all_reduce(one, SIZES).items():
-        figures.append(figure(f"multi_node.all_reduce_us.{size}", seconds * 1e6, "us", config))
-        bus = collectives.bus_gb_s(world, int(size), seconds)
-        figures.append(figure(f"multi_node.bus_gb_s.{size}", bus, "GB/s", config))
+        figures.append(told(f"multi_node.all_reduce_us.{size}", seconds * 1e6, "us"))
+        figures.append(told(f"multi_node.bus_gb_s.{size}", collectives.bus_gb_s(world, int(size), seconds), "GB/s"))
     if rank == 0:
         write(asked.json, report(torch, config, cuda, started, time.monotonic() - begin, checks, figures))
     dist.barrier()
@@ -90,6 +95,17 @@ def the_check() -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     return importlib.import_module("envspec_check.checks.collectives")
+
+
+def reports() -> Any:
+    return importlib.import_module("envspec_check.report")
+
+
+def card_here(torch: Any, config: dict[str, Any]) -> Any:
+    """The facts of this rank's card; None where the target knows none of its name."""
+    facts = torch.cuda.get_device_properties(torch.cuda.current_device())
+    card_of = importlib.import_module("envspec_check.machine").card_of
+    return card_of(config.get("cards") or {}, facts.name, f"{facts.major}.{facts.minor}")
 
 
 def the_fabric() -> Any:
@@ -131,13 +147,8 @@ def check(name: str, needs_gpu: bool, reason: str, seconds: float, details: dict
     return {
         "name": f"collectives.multi_node_{name}", "group": "collectives", "needs_gpu": needs_gpu,
         "status": "fail" if reason else "pass", "reason": reason or None, "remedy": None,
-        "seconds": round(seconds, 3), "details": details, "output": None,
+        "seconds": round(seconds, 3), "details": details, "slow": [], "output": None,
     }  # fmt: skip
-
-
-def figure(name: str, value: float, unit: str, config: dict[str, Any]) -> dict[str, Any]:
-    reference = (config.get("references") or {}).get(name)
-    return {"name": name, "value": value, "unit": unit, "reference": reference, "verdict": None}
 
 
 def report(
@@ -155,10 +166,7 @@ def report(
         gpus.append(
             {"name": facts.name, "capability": f"{facts.major}.{facts.minor}", "memory_bytes": facts.total_memory}
         )
-    failed = sum(one["status"] == "fail" for one in checks)
-    passed = len(checks) - failed
-    blind = "no GPU check ran: " if config["cuda"] and not cuda else ""
-    headline = f"{blind}{passed} passed, {failed} failed, 0 skipped"
+    slow = reports().slow_words(checks, figures)
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if cuda else None
     cudnn = torch.backends.cudnn.version() if cuda else None
     return {
@@ -176,11 +184,7 @@ def report(
             "nccl": nccl, "architectures": torch.cuda.get_arch_list() if cuda else [],
         },
         "checks": checks, "figures": figures, "curves": {},
-        "summary": {
-            "passed": passed, "failed": failed, "skipped": 0, "gpu_skipped": 0,
-            "gpu_total": sum(one["needs_gpu"] for one in checks),
-            "verdict": "fail" if failed else "pass", "headline": headline,
-        },
+        "summary": reports().summary(checks, blind=bool(config["cuda"]) and not cuda, slow=slow),
     }  # fmt: skip
 
 

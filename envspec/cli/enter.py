@@ -178,10 +178,10 @@ def refuse_stale(spec: Spec, lock: SoundLock) -> None:
 def _chosen(
     spec: Spec, targets: Sequence[LockedTarget], machine: Any, settings: Settings, *, ask: bool
 ) -> tuple[LockedTarget, str]:
-    from envspec.environments.choose import Chosen, choose
+    from envspec.environments.choose import ChosenTarget, choose
 
     found = choose(spec, targets, machine, settings.run_targets)
-    if isinstance(found, Chosen):
+    if isinstance(found, ChosenTarget):
         return found.target, found.because
     names = [target.name for target in found.targets]
     hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'

@@ -22,7 +22,7 @@ _TOLD = 6
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTarget:
     """A target, and in a few words why it is this one; empty where there is no other."""
 
     target: LockedTarget
@@ -39,7 +39,7 @@ class Undecided:
 
 def choose(
     spec: Spec, targets: Sequence[LockedTarget], machine: LocalMachine, preferred: Sequence[str] = ()
-) -> Chosen | Undecided:
+) -> ChosenTarget | Undecided:
     """Choose a target for a machine. `preferred` are the patterns of the user's setting, the most wanted first.
 
     Raises InputError where no target runs here.
@@ -52,16 +52,16 @@ def choose(
     wanted = _preferred(here, preferred)
     if not with_gpu:
         if len(here) == 1:
-            return Chosen(here[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
+            return ChosenTarget(here[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
         if wanted:
-            return Chosen(wanted, _BY_SETTING)
+            return ChosenTarget(wanted, _BY_SETTING)
         return Undecided(here, f"{len(here)} targets run on this machine")
     if machine.capabilities:
         return _by_gpu(spec, here, with_gpu, machine, preferred)
     if wanted:
-        return Chosen(wanted, f"{_BY_SETTING}; {_NOT_JUDGED}" if wanted.inputs.cuda else _BY_SETTING)
+        return ChosenTarget(wanted, f"{_BY_SETTING}; {_NOT_JUDGED}" if wanted.inputs.cuda else _BY_SETTING)
     if len(here) == 1:
-        return Chosen(here[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
+        return ChosenTarget(here[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
     return Undecided(here, "this machine shows no working GPU, which doesn't say that a CPU target is wanted")
 
 
@@ -84,7 +84,7 @@ def _by_gpu(
     with_gpu: tuple[LockedTarget, ...],
     machine: LocalMachine,
     preferred: Sequence[str],
-) -> Chosen:
+) -> ChosenTarget:
     """Choose among the targets for GPUs: one that isn't for this machine's is no reason to take a CPU target."""
     reasons = {one.name: misfit(spec, one, machine) for one in with_gpu}
     fitting = tuple(one for one in with_gpu if reasons[one.name] is None)
@@ -93,7 +93,7 @@ def _by_gpu(
     found = _preferred(fitting, preferred) or max(fitting, key=_rank)
     others = [one.name for one in fitting if one is not found]
     more = f"; {', '.join(others)} would run too" if others else ""
-    return Chosen(found, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
+    return ChosenTarget(found, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
 
 
 def _rank(target: LockedTarget) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ def reach() -> Mapping[str, str]:
     """Say for each table of `data/` how far it reaches, in the order of docs/gpu.md."""
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
+        "peaks": f"data sheets as of {read('peaks')['as-of']}",
         "toolkits": f"CUDA {toolkits.known()[-1].version}",
         "torch": f"torch {torch_builds.newest().version}",
         "conda_builds": f"pytorch {conda_builds.versions()[-1]}",

@@ -1,10 +1,12 @@
-"""The facts of wheels, kept in the cache by the wheel's sha256: a wheel is read once on a machine."""
+"""The facts of wheels, kept by the wheel's sha256: a wheel is read once on a machine, and those of the shipped locks'
+torches not even once."""
 
 from __future__ import annotations
 
 import json
+import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ _LARGEST = 512 << 20
 """Bytes of an entry, unpacked. torch's takes 10 MB."""
 
 
+SHIPPED = Path(__file__).with_name("data") / "linked.zip"
+"""The facts that come with envspec: an entry a wheel, named `<sha256>-<machine>.json`."""
+
+
 class LinkStore:
     """The facts of wheels on disk. Writing is atomic; a damaged entry counts as absent."""
 
@@ -31,20 +37,45 @@ class LinkStore:
         """Return what is known of a wheel."""
         try:
             packed = read_entry(self._path(sha256, machine))
-            entry: Any = read_json(zlib.decompressobj().decompress(packed, _LARGEST))
-            return WheelFacts(
-                tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"])
-            )
+            return _facts(zlib.decompressobj().decompress(packed, _LARGEST))
         except (OSError, ValueError, TypeError, KeyError, zlib.error):
-            return None
+            return shipped(sha256, machine)
 
     def put(self, sha256: str, machine: int, facts: WheelFacts) -> None:
         """Keep facts. A cache that isn't writable is no error: the caller has them."""
-        text = json.dumps(asdict(facts), separators=(",", ":"))
-        keep_entry(self._path(sha256, machine), zlib.compress(text.encode(), 3))
+        keep_entry(self._path(sha256, machine), zlib.compress(_written(facts).encode(), 3))
 
     def _path(self, sha256: str, machine: int) -> Path:
         return self._folder / sha256[:2] / f"{sha256[2:]}-{machine}.json.z"
+
+
+def shipped(sha256: str, machine: int) -> WheelFacts | None:
+    """Return what came with envspec about a wheel. A Python without lzma has none of it."""
+    try:
+        with zipfile.ZipFile(SHIPPED) as archive:
+            return _facts(archive.read(_entry(sha256, machine)))
+    except (OSError, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
+        return None
+
+
+def pack(facts: Mapping[tuple[str, int], WheelFacts], path: Path) -> None:
+    """Write what envspec ships, by sha256 and machine: equal facts, equal bytes. Raises OSError."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for (sha256, machine), one in sorted(facts.items()):
+            archive.writestr(zipfile.ZipInfo(_entry(sha256, machine)), _written(one), zipfile.ZIP_LZMA)
+
+
+def _entry(sha256: str, machine: int) -> str:
+    return f"{sha256}-{machine}.json"
+
+
+def _written(facts: WheelFacts) -> str:
+    return json.dumps(asdict(facts), separators=(",", ":"))
+
+
+def _facts(text: bytes) -> WheelFacts:
+    entry: Any = read_json(text)
+    return WheelFacts(tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"]))
 
 
 def _file(entry: Any) -> ElfFile:

@@ -26,6 +26,10 @@ class TooMuch(Exception):
     """A body is longer than its limit."""
 
 
+class TooLarge(IndexFailure):
+    """A file is larger than whoever asked for it takes whole."""
+
+
 class HeadTooSlow(Exception):
     """A peer took too long for the head of its answer."""
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from envspec.errors import IndexFailure
 from envspec.net import limits
-from envspec.net.body import HeadTooSlow, Pace, TooMuch, pieces, read_whole, timed_pools, too_slow
+from envspec.net.body import HeadTooSlow, Pace, TooLarge, TooMuch, pieces, read_whole, timed_pools, too_slow
 from envspec.net.certificates import tls_context
 from envspec.net.keyring import Keyring
 from envspec.net.patience import REDIRECTS, Patience, retries
@@ -200,7 +200,7 @@ class Fetcher:
         except HTTPError as error:
             raise self._unread(bare, error) from None
         if too_much and not cut:
-            raise IndexFailure(
+            raise TooLarge(
                 f"{bare} is larger than {_size(limit)}, the limit for such a file",
                 hint="check which server answers at this address",
             )

@@ -10,6 +10,7 @@ from envspec.documents import Unreadable, read_json
 from envspec.errors import InputError, Place, StorageError
 from envspec.facts.compute_capability import parse
 from envspec.proof.model import KIND, SCHEMA, Proof
+from envspec.smoke.report.evidence import is_pretended
 from envspec.smoke.report.read import KIND as REPORT
 from envspec.smoke.report.read import LARGEST, report_of
 from envspec.smoke.report.result import SmokeReport
@@ -69,7 +70,7 @@ def of_report(report: SmokeReport, name: str) -> Proof:
 
 def refusal(report: SmokeReport) -> str | None:
     """Say why a report proves nothing of its lock; None where it may."""
-    if report.pretended:
+    if is_pretended(report):
         return "its GPU is pretended"
     if report.evidence != "lock":
         return f"it is of {report.evidence}, not of an environment made from the lock"

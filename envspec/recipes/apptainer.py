@@ -20,7 +20,7 @@ from envspec.recipes.apptainer_scripts import (
     offline_final_post,
     offline_post,
 )
-from envspec.recipes.definition_text import definition, safe_text, section, stage_header, word
+from envspec.recipes.definition_text import definition, exported, safe_text, section, stage_header
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import (
     CARRIED,
@@ -148,11 +148,9 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
     entrypoint = f"sh {CARRIED}/entrypoint.sh"
     own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
     exports = [
-        f'export PATH="{ENVIRONMENT}/bin:$PATH"',
-        f"export {own}={ENVIRONMENT}",
         "# what the caller has active comes in unless it is set here; an unset isn't heeded",
-        f"export {other}=",
-        *(f"export {name}={word(value)}" for name, value in plan.env),
+        f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}=',
+        *exported(plan.env),
         *(compat.choice(plan.driver_floor) if any(one.name == compat.NAME for one in plan.toolkit) else ()),
     ]
     yield from section("environment", exports)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from envspec.recipes import nvcc
 from envspec.recipes.building import PRETENDED, build_settings, project_install, project_wheel
-from envspec.recipes.definition_text import word
+from envspec.recipes.definition_text import exported, word
 from envspec.recipes.plan import (
     CARRIED,
     ENVIRONMENT,
@@ -60,8 +60,7 @@ def at(file: str) -> str:
 
 
 def _beginning() -> Iterator[str]:
-    yield from ("set -eu", "umask 022")
-    yield f"mkdir -p {SCRATCH}"
+    yield f"set -eu; umask 022; mkdir -p {SCRATCH}"
     yield f"export TMPDIR={SCRATCH} LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive"
 
 
@@ -79,7 +78,7 @@ def compile_post(plan: Plan) -> Iterator[str]:
 
 def _build_env(plan: Plan) -> Iterator[str]:
     assert plan.compiling is not None
-    yield from (f"export {name}={word(value)}" for name, value in plan.compiling.env.items())
+    yield from exported(plan.compiling.env.items())
 
 
 def _python_headers(plan: Plan) -> Iterator[str]:
@@ -116,8 +115,7 @@ def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
 
 def offline_final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage of one that installs a bundle."""
-    yield "set -eu"
-    yield "umask 022"
+    yield "set -eu; umask 022"
     yield from nvcc.links(plan)
     yield from _finish()
 
@@ -224,9 +222,6 @@ def _install(step: PipStep) -> Iterator[str]:
 
 
 def _finish() -> Iterator[str]:
-    yield f"mkdir -p {WORKSPACE}"
-    yield f"chmod 1777 {WORKSPACE}"
-    yield f"chmod -R a+rX {CARRIED}"
+    yield f"mkdir -p {WORKSPACE} /etc/profile.d; chmod 1777 {WORKSPACE}; chmod -R a+rX {CARRIED}"
     yield "# a login shell's profile, as sshd's sessions have it, sets PATH anew"
-    yield "mkdir -p /etc/profile.d"
     yield f"echo 'PATH={ENVIRONMENT}/bin:$PATH' >/etc/profile.d/envspec.sh"

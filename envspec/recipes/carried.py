@@ -5,7 +5,9 @@ They are package data, written verbatim: the smoke check, the preflight, the sta
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +21,41 @@ CHECK = "check"
 _CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
 _OF_SERVICES = "services/common.sh"
-_OF_PACKAGES = f"{CHECK}/envspec_check/checks/stack/packages/"
+_IN_PART = {
+    f"{CHECK}/envspec_check/checks/stack/packages": "package",
+    f"{CHECK}/envspec_check/workloads": "workload",
+    f"{CHECK}/envspec_check/checks/gpu": "gpu",
+}
+"""The folders of the smoke check of which an export carries what its targets need, and what their modules are of."""
+_OF_PREFLIGHT = tuple(f"envspec_check.{name}" for name in ("capability", "lock", "nvml"))
+_FOR_ALL = {"__init__", "base", "wide"}
+
+
+@dataclass(frozen=True)
+class CheckNeeds:
+    """What the targets of a spec need of the smoke check: checks of the `packages` that they lock, the `workload` that
+    they train, and those of GPUs where one has CUDA.
+    """
+
+    packages: frozenset[str]
+    workload: str
+    gpu: bool
+
+    def covers(self, path: str) -> bool:
+        """Say whether a file of the smoke check is carried."""
+        kind, name = part_of(path) or (None, "")
+        if kind == "package":
+            return name in self.packages
+        return kind is None or (self.gpu if kind == "gpu" else name == self.workload)
+
+
+def part_of(path: str) -> tuple[str, str] | None:
+    """Say what a file of the smoke check is about, as its kind and its name: ("package", "timm"), ("workload", "llm"),
+    ("gpu", "health"). None for a file that every target needs.
+    """
+    folder, _, file = path.rpartition("/")
+    name = file.removesuffix(".py")
+    return (_IN_PART[folder], name) if folder in _IN_PART and name not in _FOR_ALL else None
 
 
 @cache
@@ -34,10 +70,27 @@ def check_files() -> Mapping[str, str]:
     )
 
 
-def checked_package(path: str) -> str | None:
-    """Name the one package that a file of the smoke check is about. None for a file that every target needs."""
-    name = path.removeprefix(_OF_PACKAGES).removesuffix(".py")
-    return name if name != "__init__" and path == f"{_OF_PACKAGES}{name}.py" else None
+_IMPORT = re.compile(r"^ *from (envspec_check[\w.]*) import (.+)", re.MULTILINE)
+
+
+def _reached(files: Mapping[str, str]) -> dict[str, str]:
+    """Keep of the smoke check's files what is imported, directly or by others, by its program or by the parts that are
+    imported by name where they are there.
+    """
+    modules = {path.removeprefix(f"{CHECK}/").removesuffix(".py").replace("/", "."): path for path in files}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    todo = ["__main__", *_OF_PREFLIGHT, *(name for name, path in modules.items() if part_of(path))]
+    kept: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in kept or name not in modules:
+            continue
+        kept.add(name)
+        parent = name.rpartition(".")[0]
+        imports = _IMPORT.findall(files[modules[name]])
+        named = (f"{module}.{word.strip(',')}" for module, words in imports for word in words.split())
+        todo += [parent, *(module for module, _ in imports), *named]
+    return {modules[name]: files[modules[name]] for name in modules if name in kept}
 
 
 @cache
@@ -46,17 +99,17 @@ def multi_node_program() -> str:
     return (_CARRIED / "multi_node.py").read_text(encoding="utf-8")
 
 
-def carried_files(scripts: tuple[str, ...], locked: Container[str]) -> Mapping[str, str]:
-    """Give all carried files by path, and the digests of them all: the given services' scripts, and of the smoke check
-    what targets with the `locked` packages need.
+def carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
+    """Give all carried files by path, and the digests of them all: the given services' scripts, and what is needed of
+    the smoke check.
     """
-    packages = filter(None, map(checked_package, check_files()))
-    return _carried_files(scripts, frozenset(name for name in packages if name in locked))
+    packages = {name for kind, name in filter(None, map(part_of, check_files())) if kind == "package"}
+    return _carried_files(scripts, replace(needed, packages=needed.packages & packages))
 
 
 @cache
-def _carried_files(scripts: tuple[str, ...], checked: frozenset[str]) -> Mapping[str, str]:
+def _carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
-    found.update((path, text) for path, text in check_files().items() if checked_package(path) in {None, *checked})
+    found.update(_reached({path: text for path, text in check_files().items() if needed.covers(path)}))
     return MappingProxyType({**found, SUMS: sums_text((path, digest(text)) for path, text in found.items())})

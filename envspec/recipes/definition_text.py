@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from envspec.recipes.plan import ImageReference
-from envspec.recipes.quote import comment, one_line, shell
+from envspec.recipes.quote import comment, filled, one_line, shell
 
 
 def stage_header(image: ImageReference, name: str) -> Iterator[str]:
@@ -27,6 +27,11 @@ def section(name: str, lines: Iterable[str]) -> Iterator[str]:
 def word(text: str) -> str:
     """Quote a word of a shell script so that none of its lines begins a section or a stage, and without `{{`."""
     return re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
+
+
+def exported(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Set variables for all programs that follow, some on a line."""
+    return (f"export {line}" for line in filled(f"{name}={word(value)}" for name, value in variables))
 
 
 def safe_text(text: str) -> str:

@@ -25,7 +25,7 @@ from envspec.recipes.plan import (
     WORKSPACE,
     Plan,
 )
-from envspec.recipes.quote import dockerfile, shell
+from envspec.recipes.quote import dockerfile, filled, shell
 
 FILE = "Dockerfile"
 IGNORE = ".dockerignore"
@@ -132,4 +132,5 @@ def _settings(plan: Plan) -> Iterator[str]:
 
 
 def _many(instruction: str, values: dict[str, str]) -> str:
-    return f"{instruction} " + " \\\n    ".join(f"{name}={dockerfile(value)}" for name, value in values.items())
+    words = (f"{name}={dockerfile(value)}" for name, value in values.items())
+    return f"{instruction} " + " \\\n    ".join(filled(words))

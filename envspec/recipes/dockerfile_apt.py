@@ -21,8 +21,8 @@ def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
         # each other.
         "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb",
         # What differs from build to build, and host keys that Debian's package makes.
-        "find /var/log -type f -delete",
-        "rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*",
+        "rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*"
+        " && find /var/log -type f -delete",
     ]
 
 

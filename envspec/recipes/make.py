@@ -12,7 +12,7 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes import compat, images, nvcc
-from envspec.recipes.carried import carried_files
+from envspec.recipes.carried import CheckNeeds, carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
@@ -77,8 +77,9 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         refuse_unknown_gpus(name, target)
     needed = build_names(spec.project) if project and project.compiled else ()
     seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()
-    locked = {pin.name for each in lock for pin in each.pins}
-    carried = carried_files(tuple(service.script for service in wanted), locked)
+    locked = frozenset(pin.name for each in lock for pin in each.pins)
+    needed_of_the_check = CheckNeeds(locked, spec.smoke.workload, any(each.inputs.cuda for each in lock))
+    carried = carried_files(tuple(service.script for service in wanted), needed_of_the_check)
     document = target_document(spec, lock, target)
     files = {
         f"{target.name}/{SLICE}": target_json(document),

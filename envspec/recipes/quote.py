@@ -7,6 +7,7 @@ the format can't write the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from envspec.errors import InputError
 
@@ -74,3 +75,15 @@ def comment(text: str) -> str:
 def _refuse_nul(text: str, what: str) -> None:
     if "\0" in text:
         raise Unquotable(f"{what} can't hold a NUL character")
+
+
+def filled(words: Iterable[str], width: int = 112) -> Iterator[str]:
+    """Put words into lines of at most `width` characters. A word that is longer or has a line's end stands alone."""
+    line = ""
+    for word in words:
+        if line and ("\n" in line + word or len(line) + len(word) >= width):
+            yield line
+            line = ""
+        line = f"{line} {word}" if line else word
+    if line:
+        yield line

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envspec.facts import conda_builds, torch_builds
-from envspec.facts.gpus import find
+from envspec.errors import InputError
+from envspec.facts import conda_builds, peaks, torch_builds
+from envspec.facts.gpus import find, nearest
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.recipes import compat
 from envspec.recipes.project import project_of
-from envspec.spec.model import Spec
+from envspec.spec.model import Reference, Spec
 
 SCHEMA = 2
-_BY_LINE = ("cards", "lock")
+_BY_LINE = ("references", "cards", "lock")
 """The tables whose rows stand on lines of their own."""
 _TOGETHER = {"schema", "spec", "platform", "python", "gpus", "services", "env", "workload", "steps"}
 """The facts that the next one follows on the same line."""
@@ -27,10 +28,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
     """
     inputs = target.inputs
     own = slice_of(lock, target)
-    references = {
-        name: {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
-        for name, one in spec.smoke.references.items()
-    }
+    references = {name: reference_row(one) for name, one in spec.smoke.references.items()}
     return {
         "schema": SCHEMA,
         "spec": spec.name,
@@ -77,16 +75,39 @@ def _value(value: Any) -> str:
 
 
 def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """List the products that a target's GPUs stand for."""
-    return {
-        gpu.name: {
+    """List the products that a target's GPUs stand for, each with the forms that it is sold in and what they differ
+    in.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for gpu in (gpu for name in names for gpu in find(name)):
+        card: dict[str, Any] = {
             "capability": gpu.capability,
             "bandwidth_gb_s": gpu.bandwidth_gbs,
             "memory_gib": list(gpu.memory_gib),
         }
-        for name in names
-        for gpu in find(name)
-    }
+        found[gpu.name] = card
+        for peak in peaks.of(gpu.name):
+            rates = {"tflop_s": dict(peak.tflop_s), "nvlink_gb_s": peak.nvlink_gb_s, "trust": peak.trust}
+            own = {"bandwidth_gb_s": peak.bandwidth_gb_s} if peak.bandwidth_gb_s else {}
+            if peak.name == gpu.name:
+                card.update({**own, **rates})
+            else:
+                card.setdefault("forms", {})[peak.name] = {**own, **rates}
+    return found
+
+
+def reference_row(reference: Reference) -> dict[str, Any]:
+    """Make what `target.json` says of one reference: the GPUs as the names of its cards. Raises InputError for a GPU
+    that no table has, on which nothing would be judged.
+    """
+    for name in reference.gpus:
+        if not find(name):
+            hint = (
+                f"did you mean {', '.join(near)}?" if (near := nearest(name)) else "envspec gpus lists the known ones"
+            )
+            raise InputError(f"a reference in [smoke.references] is for an unknown GPU: {name}", hint=hint)
+    cards = {"gpus": list(_cards(reference.gpus))} if reference.gpus else {}
+    return {"value": reference.value, "low": reference.low, "high": reference.high, "unit": reference.unit, **cards}
 
 
 def _code(target: LockedTarget) -> dict[str, list[str]] | None:

@@ -1,7 +1,7 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names.
+for that of the most used names; `linked SPEC…` writes what `envspec link` knows of wheels without reading them.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -12,26 +12,35 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 import envspec.facts
+from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
+from envspec.cli.inputs import read_lock
 from envspec.documents import Unreadable, read_json
-from envspec.errors import EnvspecError, InputError, Place, ToolError
+from envspec.errors import EnvspecError, IndexFailure, InputError, Place, ToolError
+from envspec.link.store import SHIPPED, LinkStore
 from envspec.net.connections import index_fetcher
+from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
 from envspec.refresh import most_used_table
+from envspec.refresh.linked import shipped_facts
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
+from envspec.refresh.released_table import refreshed_dates
 from envspec.refresh.torch_table import refreshed
+from envspec.refresh.triton_table import refreshed_triton
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.settings import Settings, load_settings, split_credentials
+from envspec.texts import byte_size
 from envspec.uv.answer import FoundFile
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
@@ -44,6 +53,13 @@ TABLE = Path(envspec.facts.__file__).parent / "data" / "torch.toml"
 PATCH_TABLE = TABLE.with_name("repodata_patches.toml")
 
 NAMES_TABLE = TABLE.with_name("most_used.toml")
+
+RELEASED_TABLE = TABLE.with_name("released.toml")
+
+TRITON_TABLE = TABLE.with_name("triton.toml")
+
+WHOLE = 256 << 20
+"""Bytes of the largest wheel that is fetched whole, where the index offers no ranges."""
 
 PATCHES = Path("recipe", "patch_yaml")
 """Where the patches lie in their repository."""
@@ -74,25 +90,45 @@ class PyPI:
     def _remembered(self, row: dict[str, Any]) -> PublishedFile:
         name = row["filename"]
         self._found[name] = FoundFile(row["url"], name, row["hashes"]["sha256"], row.get("size"))
-        return PublishedFile(name, row.get("requires-python"), bool(row.get("yanked")), row.get("upload-time"))
+        return PublishedFile(
+            *(name, row.get("requires-python"), bool(row.get("yanked")), row.get("upload-time")),
+            row["hashes"]["sha256"],
+        )
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """Read the Requires-Dist lines of a wheel on a page that was read. Raises IndexFailure."""
         found = self._found[file]
         return (self._metadata.cached(found) or self._metadata.read(found)).requires_dist
 
+    @contextmanager
+    def opened(self, file: str) -> Iterator[OpenWheel]:
+        """Open a wheel on a page that was read, by ranges. Raises IndexFailure."""
+        try:
+            with open_remote(self._fetcher, self._found[file].url, WHOLE) as content, open_wheel(content) as wheel:
+                yield wheel
+                say(f"read {byte_size(content.fetched)} of {file}")
+        except UnreadableWheel as error:
+            raise IndexFailure(f"{file} can't be read: {error}") from None
+
 
 @click.group(invoke_without_command=True)
 @click.option("--write", is_flag=True, help="Write the tables instead of only showing what would change.")
 @click.pass_context
 def command(context: click.Context, write: bool) -> int:
-    """Compare envspec's table of torch builds with PyPI, and print the difference."""
+    """Compare envspec's tables of torch builds, triton's compilers and release dates with PyPI, and print the
+    difference. Where PyPI has what would make a wrong row, all stay as they are."""
     if context.invoked_subcommand is not None:
         return 0
-    found = refreshed(TABLE.read_text(encoding="utf-8"), _pypi())
+    index = _pypi()
+    found = refreshed(TABLE.read_text(encoding="utf-8"), index)
+    texts = {
+        TABLE: found.text,
+        TRITON_TABLE: refreshed_triton(TRITON_TABLE.read_text(encoding="utf-8"), index),
+        RELEASED_TABLE: refreshed_dates(RELEASED_TABLE.read_text(encoding="utf-8"), index),
+    }
     for note in found.notes:
         say(f"note: {note}", style="yellow")
-    return _shown(TABLE, found.text, write, "python -m envspec.refresh --write")
+    return max([_shown(table, text, write, "python -m envspec.refresh --write") for table, text in texts.items()])
 
 
 @command.command()
@@ -130,6 +166,22 @@ def names(file: Path, revision: str, write: bool) -> int:
         raise InputError(f"this isn't JSON: {error}", place=Place(str(file))) from None
     text = most_used_table.converted(document, revision)
     return _shown(NAMES_TABLE, text, write, f"python -m envspec.refresh names {file} --revision {revision} --write")
+
+
+@command.command()
+@click.argument("specs", nargs=-1, required=True)
+def linked(specs: tuple[str, ...]) -> int:
+    """Write what `envspec link` ships: of the torch and CUDA wheels in the locks of specs, what this machine has read.
+
+    `envspec link SPEC` reads them; which are missing is told.
+    """
+    store = LinkStore(load_settings(os.environ).cache())
+    targets = [target for path in specs for target in read_lock(path, None)[1]]
+    unread = shipped_facts(targets, store, SHIPPED)
+    for file in unread:
+        say(f"not read: {file}")
+    say(f"wrote {SHIPPED.name} ({byte_size(SHIPPED.stat().st_size)})")
+    return 1 if unread else 0
 
 
 def _refuse_no_commit(revision: str) -> None:

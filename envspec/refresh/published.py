@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from envspec.binaries.wheel import OpenWheel
+from envspec.errors import OutsideError
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
@@ -21,12 +24,14 @@ PLATFORMS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a project's page. `requires_python` and `uploaded` (RFC 3339) are the page's values or None."""
+    """A file of a project's page. `requires_python`, `uploaded` (RFC 3339) and `sha256` are the page's values or
+    None."""
 
     file: str
     requires_python: str | None = None
     yanked: bool = False
     uploaded: str | None = None
+    sha256: str | None = None
 
 
 class Index(Protocol):
@@ -37,6 +42,22 @@ class Index(Protocol):
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """The Requires-Dist lines of a wheel. Raises IndexFailure."""
+
+
+class ReadableIndex(Index, Protocol):
+    """An index whose wheels are read as well."""
+
+    def opened(self, file: str) -> AbstractContextManager[OpenWheel]:
+        """A wheel on a page that was read, to be read in part. Raises IndexFailure and UnreadableWheel."""
+
+
+class UpstreamChanged(OutsideError):
+    """What was published has a form that would make a wrong row."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message, hint="write the rows by hand, or teach envspec.refresh the new form; no table changed"
+        )
 
 
 @dataclass(frozen=True)
@@ -69,13 +90,35 @@ def wheels(files: Iterable[PublishedFile]) -> tuple[Wheel, ...]:
 
 def _wheel(published: PublishedFile) -> Wheel | None:
     match = re.fullmatch(r"[\w.]+?-([\d.]+)-(cp3(\d+)|py3)-(\w+)-([\w.]+)\.whl", published.file)
-    if match is None or match[4].endswith("t"):
+    # abi3 names the first of several Pythons, and the tables need all
+    if match is None or match[4].endswith("t") or match[4] == "abi3":
         return None
     platform = next((name for name, tag in PLATFORMS.items() if re.fullmatch(tag, match[5].split(".")[0])), None)
     if platform is None:
         return None
     python = f"3.{match[3]}" if match[3] else None
     return Wheel(published.file, match[1], platform, python, _glibc(match[5]), published.requires_python)
+
+
+def refuse_unread(project: str, files: Iterable[PublishedFile], newest: str) -> None:
+    """Refuse names of wheels that `wheels` passes over and that could be of a release from `newest` on: one with a
+    suffix, for several Pythons, built anew. Raises UpstreamChanged."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+    from packaging.version import Version
+
+    for file in files:
+        if file.yanked or not file.file.endswith(".whl") or _wheel(file) is not None:
+            continue
+        try:
+            _, version, _, tags = parse_wheel_filename(file.file)
+        except InvalidWheelFilename:
+            raise UpstreamChanged(f"{project}: `{file.file}` isn't the name of a wheel") from None
+        ours = [tag for tag in tags if any(re.fullmatch(pattern, tag.platform) for pattern in PLATFORMS.values())]
+        with_gil = any(not re.fullmatch(r"cp\d+t", tag.abi) for tag in ours)
+        if with_gil and not version.is_prerelease and version >= Version(newest):
+            raise UpstreamChanged(
+                f"{project}: `{file.file}` is a wheel of {version} whose name says what the tables have no words for"
+            )
 
 
 def _glibc(tag: str) -> str | None:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from envspec.binaries.build_notes import build_notes
+from envspec.binaries.device_code import CompiledLibrary, device_code
 from envspec.facts.corrections import corrections
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
-from envspec.refresh.published import Contents, Index, Wheel, contents, requirements, span, wheels
+from envspec.refresh.published import (
+    Contents,
+    ReadableIndex,
+    UpstreamChanged,
+    Wheel,
+    contents,
+    refuse_unread,
+    requirements,
+    span,
+    wheels,
+)
 from envspec.refresh.rows import Row, rows_of, with_rows, with_source
 from envspec.rules.specifier import Specifier, parse
 
@@ -16,7 +28,8 @@ COMPANIONS = ("torchvision", "torchaudio")
 
 SOURCES = {
     "pypi-metadata": "file names and METADATA of the wheels on PyPI, read by envspec.refresh",
-    "carried": "architectures of the build before; this one hasn't been read yet",
+    "flags": "torch/version.py and the architecture flags in libtorch_python.so of PyPI's wheels, read by"
+    " envspec.refresh",
 }
 
 _PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
@@ -33,27 +46,32 @@ class Refreshed:
     notes: tuple[str, ...]
 
 
-def refreshed(text: str, index: Index) -> Refreshed:
-    """Add to the table's text what the index publishes and the table lacks. Raises IndexFailure.
+def refreshed(text: str, index: ReadableIndex) -> Refreshed:
+    """Add to the table's text what the index publishes and the table lacks. Raises IndexFailure, and UpstreamChanged
+    where that would make a wrong row.
 
-    A published wheel never changes, so only new releases have their METADATA read; of known ones, new files (another
-    Python) and new companions count. Linux wheels say their CUDA in METADATA; Windows and macOS wheels don't, and
-    count as those of the release before.
+    A published wheel never changes, so only new releases are read; of known ones, new files (another Python) and new
+    companions count. Linux wheels say their CUDA in METADATA, and must hold what they say; Windows' say it in
+    themselves.
     """
     notes: list[str] = []
-    published = _by_release(wheels(index.files("torch")))
+    files = index.files("torch")
     releases = rows_of(text, "releases")
     newest = max(numbers(row["version"]) for row in releases)
+    refuse_unread("torch", files, releases[-1]["version"])
+    published = _by_release(wheels(files))
     builds = [_with_pythons(row, releases, published) for row in rows_of(text, "builds")]
     for version in sorted(published, key=numbers):
         if numbers(version) > newest:
             read = _read(published[version], index)
             releases.append(_release(version, published[version], read, releases[-1]))
-            builds += _new_builds(releases[-1], published[version], read, builds, notes)
+            builds += _new_builds(releases[-1], published[version], read, builds)
         elif numbers(version) >= (2, 0) and all(row["version"] != version for row in releases):
             notes.append(f"torch {version} is on PyPI, and missing between known releases: add it by hand")
     for companion in COMPANIONS:
-        releases = _with_companion(releases, companion, wheels(index.files(companion)), index)
+        files = index.files(companion)
+        refuse_unread(companion, files, _newest(releases, companion))
+        releases = _with_companion(releases, companion, wheels(files), index)
     text = with_rows(with_rows(text, "releases", releases), "builds", builds)
     for name, meaning in SOURCES.items():
         text = with_source(text, name, meaning)
@@ -67,22 +85,47 @@ def _by_release(found: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
     return releases
 
 
-def _read(release: Release, index: Index) -> dict[str, Contents]:
-    """Read the Linux wheels of a release, by platform: those of the oldest Python, whose dependencies are complete."""
+@dataclass(frozen=True)
+class _Read:
+    """What a release's wheel for a platform says: of its dependencies, its CUDA (None: the CPU), its architectures."""
+
+    said: Contents
+    cuda: str | None
+    flags: CompiledLibrary | None
+
+
+def _read(release: Release, index: ReadableIndex) -> dict[str, _Read]:
+    """Read a wheel of a release for each platform with CUDA: that of the oldest Python, whose dependencies are
+    complete."""
     read = {}
     for platform, found in release.items():
-        if platform.startswith("linux"):
+        if platform.startswith(("linux", "win")):
             oldest = min(found, key=lambda wheel: numbers(wheel.python or "3.0"))
-            read[platform] = contents(index.requires_dist("torch", oldest.file), platform, oldest.python or "3.12")
+            read[platform] = _of_wheel(oldest, index)
     return read
 
 
-def _release(version: str, release: Release, read: Mapping[str, Contents], before: Row) -> Row:
+def _of_wheel(wheel: Wheel, index: ReadableIndex) -> _Read:
+    """Read a wheel. Raises UpstreamChanged where its METADATA says something else than what is in it."""
+    said = contents(index.requires_dist("torch", wheel.file), wheel.platform, wheel.python or "3.12")
+    with index.opened(wheel.file) as opened:
+        cuda, code = build_notes(opened).cuda, device_code(opened)
+    flags = next(iter(code.libraries), None)
+    own = f"CUDA {cuda}" if cuda else "no CUDA"
+    if wheel.platform.startswith("linux") and said.cuda != cuda:
+        named = f"CUDA {said.cuda}" if said.cuda else "no CUDA package that envspec.refresh knows"
+        raise UpstreamChanged(f"{wheel.file}: its METADATA names {named}, and torch/version.py in it {own}")
+    if (flags is not None) != (cuda is not None) or not code.complete:
+        has = "has no architecture flags" if flags is None else f"has the flags {' '.join(flags.sm)}"
+        raise UpstreamChanged(f"{wheel.file}: torch/version.py names {own}, and its library {has}")
+    return _Read(said, cuda, flags)
+
+
+def _release(version: str, release: Release, read: Mapping[str, _Read], before: Row) -> Row:
     first = next(iter(release.values()))[0]
-    triton = next((said.triton for said in read.values() if said.triton), before["triton"])
-    variants = {
-        p: variant_of(read[p].cuda) if p in read else before["pypi"].get(p, "cpu") for p in _PLATFORMS if p in release
-    }
+    triton = next((one.said.triton for one in read.values() if one.said.triton), before["triton"])
+    # macOS has no CUDA
+    variants = {p: variant_of(read[p].cuda) if p in read else "cpu" for p in _PLATFORMS if p in release}
     return {
         "version": version,
         "python": first.requires_python or before["python"],
@@ -93,39 +136,35 @@ def _release(version: str, release: Release, read: Mapping[str, Contents], befor
     }
 
 
-def _new_builds(
-    release: Row, files: Release, read: Mapping[str, Contents], known: Sequence[Row], notes: list[str]
-) -> list[Row]:
-    """Make the rows of a new release's builds on PyPI. A build of a new variant has no predecessor's architectures, and
-    is left to the maintainer.
-    """
+def _new_builds(release: Row, files: Release, read: Mapping[str, _Read], known: Sequence[Row]) -> list[Row]:
+    """Make the rows of a new release's builds on PyPI."""
     rows: list[Row] = []
     for platform, variant in release["pypi"].items():
-        before = next((r for r in reversed(known) if (r["variant"], r["platform"]) == (variant, platform)), None)
-        if before is None:
-            notes.append(
-                f"torch {release['version']} for {platform} is the first build of {variant}: read its architectures"
-                " (envspec inspect) and add it by hand"
-            )
-            continue
-        said = read.get(platform, Contents(None, None, None, None))
+        before = next((r for r in reversed(known) if (r["variant"], r["platform"]) == (variant, platform)), {})
+        one = read.get(platform, _Read(Contents(None, None, None, None), None, None))
+        # what was made for an older glibc than the build before may be tagged wrongly
         floors = [wheel.glibc for wheel in files[platform] if wheel.glibc] + [before.get("glibc", "0")]
         facts = {
             "torch": release["version"],
             "variant": variant,
             "platform": platform,
             "pythons": span(wheel.python for wheel in files[platform] if wheel.python),
-            "sm": before.get("sm"),
-            "ptx": before.get("ptx"),
-            "cudnn": said.cudnn,
-            "nccl": said.nccl,
-            "triton": said.triton if variant != "cpu" else None,
+            "sm": " ".join(one.flags.sm) if one.flags else None,
+            "ptx": " ".join(one.flags.ptx) or None if one.flags else None,
+            "cudnn": one.said.cudnn,
+            "nccl": one.said.nccl,
+            "triton": one.said.triton if variant != "cpu" else None,
             "glibc": max(floors, key=numbers) if platform.startswith("linux") else None,
-            "trust": "low" if variant != "cpu" else "high",
-            "source": "pypi-metadata carried" if variant != "cpu" else "pypi-metadata",
+            "trust": "binary" if variant != "cpu" else "high",
+            "source": "pypi-metadata flags" if variant != "cpu" else "pypi-metadata",
         }
         rows.append({key: value for key, value in facts.items() if value is not None})
     return rows
+
+
+def _newest(releases: Sequence[Row], companion: str) -> str:
+    listed = {str(version) for row in releases for version in row.get(companion, ())}
+    return max(listed, key=numbers)
 
 
 def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Release]) -> Row:
@@ -137,7 +176,7 @@ def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Rel
     return {**row, "pythons": span({*here, *row["pythons"].split("-")})}
 
 
-def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: Index) -> list[Row]:
+def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: ReadableIndex) -> list[Row]:
     """Add the companions of each release. Those of the newest known torch are read again, as their range may admit a
     new torch. Corrections supply the torch of a companion whose METADATA names none.
     """

@@ -18,6 +18,7 @@ ACCEPTABLE: Mapping[str, str] = {
     "cuda-major-mixed": "packages of another CUDA major stay beside those of the target's",
     "companion-mismatch": "torchvision or torchaudio stay beside a torch that they weren't made for",
     "library-architecture": "cuDNN or NCCL stay without code for a GPU of the target",
+    "wheel-architecture": "a package stays whose wheel has no code for a GPU of the target",
     "cudnn-architecture": "a torch whose cuDNN has no code for a GPU of the target stays",
     "driver-too-old": "the driver stays below the floor of the target's CUDA",
     "driver-forward-compatibility": "the machines have cuda-compat",

@@ -12,6 +12,7 @@ from envspec.facts.wheels import FAMILY
 from envspec.packages.build_label import BuildLabel, label_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case, Problem
+from envspec.rules.wheel_code import WheelBuild
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ def problems(
     pins: Mapping[str, str],
     builds: Mapping[str, str],
     origins: Mapping[str, Origin],
-    notes: Mapping[str, BuildNotes],
+    read: Mapping[str, WheelBuild],
 ) -> Iterator[Problem]:
     """Find the wheels that were compiled for another torch or CUDA than the pins have: by label, by the facts, or by
-    what was read in them (`notes`).
+    what was `read` in them.
 
     `builds` names conda's packages, which are made for each other.
     """
@@ -85,9 +86,12 @@ def problems(
         label = label_of(version, origin.file)
         if label is not None:
             yield from _of_label(f"{name} {version}", label, around)
-        elif name in notes:
-            yield from _of_notes(f"{name} {version}", notes[name], around)
-        elif origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl")):
+            continue
+        pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))
+        built_for = read[name].built_for if name in read else BuildNotes()
+        if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version)):
+            yield from _of_notes(f"{name} {version}", built_for, around)
+        elif pypis:
             yield from _of_facts(name, version, around)
 
 
@@ -107,7 +111,8 @@ def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Pr
 
 def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Problem]:
     wrong = []
-    if notes.torch and around.torch and around.torch.partition("+")[0] not in notes.torch:
+    torch = around.torch.partition("+")[0] if around.torch else None
+    if notes.torch and torch and not any(f"{torch}.".startswith(f"{one}.") for one in notes.torch):
         wrong.append(
             f"torch {notes.torch[0]} to {notes.torch[-1]}" if len(notes.torch) > 1 else f"torch {notes.torch[0]}"
         )

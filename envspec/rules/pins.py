@@ -8,13 +8,12 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
-from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.reach import library_is_newer
 from envspec.packages.version_numbers import numbers
-from envspec.rules import cpu_target, nearest, neighbours, overlaps
+from envspec.rules import cpu_target, nearest, neighbours, overlaps, wheel_code
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
@@ -23,6 +22,7 @@ from envspec.rules.finding import Finding
 from envspec.rules.judge import case_of, located
 from envspec.rules.specifier import parse
 from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
+from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec, Target
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def judge_pins(
     builds: Mapping[str, str] | None = None,
     needs: Mapping[str, Iterable[str]] | None = None,
     origins: Mapping[str, neighbours.Origin] | None = None,
-    notes: Mapping[str, BuildNotes] | None = None,
+    read: Mapping[str, WheelBuild] | None = None,
     architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] | None = None,
 ) -> tuple[Finding, ...]:
     """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
 
     `builds` holds the build strings of conda packages, `needs` the names that each wheel requires, `origins` the index
-    and the file of each (without one, a pin counts as PyPI's wheel), and `notes` what was read in some wheels.
+    and the file of each (without one, a pin counts as PyPI's wheel), and `read` what was read in some wheels.
     `architectures` holds the compute capabilities of a variant's machine code and PTX. A torch without a local part is
     PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
     against its GPUs), and `envspec.facts.corrections` knows wrong metadata.
@@ -53,24 +53,33 @@ def judge_pins(
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
     found = [
-        *_torch(case, pins, (architectures or {}).get("torch", ((), ()))),
+        *_torch(case, pins, (architectures or {}).get("torch", ((), ())), (read or {}).get("torch")),
         *_pytorch(case, pins, builds or {}),
         *_companions(case, pins, builds or {}),
         *_cuda_majors(case, pins, needs or {}),
         *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
         *_libraries(case, pins),
         *overlaps.problems(pins),
-        *neighbours.problems(case, pins, builds or {}, origins or {}, notes or {}),
+        *neighbours.problems(case, pins, builds or {}, origins or {}, read or {}),
+        *wheel_code.problems(case, pins, read or {}),
     ]
     findings = (located(spec, target, wanted, problem) for problem in found)
     return accepted(findings, spec.pip_terms(target).accept)
 
 
-def _torch(case: Case, pins: Mapping[str, str], own: tuple[tuple[str, ...], tuple[str, ...]]) -> Iterator[Problem]:
+def _torch(
+    case: Case, pins: Mapping[str, str], own: tuple[tuple[str, ...], tuple[str, ...]], read: WheelBuild | None
+) -> Iterator[Problem]:
     version = pins.get("torch")
     if version is None:
         return
     public, _, local = version.partition("+")
+    said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
+    if said is not None and read and read.code:
+        yield wheel_code.told_of_torch(version, said, read.code)
+        wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True)
+        yield from (wrong,) if wrong else _of_build(case, "pip", public, [said])
+        return
     if torch_builds.release(public) is None:
         yield _newer(f"torch {public}")
         return

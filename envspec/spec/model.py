@@ -172,12 +172,14 @@ class Reference:
     """What a site expects of one figure, and how far a run may deviate, as in ReFrame's references.
 
     `low` and `high` are shares of `value`: -0.05 allows 5 % less, 0.1 allows 10 % more; None leaves that side open.
+    `gpus` are those that it is for; a run on others isn't judged by it. Empty: all.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
     unit: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 _NO_REFERENCES: Mapping[str, Reference] = MappingProxyType({})

@@ -193,6 +193,7 @@ def _reference(checked: Checked, *path: str | int) -> Reference:
         low=None if low is None else float(low),
         high=None if high is None else float(high),
         unit=checked.value(*path, "unit") or "",
+        gpus=tuple(checked.value(*path, "gpus") or ()),
     )
 
 

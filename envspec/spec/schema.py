@@ -291,6 +291,13 @@ _SMOKE = Table(
                     ),
                     "high": Number(doc="How far above the value a run may be, as a share.", example=0.1, minimum=0),
                     "unit": Text(doc="The unit.", example="TFLOP/s"),
+                    "gpus": Array(
+                        doc="The GPUs that this is expected of: a run on others isn't judged by it.",
+                        items=_GPU,
+                        example=("A100",),
+                        min_items=1,
+                        unique=True,
+                    ),
                 },
             ),
         ),

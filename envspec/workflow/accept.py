@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import InternalError, Place, WrongBuild
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
@@ -77,8 +76,8 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
     return accepted(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
-def of_pins(spec: Spec, solved: Solved, notes: Mapping[str, BuildNotes]) -> tuple[Finding, ...]:
-    """Judge the pins of a solved target; `notes` are those of its wheels that were read."""
+def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target."""
     return judge_pins(
         spec,
         solved.prepared.target,
@@ -86,7 +85,7 @@ def of_pins(spec: Spec, solved: Solved, notes: Mapping[str, BuildNotes]) -> tupl
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
         origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
-        notes=notes,
+        read=solved.builds,
         architectures={
             pin.name: architectures_of(pin.artifact.variant)
             for pin in solved.pip

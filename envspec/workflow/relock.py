@@ -67,8 +67,7 @@ def relock(
     kept = kept_of(old, upgrade or Upgrade(), flaws)
 
     def judged(one: Solved) -> tuple[Finding, ...]:
-        notes = inspect.notes(one.pins) if inspect and one.prepared.inputs.inspect else {}
-        return of_pins(spec, one, notes)
+        return of_pins(spec, one)
 
     solved = solve(prepared, resolver, conda, kept, judged, inspect)
     tell_inspection(solved, kept, notice)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol
 
-from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.lock.model import LockedCorrection, Pin
@@ -16,6 +15,7 @@ from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.rules.finding import Finding
+from envspec.rules.wheel_code import WheelBuild
 from envspec.workflow.bounded import GivenUp, given_up, loosened
 from envspec.workflow.corrected import Effect, broken, effects, said_without
 from envspec.workflow.keep import Kept
@@ -39,8 +39,8 @@ class Inspector(Protocol):
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
         """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
 
-    def notes(self, pins: Sequence[Pin]) -> Mapping[str, BuildNotes]:
-        """Give what wheels that were read say that they were built for, by package."""
+    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
+        """Give what the wheels of a solution are built for, by package, where that could matter."""
 
 
 class CondaHalf(Protocol):
@@ -61,6 +61,7 @@ class Solved:
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
     gave_way     corrections beside which the requirements had no solution
     read         corrections that were read from wheels, in this solution or an earlier one
+    builds       what its wheels are built for, by package, as far as they were read
     cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
     hopeless     it has no solution without what the rules refuse of this one
     near         versions of the spec's packages that would work on the target, if the spec didn't bound them
@@ -76,6 +77,7 @@ class Solved:
     hopeless: bool = False
     near: Mapping[str, str] = field(default_factory=dict)
     read: tuple[LockedCorrection, ...] = ()
+    builds: Mapping[str, WheelBuild] = field(default_factory=dict)
     cleared: frozenset[tuple[str, str, str]] = frozenset()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
@@ -158,6 +160,11 @@ class Solved:
         now = {(one.package, self.versions[one.package], one.constraint) for one in self.read if self._has(one)}
         cleared = self.cleared | now - said
         return self.knowing(more, cleared) if more or cleared != self.cleared else self
+
+    def with_builds(self, inspect: Inspector) -> Solved:
+        """Give the target with what its wheels are built for. Raises what reading wheels raises."""
+        inputs = self.prepared.inputs
+        return replace(self, builds=inspect.builds(self.pip, inputs.cuda, inputs.platform)) if inputs.inspect else self
 
     def replaying(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
         """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
@@ -314,7 +321,7 @@ def _settled(
         if again == targets and inspect is not None:
             again = tuple(one.inspected(inspect, [row for row, _ in kept.read.get(one.name, ())]) for one in targets)
         if again == targets:
-            return targets
+            return targets if inspect is None else tuple(one.with_builds(inspect) for one in targets)
         targets = again
 
 

@@ -13,7 +13,7 @@ from cli_project import SPEC, Envspec, Project, demo_pins
 
 from envspec.lock.model import Pin
 from envspec.recipes import folder
-from envspec.recipes.carried import check_files, checked_package
+from envspec.recipes.carried import CheckNeeds, carried_files
 from envspec.spec.advice import RESERVED
 
 pytest_plugins = ["cli_fixtures"]
@@ -46,7 +46,8 @@ def test_all_is_every_recipe(exported: Path) -> None:
         "environment.nix", "job.sbatch", "job-pyxis.sbatch", "modulefile.lua",
     }  # fmt: skip
     assert names(exported / "envspec") == {
-        "SHA256SUMS", "bytecode.py", *(path for path in check_files() if checked_package(path) is None),
+        "SHA256SUMS", "bytecode.py",
+        *filter(re.compile("check/").match, carried_files((), CheckNeeds(frozenset(), "basic", gpu=True))),
         "entrypoint.sh", "healthcheck.sh", "preflight.py",
     }  # fmt: skip
 

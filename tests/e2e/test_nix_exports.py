@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from support.packages import sdist, source_files, wheel
 
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.recipes.carried import CHECK, check_files, checked_package
+from envspec.recipes.carried import CHECK, CheckNeeds, carried_files
 from envspec.recipes.folder import render_spec
 from envspec.recipes.make import make_spec_plan
 from envspec.spec.parse import parse_spec
@@ -144,7 +145,8 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
     carried = result / "share" / "envspec"
     assert (carried / "target.json").read_bytes() == (small / "cpu" / "target.json").read_bytes()
     assert {path.relative_to(carried).as_posix() for path in carried.rglob("*") if path.is_file()} == {
-        "SHA256SUMS", "bytecode.py", *(path for path in check_files() if checked_package(path) is None),
+        "SHA256SUMS", "bytecode.py",
+        *filter(re.compile("check/").match, carried_files((), CheckNeeds(frozenset(), "basic", gpu=False))),
         "entrypoint.sh", "healthcheck.sh", "preflight.py", "target.json",
     }  # fmt: skip
     # Nothing of how it was made stays: no download, no source, no note of the time

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from envspec.doctor.fits import LocalMachine
-from envspec.environments.choose import Chosen, Undecided, choose, remark
+from envspec.environments.choose import ChosenTarget, Undecided, choose, remark
 from envspec.errors import InputError
 from envspec.lock.model import LockedTarget, TargetInputs
 from envspec.spec.model import Spec, Target
@@ -35,7 +35,7 @@ WIDE = cuda("cu128-wide", "12.8", "sm_80", "sm_90")
 
 def chosen(*targets: LockedTarget, machine: LocalMachine = H100, preferred: tuple[str, ...] = ()) -> tuple[str, str]:
     found = choose(SPEC, targets, machine, preferred)
-    assert isinstance(found, Chosen), found
+    assert isinstance(found, ChosenTarget), found
     return found.target.name, found.because
 
 

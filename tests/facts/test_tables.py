@@ -27,6 +27,7 @@ TABLES = (
     "neighbours",
     "former",
     "overlaps",
+    "peaks",
     "python_builds",
     "released",
     "repodata_patches",

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from support.packages import wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
 from envspec.recipes import make
-from envspec.recipes.carried import carried_files
+from envspec.recipes.carried import CheckNeeds, carried_files
 from envspec.recipes.plan import SUMS
 from envspec.recipes.sums import digest, sums_text
 
@@ -87,14 +87,14 @@ class State:
     name: str
     image: str
     targets: Mapping[str, tuple[str, ...]]
-    carried: Callable[[tuple[str, ...], Container[str]], Mapping[str, str]] = carried_files
+    carried: Callable[[tuple[str, ...], CheckNeeds], Mapping[str, str]] = carried_files
 
 
-def of_another_version(scripts: tuple[str, ...], locked: Container[str]) -> Mapping[str, str]:
+def of_another_version(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
     """What an envspec carries that has other files, and others of the same name."""
     files = {
         path: text
-        for path, text in carried_files(scripts, locked).items()
+        for path, text in carried_files(scripts, needed).items()
         if path not in (SUMS, "check/envspec_check/process.py")
     }
     files |= {"healthcheck.sh": "#!/bin/sh\n", "more/deep/new.py": "new = 1\n"}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envspec.binaries.wheel import OpenWheel, open_wheel
 from envspec.facts import tables, torch_builds
 from envspec.refresh import __main__ as program
 from envspec.refresh.published import Contents, PublishedFile, Wheel, contents, wheels
@@ -70,20 +74,41 @@ KNOWN = {
 }
 
 
+WHEEL = {
+    "torch/version.py": b"cuda: Optional[str] = '12.1'\n",
+    "torch/lib/libtorch_python.so": b"\x7fELF\0sm_50 sm_90\0",
+}
+"""What CUDA_12_1 is the METADATA of."""
+
+
 @dataclass
 class Fake:
-    """An index: files by project, and Requires-Dist by the beginning of a file's name. `read` lists what was asked."""
+    """An index: files by project, and Requires-Dist and members by the beginning of a file's name. `read` lists what
+    was asked."""
 
     pages: Mapping[str, list[str]]
     metadata: Mapping[str, tuple[str, ...]]
     read: list[str] = field(default_factory=list)
+    members: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    uploaded: str | None = None
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
-        return tuple(PublishedFile(name, ">=3.8", "yanked" in name) for name in self.pages[project])
+        listed = self.pages.get(project, [])
+        return tuple(PublishedFile(name, ">=3.8", "yanked" in name, self.uploaded, "0" * 64) for name in listed)
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         self.read.append(file)
         return next(lines for start, lines in self.metadata.items() if file.startswith(f"{start}-"))
+
+    @contextmanager
+    def opened(self, file: str) -> Iterator[OpenWheel]:
+        members = next((members for start, members in self.members.items() if file.startswith(start)), WHEEL)
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        with open_wheel(buffer) as wheel:
+            yield wheel
 
 
 def index(
@@ -112,12 +137,13 @@ def test_a_new_release() -> None:
     )
     assert added(found.text) == [
         'sources.pypi-metadata = "file names and METADATA of the wheels on PyPI, read by envspec.refresh"',
-        'sources.carried = "architectures of the build before; this one hasn\'t been read yet"',
+        "sources.flags = \"torch/version.py and the architecture flags in libtorch_python.so of PyPI's wheels, read by"
+        ' envspec.refresh"',
         '{ version = "2.2.0", python = ">=3.8", torchvision = ["0.17.0"], triton = "2.2.0",'
         ' pypi = { linux-64 = "cu121", osx-arm64 = "cpu" }, source = "pypi-metadata" },',
         '{ torch = "2.2.0", variant = "cu121", platform = "linux-64", pythons = "3.8-3.12", sm = "5.0 9.0",'
-        ' cudnn = "8.9.2.26", nccl = "2.19.3", triton = "2.2.0", glibc = "2.28", trust = "low",'
-        ' source = "pypi-metadata carried" },',
+        ' cudnn = "8.9.2.26", nccl = "2.19.3", triton = "2.2.0", glibc = "2.28", trust = "binary",'
+        ' source = "pypi-metadata flags" },',
         '{ torch = "2.2.0", variant = "cpu", platform = "osx-arm64", pythons = "3.8-3.12", trust = "high",'
         ' source = "pypi-metadata" },',
     ]
@@ -125,13 +151,6 @@ def test_a_new_release() -> None:
     assert [line for line in TABLE.splitlines() if line not in found.text.splitlines()] == []
     again = index(torch, vision, torch__2_2_0=CUDA_12_1, torchvision__0_17_0=("numpy", "torch (==2.2.0)"))
     assert refreshed(found.text, again).text == found.text
-
-
-def test_the_first_build_of_a_variant_is_left_to_a_person() -> None:
-    torch = names("torch", "2.2.0", (8,), "manylinux_2_28_x86_64", "macosx_11_0_arm64")
-    found = refreshed(TABLE, index(torch, torch__2_2_0=("cuda-toolkit[cublas]==13.0.3; platform_system == 'Linux'",)))
-    assert [row["variant"] for row in rows_of(found.text, "builds") if row["torch"] == "2.2.0"] == ["cpu"]
-    assert len(found.notes) == 1 and "2.2.0 for linux-64 is the first build of cu130" in found.notes[0]
 
 
 def test_a_release_between_known_ones_is_left_to_a_person() -> None:
@@ -276,6 +295,10 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.write_text(TABLE)
     source = index(names("torch", "2.1.0", (12,), "manylinux1_x86_64"))
     monkeypatch.setattr(program, "TABLE", table)
+    dates, tritons = tmp_path / "released.toml", tmp_path / "triton.toml"
+    for name, path in {"RELEASED_TABLE": dates, "TRITON_TABLE": tritons}.items():
+        path.write_bytes(getattr(program, name).read_bytes())
+        monkeypatch.setattr(program, name, path)
     monkeypatch.setattr(program, "PyPI", lambda *settings: source)
     shown = CliRunner().invoke(program.command, [], standalone_mode=False)
     assert (shown.return_value, table.read_text()) == (1, TABLE)
@@ -286,8 +309,9 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CliRunner().invoke(program.command, ["--write"], standalone_mode=False).return_value == 0
     assert table.read_text() == refreshed(TABLE, source).text
     done = CliRunner().invoke(program.command, [], standalone_mode=False)
-    assert (done.return_value, done.stdout, done.stderr) == (0, "", "envspec/facts/data/torch.toml is up to date\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["torch.toml"]
+    up_to_date = "".join(f"envspec/facts/data/{one.name} is up to date\n" for one in (table, tritons, dates))
+    assert (done.return_value, done.stdout, done.stderr) == (0, "", up_to_date)
+    assert {path.name for path in tmp_path.iterdir()} == {table.name, dates.name, tritons.name}
 
 
 @pytest.mark.slow

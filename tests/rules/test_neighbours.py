@@ -10,6 +10,7 @@ from envspec.facts import neighbours
 from envspec.rules import judge_pins
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
+from envspec.rules.wheel_code import WheelBuild
 
 FLASH = "flash_attn-2.8.3+cu12torch2.5cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
 
@@ -97,10 +98,10 @@ def test_what_a_wheel_notes_speaks_where_the_facts_end(
     pins: dict[str, str], notes: BuildNotes, why: str | None
 ) -> None:
     spec, target = spec_of("12.8", ("H100",))
-    noted = dict.fromkeys(pins, notes)
+    read = dict.fromkeys(pins, WheelBuild(notes))
     told = [
         one.message
-        for one in judge_pins(spec, target, {"torch": "2.8.0", **pins}, notes=noted)
+        for one in judge_pins(spec, target, {"torch": "2.8.0", **pins}, read=read)
         if one.code == "built-for-another"
     ]
     assert (why in told[0]) if why else not told

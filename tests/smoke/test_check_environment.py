@@ -7,8 +7,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from envspec_check.checks.device import expected_gpus, is_taken
 from envspec_check.checks.files import HASHED_ONE, damage, recorded_files
+from envspec_check.checks.gpu.device import expected_gpus, is_taken
 from envspec_check.checks.runtimes import named_first, newest, usual
 from envspec_check.checks.unowned import code_in, kind_of, owned_files, without_record
 from envspec_check.environment import installed

@@ -14,11 +14,13 @@ import pytest
 from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.interface import CHECKS, GROUPS
 from envspec_check.process import LAST_CHARACTERS, finite, last_words, outcome_of
-from envspec_check.report import figure, junit, summary
+from envspec_check.report import figure, junit, slow_words, summary
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envspec.smoke.report.read import report_of
+
+H100 = {"name": "H100", "tflop_s": {"bf16": 989.4, "fp16": 989.4, "tf32": 494.7}, "trust": "high"}
 
 STATUSES = st.sampled_from(("pass", "fail", "skip"))
 
@@ -46,24 +48,32 @@ def document(checks: list[dict[str, Any]], device: str = "cpu", cuda: str | None
 
 
 @given(
-    st.lists(st.tuples(STATUSES, st.booleans()), max_size=12),
+    st.lists(st.tuples(STATUSES, st.booleans(), st.lists(st.just("GPU 0 is slowed down"))), max_size=12),
+    st.lists(st.sampled_from((100.0, 900.0, None)), max_size=3),
     st.booleans(),
     st.sampled_from(("cpu", "cuda")),
     st.sampled_from((None, "12.8")),
 )
 def test_the_summary_is_the_one_that_envspec_makes(
-    kinds: list[tuple[str, bool]], complete: bool, device: str, cuda: str | None
+    kinds: list[tuple[str, bool, list[str]]], rates: list[float | None], complete: bool, device: str, cuda: str | None
 ) -> None:
-    results = [result(f"static.c{i}", status, gpu) for i, (status, gpu) in enumerate(kinds)]
+    results = [result(f"static.c{i}", status, gpu) | {"slow": slow} for i, (status, gpu, slow) in enumerate(kinds)]
+    types = ("bf16", "fp16", "tf32")
+    figures = [
+        figure(f"figures.matmul_tflop_s.{one}", rate, "TFLOP/s", {}, H100)
+        for one, rate in zip(types, rates, strict=False)
+    ]
     blind = cuda is not None and device == "cpu"
     made = document(results, device, cuda) | {
         "complete": complete,
-        "summary": summary(results, complete, blind),
+        "figures": figures,
+        "summary": summary(results, complete, blind, slow_words(results, figures)),
     }
     read = report_of(made, "x")
     assert made["summary"] == {
         "passed": read.passed, "failed": read.failed, "skipped": read.skipped, "gpu_skipped": read.gpu_skipped,
         "gpu_total": read.gpu_total, "verdict": read.verdict, "headline": read.headline,
+        "slow": [*read.slow],
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import envspec_check.workloads  # noqa: F401
 import pytest
 from envspec_check.checks.collectives import collectives_ddp
 from envspec_check.checks.compile import lacking_to_compile
-from envspec_check.checks.device import device_visible
+from envspec_check.checks.gpu.device import device_visible
 from envspec_check.interface import CHECKS, Check, Context, Fault, Outcome, Skip, failed, passed
 from envspec_check.ranks import on_the_cpu
 from envspec_check.report import Progress
@@ -24,7 +24,7 @@ from envspec_check.trainer import native_precision
 
 A100 = {"name": "NVIDIA A100", "capability": "8.0", "memory_bytes": 80 << 30}
 TARGETS: dict[str, dict[str, Any]] = {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}}
-DEVICE = ("device.driver", "device.visible", "device.count", "device.capability", "device.memory")
+DEVICE = (*("device.driver", "device.visible", "device.count", "device.capability", "device.memory", "device.health"),)
 
 
 @dataclass
@@ -53,11 +53,17 @@ def context(device: str, target: str) -> Context:
 
 
 def session(
-    runner: StandInRunner, device: str, groups: tuple[str, ...], target: str = "cu128", driver: str | None = None
+    runner: StandInRunner,
+    device: str,
+    groups: tuple[str, ...],
+    target: str = "cu128",
+    driver: str | None = None,
+    cards: dict[str, Any] | None = None,
 ) -> tuple[dict[str, tuple[str, str | None]], dict[str, Any]]:
     """The outcome of each check with its reason, and the report."""
     made = Session(context(device, target), CHECKS, groups, runner)  # type: ignore[arg-type]
     made.machine["driver"] = driver
+    made.ctx.config["cards"] = cards or {}
     made.run(Progress([], io.StringIO()))
     report = made.report()
     return {one["name"]: (one["status"], one["reason"]) for one in report["checks"]}, report
@@ -80,7 +86,7 @@ def test_a_look_for_gpus_that_failed_is_told(capsys: pytest.CaptureFixture[str])
 
 
 def test_no_gpu_is_visible_though_cuda_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envspec_check.checks.device.nvml", lambda: None)
+    monkeypatch.setattr("envspec_check.checks.gpu.device.nvml", lambda: None)
     monkeypatch.setattr(Context, "torch", None)
     with pytest.raises(Fault, match="cuda was asked for and torch sees no GPU"):
         device_visible(context("cuda", "cu128"))
@@ -92,16 +98,19 @@ def test_no_gpu_is_visible_though_cuda_was_asked_for(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cpu", 8), ("auto", 0)])
 def test_a_cuda_target_on_the_cpu_says_that_no_gpu_check_ran(group: str, device: str, gpus: int) -> None:
     found, report = session(StandInRunner(gpus), device, (group,), driver="550.54.15")
-    assert {status for status, _ in found.values()} == {"pass"}
-    count = len(found)
-    assert report["summary"]["headline"] == f"no GPU check ran: {count} passed, 0 failed, 0 skipped"
+    needing = [name for name in found if CHECKS[name].needs == "gpu"]
+    assert {name for name, (status, _) in found.items() if status != "pass"} == set(needing)
+    counts = f"{len(found) - len(needing)} passed, 0 failed, {len(needing)} skipped"
+    need = "need" if len(needing) > 1 else "needs"
+    told = f" ({len(needing)} of them {need} a GPU)" if needing else ""
+    assert report["summary"]["headline"] == f"no GPU check ran: {counts}{told}"
     assert (report["device"], report["cuda"]) == ("cpu", "12.8")
 
 
 def test_a_driver_is_no_gpu() -> None:
     found, report = session(StandInRunner(0), "auto", ("device",), driver="550.54.15")
-    assert [found[name][0] for name in DEVICE] == ["pass", "pass", "skip", "skip", "skip"]
-    assert report["summary"]["headline"] == "no GPU check ran: 2 passed, 0 failed, 3 skipped (3 of them need a GPU)"
+    assert [found[name][0] for name in DEVICE] == ["pass", "pass", "skip", "skip", "skip", "skip"]
+    assert report["summary"]["headline"] == "no GPU check ran: 2 passed, 0 failed, 4 skipped (4 of them need a GPU)"
 
 
 def test_on_a_gpu_nothing_is_said_of_its_absence() -> None:
@@ -112,7 +121,7 @@ def test_on_a_gpu_nothing_is_said_of_its_absence() -> None:
 
 def test_a_cpu_target_lacks_no_gpu() -> None:
     found, report = session(StandInRunner(0), "auto", ("training", "device"), target="cpu")
-    assert report["summary"]["headline"] == f"{len(found) - 5} passed, 0 failed, 5 skipped"
+    assert report["summary"]["headline"] == f"{len(found) - 6} passed, 0 failed, 6 skipped"
     assert found["device.driver"][1] == "needs NVIDIA's driver: the target is for CPUs"
 
 
@@ -146,7 +155,7 @@ def test_a_driver_is_judged_where_torch_can_not_be_imported() -> None:
     assert found["device.driver"] == ("pass", None)
     assert found["device.visible"] == ("fail", "torch can't be imported: no")
     assert found["device.memory"] == ("skip", "torch can't be imported")
-    assert report["summary"]["headline"].startswith("no GPU check ran: 1 passed, 1 failed, 3 skipped")
+    assert report["summary"]["headline"].startswith("no GPU check ran: 1 passed, 1 failed, 4 skipped")
 
 
 # -- precision, ranks ----------------------------------------------------------------------------------------------

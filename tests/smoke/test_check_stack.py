@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from envspec_check.checks.stack.imports import asked_for, imported, modules_of
 from envspec_check.checks.stack.locked import described
-from envspec_check.checks.stack.packages import ORDER
 from envspec_check.failures import root_cause
 from envspec_check.import_failures import import_remedy
-from envspec_check.interface import CHECKS, Context
+from envspec_check.interface import Context
 from support.smoke_env import run_check
-
-from envspec.recipes.carried import carried_files, check_files, checked_package
 
 LOCK = {
     "conda": [{"name": "pytorch-gpu", "version": "2.7", "direct": True, "provides": ["torch"]}],
@@ -115,45 +111,3 @@ def test_what_is_locked_is_tried_and_what_is_not_is_skipped_by_name(smoke_env: P
     assert done.check("stack.imports")["details"]["imported"] == ["functorch", "numpy", "torch", "torchgen"]
     assert done.check("stack.numpy")["status"] == "pass"
     assert done.check("stack.timm")["reason"] == "the target locks no timm"
-
-
-# -- a copy of the check without the modules of packages that no target locks ------------------------------------------
-
-
-def said_by_a_copy(folder: Path, locked: set[str], program: str) -> str:
-    """What a program prints that imports the check as it is carried for targets with these packages."""
-    for path, text in carried_files((), locked).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    text = f"import sys\nsys.path.insert(0, {str(folder / 'check')!r})\nfrom envspec_check import checks, interface\n"
-    done = subprocess.run([sys.executable, "-I", "-c", text + program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_copy_for_few_packages_has_the_same_table(tmp_path: Path) -> None:
-    assert said_by_a_copy(tmp_path, {"peft"}, "print(*interface.CHECKS)").split() == [*CHECKS]
-    packages = tmp_path / "check" / "envspec_check" / "checks" / "stack" / "packages"
-    assert {path.name for path in packages.glob("*.py")} == {"__init__.py", "peft.py"}
-
-
-@pytest.mark.parametrize(
-    ("locked", "told"),
-    [("tqdm", "the target locks no timm"), ("timm", "the check of timm isn't here: this copy was exported for")],
-)
-def test_a_package_whose_check_was_left_out(tmp_path: Path, locked: str, told: str) -> None:
-    program = f"""
-import pathlib, types
-sys.modules["timm"] = types.ModuleType("timm")
-config = {{"target": "t", "lock": {{"pip": [{{"name": {locked!r}}}]}}}}
-ctx = interface.Context(config, "cpu", "llm", 5, True, 0, 60.0, pathlib.Path({str(tmp_path)!r}), "check")
-try:
-    print(interface.CHECKS["stack.timm"].run(ctx).reason)
-except interface.Skip as skip:
-    print(skip)
-"""
-    assert said_by_a_copy(tmp_path, set(), program).startswith(told)
-
-
-def test_every_module_of_a_package_is_in_the_table() -> None:
-    assert {checked_package(path) for path in check_files()} == {None, *ORDER}

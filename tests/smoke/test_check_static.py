@@ -6,6 +6,7 @@ import base64
 import hashlib
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from envspec_check.capability import covers
@@ -188,15 +189,27 @@ def test_the_versions_of_cudnn(number: int | None, text: str | None) -> None:
 
 
 def test_the_card_of_a_gpu() -> None:
-    cards = {
-        "H100": {"capability": "9.0", "bandwidth_gb_s": 3350},
-        "H100 PCIe": {"capability": "9.0", "bandwidth_gb_s": 2000},
+    cards: dict[str, dict[str, Any]] = {
+        "H100": {"capability": "9.0", "bandwidth_gb_s": 3350, "forms": {"H100 PCIe": {"bandwidth_gb_s": 2000}}},
         "A100": {"capability": "8.0", "bandwidth_gb_s": 1555},
     }
-    assert card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == cards["H100"]
-    assert card_of(cards, "NVIDIA H100 PCIe", "9.0") == cards["H100 PCIe"]
-    assert card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == cards["A100"]
+    assert card_of(cards, "NVIDIA H100 80GB HBM3", "9.0") == {"name": "H100", "product": "H100", **cards["H100"]}
+    assert card_of(cards, "NVIDIA H100 PCIe", "9.0") == {
+        "name": "H100 PCIe",
+        "product": "H100",
+        **cards["H100"],
+        "bandwidth_gb_s": 2000,
+    }
+    assert card_of(cards, "NVIDIA A100-SXM4-80GB", "8.0") == {"name": "A100", "product": "A100", **cards["A100"]}
     assert card_of(cards, "NVIDIA H200", "9.0") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D"]
+)
+def test_a_part_of_a_card_is_not_the_card(name: str) -> None:
+    cards = {"H100": {"capability": "9.0"}, "GeForce RTX 4090": {"capability": "9.0"}}
+    assert card_of(cards, name, "9.0") is None
 
 
 def test_architecture_flags_of_a_torch_without_cuda() -> None:

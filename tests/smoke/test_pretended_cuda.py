@@ -14,6 +14,7 @@ from support.smoke_env import CHECK, CONFIG, SECONDS
 from support.smoke_env import smoke_env as smoke_env
 
 from envspec.proof.records import of_report, refusal
+from envspec.smoke.report.evidence import is_pretended
 from envspec.smoke.report.read import load_report
 
 PROGRAM = Path(__file__).with_name("pretended_cuda.py")
@@ -49,7 +50,7 @@ def test_the_code_for_gpus_runs_and_its_report_is_no_evidence(smoke_env: Path, t
     assert found["device.capability"] == found["device.memory"] == "pass"
     report = load_report(path)
     assert report.device == "cuda" and not report.without_gpu
-    assert report.pretended and refusal(report) == "its GPU is pretended"
+    assert is_pretended(report) and refusal(report) == "its GPU is pretended"
     assert of_report(report, "x").rungs == frozenset()
     assert report.torch is not None and report.torch.version.endswith("+pretended")
 

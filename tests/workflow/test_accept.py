@@ -36,9 +36,7 @@ def accepted(
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
     solved = solve(prepare(spec, spec.targets, lambda finding: None), told, None, kept)
-    return accept(
-        spec, solved, kept, refreshed=refreshed, notice=notices.append, judge=lambda one: of_pins(spec, one, {})
-    )
+    return accept(spec, solved, kept, refreshed=refreshed, notice=notices.append, judge=lambda one: of_pins(spec, one))
 
 
 def test_pins_are_in_the_locks_order() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from support.told import pin
 
-from envspec.binaries.build_notes import BuildNotes
 from envspec.lock.freshness import reasons
 from envspec.lock.judge import judge
 from envspec.lock.model import Artifact, Lock, LockedCorrection, Pin
@@ -16,6 +15,7 @@ from envspec.lock.read import loads
 from envspec.lock.write import dumps
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
+from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
 from envspec.workflow.keep import Upgrade
@@ -60,7 +60,7 @@ class Wheels:
     def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
         return self.known and one in self.rows and one.is_of(pin)
 
-    def notes(self, pins: Sequence[Pin]) -> Mapping[str, BuildNotes]:
+    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
         return {}
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:

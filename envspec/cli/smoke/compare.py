@@ -20,11 +20,12 @@ _WEIGHTS = {"same": "the same, bit by bit", "differs": "differ", "not compared":
 def compare_reports(first: Path, second: Path, *, as_json: bool) -> int:
     """Print how two reports differ; give the exit code. Raises InputError, StorageError."""
     from envspec.smoke.report.compare import compare
+    from envspec.smoke.report.evidence import is_pretended
     from envspec.smoke.report.read import load_report
 
     one, other = load_report(_report_in(first)), load_report(_report_in(second))
     for path, report in ((first, one), (second, other)):
-        if report.pretended:
+        if is_pretended(report):
             raise InputError(f"{path} is of a pretended GPU, which proves nothing")
     found = compare(one, other)
     if as_json:

@@ -38,6 +38,8 @@ def _run(run: Run) -> Iterator[str]:
     for figure in run.report.off if run.report else ():
         told = f"{figure.name} is {figure.verdict}: {words.measured(figure)}, {words.reference_words(figure)}"
         yield from _labelled("warning", told)
+    for told in run.report.slow if run.report else ():
+        yield from _labelled("slow", told)
     if run.log and run.status in ("fail", "error"):
         # not wrapped: a path is there to be copied
         yield f"      log: {words.clean(run.log)}"

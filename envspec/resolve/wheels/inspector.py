@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from envspec.binaries.build_notes import BuildNotes
 from envspec.errors import IndexFailure
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.resolve.pip.reading import Counting
+from envspec.resolve.wheels.asked import ask
+from envspec.resolve.wheels.builds import build_questions
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.say import About, correction_of, what_wheels_say
+from envspec.rules.wheel_code import WheelBuild
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class WheelInspector:
     reader: WheelReader
     places: WheelPlaces
     counting: Counting
-    _notes: dict[tuple[str, str], BuildNotes] = field(default_factory=dict)
 
     def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
         """Say whether a lock's row is what is known of a pin's wheel. Nothing is fetched: it may just not be known."""
@@ -42,18 +43,23 @@ class WheelInspector:
         uploaded = {str(file.sha256): file.uploaded for file in files.values() if file.uploaded}
         heard = what_wheels_say(pins, self._asked, recall=self._recalled, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
-            raise IndexFailure(
-                f"{unread.file} of the index {pin.index} can't be read, to see what its METADATA leaves out: "
-                f"{unread.reason}",
-                hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
-                "add inspect = false to [pip]",
-            )
-        self._notes.update({_wheel(pin): heard.notes[pin.name] for pin in pins if pin.name in heard.notes})
+            raise _failure(pin, unread, "what its METADATA leaves out")
         return heard.corrections
 
-    def notes(self, pins: Sequence[Pin]) -> Mapping[str, BuildNotes]:
-        """Give what the wheels of pins say that they were built for, by package, of those that were read."""
-        return {pin.name: self._notes[_wheel(pin)] for pin in pins if _wheel(pin) in self._notes}
+    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
+        """Give what the wheels of a target of this CUDA are built for, by package, where that could matter.
+
+        One that could be had only whole, and is too large for that, says nothing. Raises IndexFailure for others that
+        can't be read.
+        """
+        asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
+        found = {}
+        for pin, says in ask(asked, self._asked, self._recalled).items():
+            if isinstance(says, WheelSays):
+                found[pin.name] = WheelBuild(says.notes, says.code)
+            elif not says.whole:
+                raise _failure(pin, says, "for which GPUs and which CUDA it is built")
+        return found
 
     def _recalled(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
         file = self.places.file(pin)
@@ -70,5 +76,9 @@ class WheelInspector:
             return self.reader.ask(file, origin, questions)
 
 
-def _wheel(pin: Pin) -> tuple[str, str]:
-    return pin.name, pin.artifact.sha256 if pin.artifact else ""
+def _failure(pin: Pin, unread: Unread, why: str) -> IndexFailure:
+    return IndexFailure(
+        f"{unread.file} of the index {pin.index} can't be read, to see {why}: {unread.reason}",
+        hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
+        "add inspect = false to [pip]",
+    )

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Pin
 
-Question = Literal["numpy", "pkg_resources", "notes"]
+Question = Literal["numpy", "pkg_resources", "notes", "code"]
 """numpy          for which NumPy its extension modules were compiled
 pkg_resources  which of its modules import that as they are imported
 notes          for which CUDA and torch it was built, where it says so
+code           for which GPUs and which CUDA it is compiled
 """
 
 
@@ -25,20 +27,23 @@ class WheelSays:
     numpy: NumpyAbi | None = None
     pkg_resources: ImportTime | None = None
     notes: BuildNotes | None = None
+    code: DeviceCode | None = None
 
     @property
     def answered(self) -> frozenset[Question]:
-        every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes")
+        every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes", "code")
         return frozenset(question for question in every if getattr(self, question) is not None)
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A wheel that couldn't be read, and why (a sentence without an end). `hint` is what the error said to do."""
+    """A wheel that couldn't be read, and why (a sentence without an end). `hint` is what the error said to do. `whole`
+    says that it could be had only whole, and is too large for that: its server offers no byte ranges."""
 
     file: str
     reason: str
     hint: str | None = None
+    whole: bool = False
 
 
 Read = Callable[[Pin, frozenset[Question]], WheelSays | Unread]

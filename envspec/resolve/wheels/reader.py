@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import IO
 
 from envspec.binaries.build_notes import build_notes
+from envspec.binaries.device_code import device_code
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.errors import EnvspecError
+from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
 from envspec.resolve.pip.metadata import cache_key
@@ -46,7 +48,7 @@ class WheelReader:
         except UnreadableWheel as error:
             return Unread(file.file, str(error))
         except EnvspecError as error:
-            return Unread(file.file, error.message, error.hint)
+            return Unread(file.file, error.message, error.hint, isinstance(error, TooLarge))
         except OSError as error:
             return Unread(file.file, str(error.strerror))
         self.store.put(_key(file.file, str(file.sha256), origin), says)
@@ -72,4 +74,6 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
         says = replace(says, numpy=numpy_abi(wheel))
     if "pkg_resources" in questions and says.pkg_resources is None:
         says = replace(says, pkg_resources=imported_at_start(wheel, "pkg_resources"))
+    if "code" in questions and says.code is None:
+        says = replace(says, code=device_code(wheel))
     return says

@@ -1,17 +1,15 @@
-"""What the wheels of a solved target say, as bounds for another round and as notes for the rules."""
+"""What the wheels of a solved target say against each other, as bounds for another round."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from envspec.binaries.build_notes import BuildNotes
-from envspec.facts import neighbours
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers_in
+from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.model import Question, Read, Recall, Unread, WheelSays
 from envspec.texts import without_unseen
 
@@ -26,10 +24,8 @@ had had it."""
 NO_SETUPTOOLS_SETTLED = "2024-10-02"
 """The same of wheels that don't require setuptools: for a year a fresh environment of Python 3.12 had had none."""
 
-_THREADS = 8
 _SHOWN = 100
 """Characters of the name of a file or a module that a reason has."""
-_WITH_NOTES = ("xformers", "onnxruntime-gpu", "dgl")
 
 About = Collection[tuple[str, str]]
 """Packages, each with the bound that its wheel is asked for in any case."""
@@ -38,12 +34,10 @@ About = Collection[tuple[str, str]]
 @dataclass(frozen=True)
 class Heard:
     """corrections  what the pins break, and what holds of the bounds that were asked for in any case, by package
-    notes        what wheels say that they were built for, by package: for `judge_pins`
     unread       the pins whose wheels couldn't be read, and why
     """
 
     corrections: tuple[LockedCorrection, ...] = ()
-    notes: Mapping[str, BuildNotes] = field(default_factory=dict)
     unread: tuple[tuple[Pin, Unread], ...] = ()
 
 
@@ -61,38 +55,22 @@ def what_wheels_say(
     its index (sha256 -> RFC 3339 in UTC), as far as that is known. Equal pins and wheels give equal answers.
     """
     broken = _broken(pins)
-    asked = [
-        (pin, bounds, questions)
-        for pin in sorted(pins, key=lambda pin: pin.name)
-        if (questions := _questions(pin, bounds := _asked_bounds(pin, broken, uploaded or {}, about)))
-    ]
-    known = [recall(pin, questions) for pin, _, questions in asked]
-    left = [(pin, questions) for (pin, _, questions), says in zip(asked, known, strict=True) if says is None]
-    fresh: Iterator[WheelSays | Unread] = iter(())
-    if left:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            fresh = iter([*pool.map(lambda one: read(*one), left)])
-    answers = [next(fresh) if says is None else says for says in known]
-    heard = [(pin, bounds, says) for (pin, bounds, _), says in zip(asked, answers, strict=True)]
-    said = [(pin, bounds, says) for pin, bounds, says in heard if isinstance(says, WheelSays)]
+    of_pins = {pin: _asked_bounds(pin, broken, uploaded or {}, about) for pin in sorted(pins, key=lambda pin: pin.name)}
+    answers = ask({pin: _questions(asked) for pin, asked in of_pins.items() if asked}, read, recall)
+    said = [(pin, of_pins[pin], says) for pin, says in answers.items() if isinstance(says, WheelSays)]
     corrections = tuple(
         found for pin, bounds, says in said for bound in bounds if (found := correction_of(bound, pin, says))
     )
-    notes = {pin.name: says.notes for pin, _, says in said if says.notes is not None}
-    return Heard(corrections, notes, tuple((pin, says) for pin, _, says in heard if isinstance(says, Unread)))
+    return Heard(corrections, tuple((pin, says) for pin, says in answers.items() if isinstance(says, Unread)))
 
 
 def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
-    return _questions(pin, _asked_bounds(pin, _broken(pins), uploaded, about))
+    return _questions(_asked_bounds(pin, _broken(pins), uploaded, about))
 
 
-def _questions(pin: Pin, bounds: Iterable[WheelBound]) -> frozenset[Question]:
-    found: set[Question] = {one.question for one in bounds}
-    known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)
-    if pin.name in _WITH_NOTES and _is_wheel(pin) and not known:
-        found.add("notes")
-    return frozenset(found)
+def _questions(bounds: Iterable[WheelBound]) -> frozenset[Question]:
+    return frozenset(one.question for one in bounds)
 
 
 def _is_wheel(pin: Pin) -> bool:

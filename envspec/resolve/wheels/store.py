@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
+from envspec.facts.compute_capability import parse
 from envspec.resolve.wheels.model import WheelSays
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 T = TypeVar("T")
 
@@ -34,6 +36,7 @@ class WheelStore:
                 numpy=_sound(entry["numpy"], NumpyAbi, _is_numpy),
                 pkg_resources=_sound(entry["pkg_resources"], ImportTime, _is_import_time),
                 notes=_sound(entry["notes"], BuildNotes, _is_notes),
+                code=_sound(entry["code"], _code, _is_code),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return WheelSays()
@@ -66,6 +69,28 @@ def _is_import_time(value: ImportTime) -> bool:
 
 def _is_notes(value: BuildNotes) -> bool:
     return _is_text(value.cuda) and _is_text(value.member) and all(type(release) is str for release in value.torch)
+
+
+def _code(libraries: Iterable[Mapping[str, Any]], said: bool, complete: bool, read: int) -> DeviceCode:
+    found = (_sound(one, CompiledLibrary, _is_library) for one in libraries)
+    return DeviceCode(tuple(one for one in found if one), said, complete, read)
+
+
+def _is_code(value: DeviceCode) -> bool:
+    return type(value.said) is bool and type(value.complete) is bool and type(value.read) is int
+
+
+def _is_library(value: CompiledLibrary) -> bool:
+    archs = all(map(_is_architecture, (*value.sm, *value.ptx)))
+    return type(value.member) is str and archs and all(map(_is_major, (*value.cuda, value.compiler or "1")))
+
+
+def _is_architecture(value: object) -> bool:
+    return type(value) is str and parse(value) is not None
+
+
+def _is_major(value: object) -> bool:
+    return type(value) is str and value.isdecimal() and len(value) < 3
 
 
 def _is_text(value: object) -> bool:

@@ -47,6 +47,7 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
             "gpu_total": report.gpu_total,
             "verdict": report.verdict,
             "headline": report.headline,
+            "slow": list(report.slow),
         },
     }
 
@@ -74,8 +75,13 @@ def _check(check: CheckResult) -> dict[str, Any]:
         "remedy": check.remedy,
         "seconds": check.seconds,
         "details": dict(check.details),
+        "slow": list(check.slow),
         "output": check.output,
     }
+
+
+_REFERENCE = ("value", "low", "high", "unit")
+"""What is told of a reference: for which GPUs it is, the check has judged already."""
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
@@ -83,6 +89,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "name": figure.name,
         "value": figure.value,
         "unit": figure.unit,
-        "reference": asdict(figure.reference) if figure.reference else None,
+        "reference": {key: getattr(figure.reference, key) for key in _REFERENCE} if figure.reference else None,
         "verdict": figure.verdict,
+        "peak": {"value": figure.peak, "least": figure.least} if figure.peak else None,
     }

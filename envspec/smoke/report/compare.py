@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from envspec.smoke.report.evidence import weights_of
 from envspec.smoke.report.result import SmokeReport
 from envspec.smoke.report.words import measured
 
@@ -98,11 +99,11 @@ def _architecture(report: SmokeReport) -> str:
 
 
 def _weights(one: SmokeReport, other: SmokeReport, differing: dict[str, None]) -> tuple[Same, str | None]:
-    if one.weights is None or other.weights is None:
-        lacking = "neither has" if one.weights is other.weights else "one of them has no"
+    if weights_of(one) is None or weights_of(other) is None:
+        lacking = "neither has" if weights_of(one) is weights_of(other) else "one of them has no"
         return "not compared", f"{lacking} a digest of weights: determinism.repeat didn't pass"
     apart = [name for name in _DECIDING if name in differing]
-    if one.weights == other.weights:
+    if weights_of(one) == weights_of(other):
         return "same", None
     if apart:
         return "not compared", f"they differ in: {', '.join(apart)}"

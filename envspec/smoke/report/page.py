@@ -60,6 +60,9 @@ def _alarms(results: Results) -> Iterator[str]:
         are = "is" if summary.figures_off == 1 else "are"
         told = f"{words.plural(summary.figures_off, 'figure')} {are} outside the reference. Figures don't decide."
         yield f'<p class="alarm">{told}</p>'
+    for run in results.runs:
+        for told in run.report.slow if run.report else ():
+            yield f'<p class="alarm">Slow: {_text(told)} ({_text(run.name)}).</p>'
 
 
 def _matrix(results: Results) -> Iterator[str]:
@@ -154,8 +157,9 @@ def _figures(report: SmokeReport) -> Iterator[str]:
 
 
 def _figure(figure: Figure) -> str:
-    off = figure.verdict in ("low", "high")
-    told = _text(words.reference_words(figure)) or '<span class="quiet">no reference</span>'
+    off = figure.verdict in ("low", "high", "slow")
+    known = "; ".join(filter(None, (words.reference_words(figure), words.peak_words(figure))))
+    told = _text(known) or '<span class="quiet">no reference</span>'
     if off:
         told = f'<strong class="error">{figure.verdict}</strong>: {told}'
     measured = f'<td class="number">{_text(words.measured(figure))}</td>'

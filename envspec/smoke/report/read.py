@@ -230,16 +230,20 @@ def _check(node: _Node) -> CheckResult:
         seconds=node.get("seconds").duration(),
         details=details.table_of(lambda value: _plain(value, _DEEPEST)) if details else {},
         output=_text_or_none(node, "output"),
+        slow=slow.list_of(_Node.text) if (slow := node.find("slow")) else (),
     )
 
 
 def _figure(node: _Node) -> Figure:
-    reference = node.find("reference")
+    reference, peak = node.find("reference"), node.find("peak")
+    least = peak.find("least") if peak else None
     return Figure(
         name=node.get("name").word(),
         value=node.get("value").number_or_none(),
         unit=node.get("unit").text(),
         reference=_reference(reference) if reference else None,
+        peak=peak.get("value").number() if peak else None,
+        least=least.number() if least else None,
     )
 
 

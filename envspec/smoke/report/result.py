@@ -17,7 +17,7 @@ from envspec.spec.model import Reference
 
 CheckStatus = Literal["pass", "fail", "skip"]
 RunStatus = Literal["pass", "fail", "error", "skip"]
-Verdict = Literal["ok", "low", "high"]
+Verdict = Literal["ok", "low", "high", "slow"]
 
 GROUPS = (
     "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
@@ -25,15 +25,14 @@ GROUPS = (
 )  # fmt: skip
 """The groups of checks in the order they run."""
 
-PRETENDED = "pretended"
-"""What a report without a GPU behind it is marked with."""
-
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check. `reason` says why it failed or was skipped, `output` is the end of a failed process's output."""
+    """One check. `reason` says why it failed or was skipped, `output` is the end of a failed process's output, `slow`
+    what it found to be slow, which decides nothing.
+    """
 
     name: str
     group: str
@@ -44,16 +43,26 @@ class CheckResult:
     seconds: float = 0.0
     details: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     output: str | None = None
+    slow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number. `value` is None for a NaN or an infinity."""
+    """One measured number. `value` is None for a NaN or an infinity. `peak` is what the card is sold with, in the same
+    unit, and `least` the share of it below which the figure is slow; None where it isn't known.
+    """
 
     name: str
     value: float | None
     unit: str
     reference: Reference | None = None
+    peak: float | None = None
+    least: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The share of the card's peak."""
+        return self.value / self.peak if self.value is not None and self.peak else None
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -73,13 +82,21 @@ class Figure:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The reference's verdict on the value; None where they can't be compared."""
+        """The reference's verdict on the value; without a reference "slow" for too small a share of the card's peak,
+        and None where there is nothing to compare.
+        """
         if self.value is None or not self.comparable:
-            return None
+            return "slow" if self.share is not None and self.least and self.share < self.least else None
         least, greatest = self.bounds
         if least is not None and self.value < least:
             return "low"
         return "high" if greatest is not None and self.value > greatest else "ok"
+
+    @property
+    def slow(self) -> str | None:
+        """What to say of a figure that is slow. None for another."""
+        slow = self.verdict == "slow"
+        return f"{self.name} is {100 * (self.share or 0):.0f} % of the card's peak" if slow else None
 
 
 @dataclass(frozen=True)
@@ -145,19 +162,6 @@ class SmokeReport:
     check_digest: str | None = None
 
     @property
-    def pretended(self) -> bool:
-        """Whether its GPU is a stand-in of the tests, by any of the marks that such a run leaves."""
-        told = [self.evidence, self.torch.version if self.torch else "", *(gpu.name for gpu in self.machine.gpus)]
-        return any(PRETENDED in text.lower() for text in told)
-
-    @property
-    def weights(self) -> str | None:
-        """The digest of the weights that the deterministic training ended with; None where that didn't pass."""
-        repeated = next((one for one in self.checks if one.name == "determinism.repeat"), None)
-        found = repeated.details.get("weights") if repeated and repeated.status == "pass" else None
-        return found if isinstance(found, str) else None
-
-    @property
     def passed(self) -> int:
         return self._count("pass")
 
@@ -196,8 +200,15 @@ class SmokeReport:
 
     @property
     def headline(self) -> str:
-        """ "24 passed, 0 failed, 3 skipped"; says so when no GPU check ran, and when it was cut short."""
-        return self._told if self.complete else f"interrupted: {self._told}"
+        """ "24 passed, 0 failed, 3 skipped"; says so when no GPU check ran, something is slow or it was cut short."""
+        told = f"{self._told}; slow: {len(self.slow)}" if self.slow else self._told
+        return told if self.complete else f"interrupted: {told}"
+
+    @property
+    def slow(self) -> tuple[str, ...]:
+        """What is slow, by the checks and by the figures: told apart from what is right, and decides nothing."""
+        by_checks = [told for check in self.checks for told in check.slow]
+        return (*by_checks, *filter(None, (figure.slow for figure in self.figures)))
 
     @property
     def _told(self) -> str:
@@ -312,6 +323,7 @@ class Summary:
     skipped: int
     without_gpu: int
     figures_off: int
+    slow: int
     verdict: RunStatus
     headline: str
 
@@ -334,6 +346,7 @@ class Results:
             skipped=count["skip"],
             without_gpu=sum(report.without_gpu for report in ran),
             figures_off=sum(len(report.off) for report in ran),
+            slow=sum(len(report.slow) for report in ran),
             verdict=self.verdict,
             headline=self.headline,
         )

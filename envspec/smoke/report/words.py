@@ -78,6 +78,13 @@ def reference_words(figure: Figure) -> str:
     return f"{where} {expected}{told}"
 
 
+def peak_words(figure: Figure) -> str:
+    """Say which share of the card's peak a figure is: "71 % of the card's peak, 989 TFLOP/s". Empty without a peak."""
+    if figure.share is None or figure.peak is None:
+        return ""
+    return f"{100 * figure.share:.0f} % of the card's peak, {number(figure.peak)} {clean(figure.unit)}"
+
+
 def place(run: Run) -> str:
     """Name a run's runner and place: "slurm, gpu-h100"."""
     return ", ".join(clean(part) for part in (run.runner, run.where) if part)

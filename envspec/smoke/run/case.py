@@ -13,7 +13,7 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes.plan import SLICE
-from envspec.recipes.target_json import dumps, target_document
+from envspec.recipes.target_json import dumps, reference_row, target_document
 from envspec.smoke.run.command import Files
 from envspec.spec.model import Reference, Spec
 
@@ -126,7 +126,7 @@ def make_case(
     """Make a case. `programs` are the stand-alone programs by path (`CHECK`); `references` win over the spec's own."""
     config = target_document(spec, lock, target)
     for name, one in references.items():
-        config["references"][name] = {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit}
+        config["references"][name] = reference_row(one)
     carried = {**programs, CONFIG: dumps(config)}
     return SmokeCase(
         spec=spec.name,

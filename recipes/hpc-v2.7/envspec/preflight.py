@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,8 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "check"))
 
 from envspec_check.capability import covers  # noqa: E402
+from envspec_check.lock import numbers  # noqa: E402
+from envspec_check.nvml import Nvml, kernel_driver  # noqa: E402
 
 
 class Gpu(NamedTuple):
@@ -104,79 +105,21 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
     return FINE
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers: "525.60.13" is (525, 60, 13)."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:4]) or (0,)
-
-
 def _names(gpus: Sequence[Gpu]) -> str:
     return ", ".join(sorted({f"{gpu.name} ({gpu.capability})" for gpu in gpus}))
 
 
-def look(load: Callable[[], Any] = lambda: _nvml(), version_file: str = "/proc/driver/nvidia/version") -> Machine:
+def look(load: Callable[[], Any] = lambda: None, version_file: str = "/proc/driver/nvidia/version") -> Machine:
     """This machine, by NVML where its library is there, else by what the kernel module says of itself."""
     try:
-        nvml = load()
+        nvml = Nvml(load())
     except (OSError, AttributeError):
-        return Machine(_kernel_driver(version_file), (), False)
-    if nvml.nvmlInit_v2() != 0:
-        return Machine(_kernel_driver(version_file), (), False)
+        return Machine(kernel_driver(version_file), (), False)
     try:
-        return Machine(_driver(nvml) or _kernel_driver(version_file), tuple(_gpus(nvml)), True, _cuda(nvml))
+        gpus = tuple(Gpu(*one) for one in nvml.named())
+        return Machine(nvml.driver() or kernel_driver(version_file), gpus, True, nvml.cuda())
     finally:
-        nvml.nvmlShutdown()
-
-
-def _nvml() -> Any:
-    import ctypes
-
-    return ctypes.CDLL("libnvidia-ml.so.1")
-
-
-def _driver(nvml: Any) -> str | None:
-    import ctypes
-
-    text = ctypes.create_string_buffer(96)
-    return text.value.decode() if nvml.nvmlSystemGetDriverVersion(text, 96) == 0 else None
-
-
-def _cuda(nvml: Any) -> str | None:
-    import ctypes
-
-    number = ctypes.c_int(0)
-    try:
-        told = nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(number)) == 0
-    except AttributeError:
-        return None
-    return f"{number.value // 1000}.{number.value % 1000 // 10}" if told and number.value else None
-
-
-def _gpus(nvml: Any) -> list[Gpu]:
-    import ctypes
-
-    count = ctypes.c_uint(0)
-    found: list[Gpu] = []
-    if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
-        return found
-    for number in range(count.value):
-        handle, major, minor = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
-        name = ctypes.create_string_buffer(96)
-        if nvml.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)) != 0:
-            continue  # a GPU that this container may not open
-        if nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) != 0:
-            continue
-        nvml.nvmlDeviceGetName(handle, name, 96)
-        found.append(Gpu(name.value.decode("utf-8", "replace") or "a GPU", f"{major.value}.{minor.value}"))
-    return found
-
-
-def _kernel_driver(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", file.read())
-    except OSError:
-        return None
-    return found.group(1) if found else None
+        nvml.library.nvmlShutdown()
 
 
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:

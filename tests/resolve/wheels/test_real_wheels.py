@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from envspec.binaries.build_notes import BuildNotes
+from envspec.facts.torch_builds import builds, pypi_variant
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.resolve.wheels.model import Question, WheelSays
@@ -119,6 +120,38 @@ def test_what_a_neighbour_of_torch_notes(reader: WheelReader, requirement: str, 
     says, fetched = asked(reader, requirement, "notes", "3.11")
     assert says.notes == expected
     assert fetched <= 1e6
+
+
+@pytest.mark.parametrize(("version", "python"), [("2.15.0", "3.12"), ("2.9.1", "3.12"), ("2.1.0", "3.11")])
+def test_the_flags_of_torch_are_those_of_the_table(reader: WheelReader, version: str, python: str) -> None:
+    says, fetched = asked(reader, f"torch=={version}", "code", python)
+    (row,) = builds(version, platform="linux-64", variant=pypi_variant(version, "linux-64"))
+    assert says.code is not None and says.code.said
+    assert [(one.sm, one.ptx) for one in says.code.libraries] == [(row.sm, row.ptx)]
+    assert fetched <= 12e6
+
+
+@pytest.mark.parametrize(
+    ("requirement", "member", "sm", "cuda", "most"),
+    [
+        ("xformers==0.0.35", "xformers/_C.so", ("7.5", "8.0", "9.0a"), ("12",), 4),
+        (
+            "bitsandbytes==0.50.2",
+            "bitsandbytes/libbitsandbytes_cuda132.so",
+            ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"),
+            ("13",),
+            56,
+        ),
+        ("tensorflow==2.21.0", "tensorflow/python/platform/build_info.py", ("6.0", "7.0", "8.0", "8.9"), (), 4),
+    ],
+)
+def test_the_gpus_of_other_wheels(
+    reader: WheelReader, requirement: str, member: str, sm: tuple[str, ...], cuda: tuple[str, ...], most: float
+) -> None:
+    says, fetched = asked(reader, requirement, "code", "3.12")
+    assert says.code is not None and says.code.complete
+    assert [(one.sm, one.cuda) for one in says.code.libraries if one.member == member] == [(sm, cuda)]
+    assert fetched <= most * 1e6
 
 
 @pytest.mark.parametrize(("version", "has"), [("81.0.0", True), ("82.0.0", False)])

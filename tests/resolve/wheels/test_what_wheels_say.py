@@ -56,7 +56,6 @@ def read(pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         (SETUPTOOLS, (NUMPY_2,), set()),
         (pin("nvidia-nccl-cu12", "2.28"), (), set()),
         (pin("onnxruntime-gpu", "1.22.0", "numpy"), (NUMPY_1, OLD_SETUPTOOLS), set()),
-        (pin("onnxruntime-gpu", "1.99.0", "numpy"), (NUMPY_1, OLD_SETUPTOOLS), {"notes"}),
     ],
 )  # fmt: skip
 def test_only_what_could_matter_is_asked(asked: Pin, among: tuple[Pin, ...], expected: set[str]) -> None:
@@ -128,10 +127,3 @@ def test_a_wheel_that_cant_be_read_is_a_value() -> None:
     unread = Unread("pandas-2.0.3.whl", "the index is gone")
     heard = what_wheels_say((PANDAS, NUMPY_2, OLD_SETUPTOOLS), lambda pin, questions: unread)
     assert (heard.corrections, heard.unread) == ((), ((PANDAS, unread),))
-
-
-def test_notes_go_to_the_rules() -> None:
-    newer = pin("onnxruntime-gpu", "1.99.0")
-    notes = BuildNotes("14.0", member="onnxruntime/capi/build_and_package_info.py")
-    heard = what_wheels_say((newer, OLD_SETUPTOOLS), lambda pin, questions: WheelSays(notes=notes))
-    assert heard.notes == {"onnxruntime-gpu": notes}

@@ -18,3 +18,9 @@ def is_cuda_library(path: str) -> bool:
     # wheels may carry a hash in the name: libcudart-d0da41ae.so.11.0
     stem = re.sub(r"-[0-9a-f]{8}$", "", name)
     return bool(found) and any(fnmatch.fnmatchcase(stem, pattern) for pattern in CUDA_LIBRARIES)
+
+
+def mapped_libraries(maps: str) -> list[str]:
+    """The CUDA libraries in a /proc/PID/maps."""
+    paths = {line.split(None, 5)[5] for line in maps.splitlines() if len(line.split(None, 5)) == 6}
+    return sorted(path for path in paths if is_cuda_library(path.replace(" (deleted)", "")))

@@ -8,10 +8,9 @@ import time
 from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
 from envspec_check.beside import GROUP, Beside
-from envspec_check.checks.device import NO_GPU, NO_GPU_REMEDY
 from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
-from envspec_check.machine import machine_facts, probe
-from envspec_check.report import Progress, figure, summary
+from envspec_check.machine import NO_GPU, NO_GPU_REMEDY, card_of, machine_facts, probe
+from envspec_check.report import Progress, figure, slow_words, summary
 from envspec_check.runner import Runner
 
 
@@ -73,6 +72,13 @@ class Session:
     def gpus(self) -> int:
         """How many GPUs the checks may use."""
         return len(self.machine["gpus"]) if self.device == "cuda" else 0
+
+    @property
+    def card(self) -> dict[str, Any] | None:
+        """The facts of the GPUs that the checks run on, where they are all of one card that the target knows."""
+        known = self.ctx.config.get("cards") or {}
+        found = [card_of(known, one["name"], one["capability"]) for one in self.machine["gpus"][: self.gpus]]
+        return found[0] if found and all(one == found[0] for one in found) else None
 
     def begin_beside(self) -> None:
         """Begin what can run beside the other checks, if it can run at all and isn't the only thing to do."""
@@ -137,17 +143,21 @@ class Session:
             "remedy": outcome.remedy,
             "seconds": round(seconds, 3),
             "details": outcome.details,
+            "slow": list(outcome.slow),
             "output": words,
             "peak_memory_bytes": memory,
         }
         self.checks.append(result)
         references = self.ctx.config.get("references") or {}
-        self.figures += [figure(name, value, unit, references) for name, value, unit in outcome.figures]
+        # What Gloo does between processes on the CPU says nothing of a card.
+        card = None if outcome.details.get("backend") == "gloo" else self.card
+        self.figures += [figure(name, value, unit, references, card) for name, value, unit in outcome.figures]
         self.curves.update(outcome.curves)
         return result
 
     def report(self, complete: bool = True) -> dict[str, Any]:
         ctx = self.ctx
+        blind = bool(ctx.target.get("cuda")) and self.device != "cuda"
         order = {one.name: at for at, one in enumerate(self.table)}
         self.checks.sort(key=lambda one: order[one["name"]])
         return {
@@ -171,5 +181,5 @@ class Session:
             "figures": self.figures,
             "curves": self.curves,
             "complete": complete,
-            "summary": summary(self.checks, complete, bool(ctx.target.get("cuda")) and self.device != "cuda"),
+            "summary": summary(self.checks, complete, blind, slow_words(self.checks, self.figures)),
         }

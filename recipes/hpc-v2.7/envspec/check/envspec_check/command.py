@@ -24,6 +24,7 @@ from envspec_check.interface import (
     STEPS,
     TIMEOUT,
     WORKLOAD_NAMES,
+    WORKLOADS,
     Check,
     Context,
     Unreadable,
@@ -87,13 +88,17 @@ def load_config(path: str) -> dict[str, Any]:
 def context_of(asked: argparse.Namespace, program: str) -> Context:
     """The Context of the command line. Raises Unreadable."""
     config = load_config(asked.config)
+    workload = asked.workload or config.get("workload") or "basic"
+    if WORKLOADS and workload not in WORKLOADS:  # tests have tables without any
+        here = ", ".join(WORKLOADS)
+        raise Unreadable(f"the workload {workload} isn't here: this copy was exported for targets that train {here}")
     steps = asked.steps or config.get("steps") or STEPS
     if asked.quick and not asked.steps:
         steps = min(steps, QUICK_STEPS)
     return Context(
         config=config,
         device=asked.device,
-        workload=asked.workload or config.get("workload") or "basic",
+        workload=workload,
         steps=steps,
         quick=asked.quick,
         deep=asked.deep,

@@ -23,24 +23,56 @@ def verdict_of(value: float | None, reference: dict[str, Any] | None) -> str | N
     return "ok"
 
 
-def figure(name: str, value: float | None, unit: str, references: dict[str, Any]) -> dict[str, Any]:
-    """A figure with its reference: by its whole name, or by what follows its group."""
+LEAST = {"figures.matmul_tflop_s": 0.4, "figures.copy_gb_s": 0.6}
+"""The share of a card's peak below which a figure is slow. No card reaches its peak: large products reach half to nine
+tenths, by the power that the card is given."""
+
+
+def peak_of(name: str, card: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a card is sold with, in a figure's unit, and the least share of it that isn't slow; None where it
+    isn't sure enough to judge by."""
+    kind, last = name.rpartition(".")[::2]
+    card = card or {}
+    found, least = card.get("bandwidth_gb_s") if name == "figures.copy_gb_s" else None, LEAST.get(name)
+    if kind == "figures.matmul_tflop_s":
+        found, least = (card.get("tflop_s") or {}).get(last), LEAST[kind] if card.get("trust") != "low" else None
+    elif kind == "collectives.bus_gb_s" and card.get("nvlink_gb_s"):
+        found = card["nvlink_gb_s"] / 2  # one way; no verdict, as GPUs may have no NVLink between them
+    return {"value": found, "least": least} if found else None
+
+
+def figure(
+    name: str, value: float | None, unit: str, references: dict[str, Any], card: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A figure with its reference, by its whole name or by what follows its group, and the peak of the card that it was
+    taken on. A reference for some GPUs is none for others."""
     found = references.get(name) or references.get(name.partition(".")[2])
     if found and found.get("unit") and found["unit"] != unit:
         found = None
+    if found and found.get("gpus") and (card or {}).get("product") not in found["gpus"]:
+        found = None
     reference = {key: found.get(key) for key in ("value", "low", "high", "unit")} if found else None
-    return {
-        "name": name,
-        "value": finite(value),
-        "unit": unit,
-        "reference": reference,
-        "verdict": verdict_of(value, reference),
-    }
+    value, peak = finite(value), peak_of(name, card)
+    slow = value is not None and peak and peak["least"] and value < peak["least"] * peak["value"]
+    verdict = verdict_of(value, reference) or ("slow" if slow else None)
+    return {"name": name, "value": value, "unit": unit, "reference": reference, "verdict": verdict, "peak": peak}
 
 
-def summary(checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool = False) -> dict[str, Any]:
+def slow_words(checks: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> list[str]:
+    """What is slow, by the checks and by the figures: it is told apart from what is right, and decides nothing."""
+    told = [words for one in checks for words in one.get("slow", ())]
+    for one in figures:
+        if one["verdict"] == "slow":
+            share = 100 * one["value"] / one["peak"]["value"]
+            told.append("%s is %.0f %% of the card's peak" % (one["name"], share))
+    return told
+
+
+def summary(
+    checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool = False, slow: Sequence[str] = ()
+) -> dict[str, Any]:
     """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing. `blind`:
-    the target is for GPUs, and the checks ran on the CPU."""
+    the target is for GPUs, and the checks ran on the CPU. `slow`: what is slow."""
     count = {status: sum(one["status"] == status for one in checks) for status in ("pass", "fail", "skip")}
     total = sum(one["needs_gpu"] for one in checks)
     without = sum(one["needs_gpu"] and one["status"] == "skip" for one in checks)
@@ -50,6 +82,7 @@ def summary(checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool
     elif blind or 0 < total == without:
         need = "need" if without > 1 else "needs"
         headline = "no GPU check ran: " + headline + (" (%d of them %s a GPU)" % (without, need) if without else "")
+    headline += "; slow: %d" % len(slow) if slow else ""
     return {
         "passed": count["pass"],
         "failed": count["fail"],
@@ -58,6 +91,7 @@ def summary(checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool
         "gpu_total": total,
         "verdict": "fail" if count["fail"] else "pass" if count["pass"] and complete else "skip",
         "headline": headline if complete else "interrupted: " + headline,
+        "slow": list(slow),
     }
 
 
@@ -122,6 +156,7 @@ class Progress:
             word = f"\033[{self.colours[word]}m{word}\033[0m"
         told = [one["reason"]] if one["reason"] else []
         told += ["remedy: {}".format(one["remedy"])] if one["remedy"] and one["status"] == "fail" else []
+        told += ["slow: " + words for words in one.get("slow", ())]
         if one["output"]:
             told += ["| " + line for line in one["output"].splitlines()[-8:]]
         lead = "\r\033[K" if self.live else ""

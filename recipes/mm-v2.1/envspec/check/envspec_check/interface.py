@@ -1,37 +1,4 @@
-"""What a check is: a function from a Context to an Outcome, put into the table by `@check`.
-
-    @check("training.fp32")                       # group.name; a group's checks run in the file's order
-    def training_fp32(ctx: Context) -> Outcome:
-        torch = ctx.torch                         # as Any, imported on first use; never `import torch` at the top
-        ...
-        return failed("the loss is NaN after step 3", "use bf16 ...", details={...}, curves={"training.fp32": losses})
-        return passed(details={...}, figures=[("training.samples_per_s", 123.4, "samples/s")], curves={...})
-        return skipped("why")
-
-    @check("training.fp16", needs="gpu")          # skipped by the harness where ctx.device is "cpu"; fails where CUDA
-                                                  # was asked for and torch sees no GPU
-    @check("device.driver", needs="driver")       # skipped where there is no NVIDIA driver, the target has no CUDA or
-                                                  # the CPU was asked for
-    @check("static.files", torch=False)           # in a process that hasn't imported torch
-
-Anywhere below a check, `raise Fault(reason, remedy, details=...)` fails it and `raise Skip(reason)` skips it. Any
-other exception, a signal, a time-out or a silent exit is a failure, with the end of the process's output.
-
-A check runs in a process of its own, forked from one that imported torch and did nothing else (neither CUDA nor
-OpenMP are started in it), as the leader of its own session; all processes that it starts die with it. What it prints
-is kept as the end of its output. Numbers needn't be finite: NaN becomes null in the JSON.
-
-A new process that knows the same Context, for what must start afresh:
-
-    @internal("resume")
-    def resume(ctx: Context, *args: str) -> int:  # exit status; talk by files in ctx.scratch
-
-    ended = ctx.run_again("resume", "half.pt", env={"PYTHONHASHSEED": "0"})      # Ended(code, output)
-    [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *ctx.again("resume", "half.pt")[1:]]
-
-A workload is put into WORKLOADS by `@workload("llm")`. Classes that a DataLoader pickles stand at module level: newer
-Pythons start its workers without a fork.
-"""
+"""What a check is: a function from a Context to an Outcome, put into the table by `@check` (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -93,6 +60,7 @@ class Outcome(NamedTuple):
     details: Dict[str, Any] = {}
     figures: Sequence[Tuple[str, float, str]] = ()
     curves: Dict[str, List[float]] = {}
+    slow: Sequence[str] = ()
 
 
 def passed(**more: Any) -> Outcome:

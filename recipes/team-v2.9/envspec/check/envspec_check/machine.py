@@ -10,7 +10,9 @@ import platform
 import re
 from typing import Any
 
+from envspec_check.cuda_libraries import mapped_libraries
 from envspec_check.interface import Context, Outcome, passed
+from envspec_check.nvml import driver_version
 
 
 def usable_cpus() -> int:
@@ -48,57 +50,6 @@ def read_text(path: str) -> str:
             return file.read()
     except OSError:
         return ""
-
-
-class Nvml:
-    """NVIDIA's management library, by ctypes. Its calls are C's and give 0 when they worked."""
-
-    def __init__(self) -> None:
-        """Raises OSError where it can't be used."""
-        self.library = ctypes.CDLL("libnvidia-ml.so.1")
-        if self.library.nvmlInit_v2() != 0:
-            raise OSError("NVML can't be started")
-
-    def driver(self) -> str | None:
-        text = ctypes.create_string_buffer(96)
-        return text.value.decode() if self.library.nvmlSystemGetDriverVersion(text, 96) == 0 else None
-
-    def devices(self) -> list[ctypes.c_void_p]:
-        count, found = ctypes.c_uint(0), []
-        self.library.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        for number in range(count.value):
-            handle = ctypes.c_void_p()
-            if self.library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)) == 0:
-                found.append(handle)
-        return found
-
-    def device_at(self, pci: str) -> ctypes.c_void_p | None:
-        """The device with a PCI address such as 0000:3b:00.0, which CUDA_VISIBLE_DEVICES doesn't renumber."""
-        handle = ctypes.c_void_p()
-        done = self.library.nvmlDeviceGetHandleByPciBusId_v2(pci.encode(), ctypes.byref(handle))
-        return handle if done == 0 else None
-
-    def utilisation(self, device: ctypes.c_void_p) -> int | None:
-        """The share of the last moments in which the GPU worked, in percent. None where it can't tell, as with MIG."""
-        rates = (ctypes.c_uint * 2)()
-        return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
-
-
-def nvml() -> Nvml | None:
-    try:
-        return Nvml()
-    except (OSError, AttributeError):
-        return None
-
-
-def driver_version() -> str | None:
-    """NVIDIA's driver: by NVML, else by what the kernel module says of itself."""
-    library = nvml()
-    found = library.driver() if library else None
-    if found:
-        return found
-    said = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", read_text("/proc/driver/nvidia/version"))
-    return said.group(1) if said else None
 
 
 def machine_facts() -> dict[str, Any]:
@@ -151,19 +102,42 @@ def arch_flags(torch: Any) -> list[str]:
     return ((asked() if asked else None) or "").split()
 
 
+NO_GPU = "cuda was asked for and torch sees no GPU"
+
+NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
+
 SHM_REMEDY = (
     "give the container more: docker run --shm-size=8g (or --ipc=host), Kubernetes: an emptyDir of medium Memory"
 )
 
 
+def pci_address(torch: Any, index: int = 0) -> str:
+    facts = torch.cuda.get_device_properties(index)
+    if hasattr(facts, "pci_bus_id"):
+        return f"{facts.pci_domain_id:08x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+    found = ctypes.create_string_buffer(32)  # before torch 2.8 its properties don't have it
+    for path in mapped_libraries(read_text("/proc/self/maps")):
+        if "libcudart" in path:
+            ctypes.CDLL(path).cudaDeviceGetPCIBusId(found, 32, index)
+    return found.value.decode()
+
+
+OTHERS = {"mig", "laptop", "d", "grid", "vgpu"}
+"""Words in the name of a GPU that is less than the card whose name it has too."""
+
+
 def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any] | None:
-    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability."""
+    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability. None
+    for a part of a card."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     best: tuple[int, dict[str, Any] | None] = 0, None
-    for key, card in cards.items():
+    sold = [
+        (form, {**card, **more}, key) for key, card in cards.items() for form, more in card.get("forms", {}).items()
+    ]
+    for key, card, product in [*((key, card, key) for key, card in cards.items()), *sold]:
         own = {word for word in re.split(r"[^a-z0-9]+", key.lower()) if word}
-        if card.get("capability") == capability and own <= words and len(own) > best[0]:
-            best = len(own), card
+        if card.get("capability") == capability and own <= words and not (words - own) & OTHERS and len(own) > best[0]:
+            best = len(own), {"name": key, "product": product, **card}
     return best[1]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+import socket
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from envspec_check import fabric
 from envspec_check.interface import Context, Outcome, check, failed, passed
 from envspec_check.ranks import Rank, backend_of, on_the_cpu, ranks
 from envspec_check.trainer import digest, exact_fp32
@@ -27,6 +27,9 @@ EQUAL = 1e-5
 """The most by which ranks may differ from one process with the whole batch, as a share; healthy is 2e-7."""
 
 DDP_STEPS = 8
+
+LATE = 1.5
+"""How many times as long as the median a rank may take for work of its own."""
 
 
 def all_reduce_exact(one: Rank) -> str | None:
@@ -215,6 +218,29 @@ def timed_all_reduce(one: Rank, sizes: Sequence[int] = (), repeats: int = 20) ->
     return found
 
 
+def own_seconds(one: Rank) -> List[Tuple[str, float]]:
+    """Each rank's host, and its seconds for the same work, which waits for no other rank: the fastest of some."""
+    values, taken = one.torch.ones((2048 if one.device == "cuda" else 256,) * 2, device=one.device), []
+    for _ in range(8):
+        began = time.perf_counter()
+        for _ in range(10):
+            values = values @ values / len(values)
+        values.sum().item()  # waits for the device
+        taken.append(time.perf_counter() - began)
+    found: List[Any] = [None] * one.world
+    one.dist.all_gather_object(found, (socket.gethostname(), min(taken)))
+    return found
+
+
+def stragglers(found: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List[str]]:
+    """Each rank's time and each node's, which is that of its slowest rank, and which ranks all others wait for."""
+    usual = sorted(seconds for _, seconds in found)[(len(found) - 1) // 2]
+    nodes = {node: max(seconds for other, seconds in found if other == node) for node, _ in found}
+    late = "rank %d on %s takes %.1f times as long as the others for the same work: all wait for it"
+    told = [late % (rank, node, took / usual) for rank, (node, took) in enumerate(found) if took > LATE * usual]
+    return {"seconds_by_rank": [seconds for _, seconds in found], "seconds_by_node": nodes}, told
+
+
 def bus_gb_s(world: int, size: int, seconds: float) -> float:
     """What an all-reduce's bandwidth is on the wires, as nccl-tests reckon it."""
     return 2 * (world - 1) / world * size / seconds / 1e9
@@ -254,16 +280,6 @@ def collectives_nccl(ctx: Context) -> Outcome:
     return sums(ctx, "nccl", ctx.gpus)
 
 
-@check("collectives.fabric", needs="gpu")
-def collectives_fabric(ctx: Context) -> Outcome:
-    """NCCL uses the InfiniBand or RoCE ports of this machine, where any are up."""
-    found = fabric.ports()
-    if found:
-        fabric.listen(ctx.scratch)
-        ranks(ctx, ctx.gpus, "nccl", all_reduce_exact)
-    return fabric.judged(ctx.config, found, fabric.chosen(ctx.scratch))
-
-
 @check("collectives.ddp")
 def collectives_ddp(ctx: Context) -> Outcome:
     """Ranks that train on data of their own end as one process with all of it. One GPU trains by NCCL too, alone."""
@@ -288,13 +304,16 @@ def collectives_bandwidth(ctx: Context) -> Outcome:
     sizes: Sequence[int] = COLLECTIVE_BYTES_GPU if backend == "nccl" else COLLECTIVE_BYTES
     sizes = sizes[:2] if ctx.quick else sizes
 
-    def all_reduces(one: Rank) -> dict[str, float]:
-        return timed_all_reduce(one, sizes)
+    def all_reduces(one: Rank) -> tuple[list[tuple[str, float]], dict[str, float]]:
+        return own_seconds(one), timed_all_reduce(one, sizes)
 
-    taken = ranks(ctx, world, backend, all_reduces)[0]
+    own, taken = ranks(ctx, world, backend, all_reduces)[0]
+    times, late = stragglers(own)
     figures = []
     for size in sizes:
         seconds = taken[str(size)]
         figures.append(("collectives.all_reduce_us.%d" % size, seconds * 1e6, "us"))
         figures.append(("collectives.bus_gb_s.%d" % size, bus_gb_s(world, size, seconds), "GB/s"))
-    return passed(reason=on_the_cpu(ctx, backend), details={"backend": backend, "ranks": world}, figures=figures)
+    details = {"backend": backend, "ranks": world, **times}
+    late = late if backend == "nccl" else []  # on the CPU the ranks hold each other up
+    return passed(reason=on_the_cpu(ctx, backend), details=details, figures=figures, slow=late)

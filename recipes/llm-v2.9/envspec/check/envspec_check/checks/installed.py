@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any, Iterable, Optional, Sequence
 
@@ -44,6 +45,33 @@ def compare_distributions(
     return sorted(wrong)
 
 
+def built_for(tags: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The Pythons with their ABI, and the processors, of a wheel's tags: {"cp311-cp311"} and {"x86_64"}."""
+    kinds, found = ("x86_64", "aarch64", "arm64", "universal2"), (set(), set())  # type: tuple[set[str], set[str]]
+    for python, abi, places in (tag.split("-") for tag in tags if tag.count("-") == 2):
+        found[0].update(f"{one}-{other}" for one in python.split(".") for other in abi.split("."))
+        found[1].update(next(filter(place.endswith, kinds), "any") for place in places.split("."))
+    return found
+
+
+def other_wheels(lock: dict[str, Any], there: Sequence[Installed]) -> list[str]:
+    """Which distributions are from a wheel for another Python, ABI or processor than the locked file. A lock has no
+    digest of what is installed; static.files holds that to its RECORD."""
+    files, wrong = {one["name"]: one["artifacts"][0]["file"] for one in lock.get("pip", ()) if one.get("artifacts")}, []
+    for one in there:
+        own = re.findall(r"^Tag: *(\S+)", one.distribution.read_text("WHEEL") or "", re.MULTILINE)
+        file = files.get(one.name or "", "")
+        pairs = zip(built_for(own), built_for(["-".join(file[:-4].split("-")[-3:])]))
+        if (
+            own
+            and file.endswith(".whl")
+            and one.installer != "conda"
+            and not all(mine & right for mine, right in pairs)
+        ):
+            wrong.append(f"{one.name} is built for {own[0]}, locked is {file}")
+    return wrong
+
+
 def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> list[str]:
     """What differs between the conda half of a lock and conda-meta."""
     wanted = {pin.name: pin for pin in locked if pin.kind == "conda"}
@@ -78,6 +106,7 @@ def static_distributions(ctx: Context) -> Outcome:
     wrong = compare_distributions(locked, there, folders, ctx.config.get("project"))
     has_conda = records or any(pin.kind == "conda" for pin in locked)
     wrong += compare_conda(locked, records) if has_conda else []
+    wrong += other_wheels(ctx.lock, there)
     details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
     if wrong:
         remedy = "install the environment again from its lock: envspec install, or pip install --require-hashes"

@@ -6,8 +6,10 @@ from envspec_check.checks import unowned as unowned
 from envspec_check.checks import isolation as isolation
 from envspec_check.checks import runtimes as runtimes
 from envspec_check.checks import libraries as libraries
-from envspec_check.checks import device as device
+from envspec_check.checks import figures as figures
+from envspec_check.checks import gpu as gpu
 from envspec_check.checks import operators as operators
+from envspec_check.checks import gemm as gemm
 from envspec_check.checks import attention as attention
 from envspec_check.checks import memory_saved as memory_saved
 from envspec_check.checks import reference as reference
@@ -20,4 +22,3 @@ from envspec_check.checks import dataloader as dataloader
 from envspec_check.checks import collectives as collectives
 from envspec_check.checks.stack import imports as imports
 from envspec_check.checks.stack import packages as packages
-from envspec_check.checks import figures as figures

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import threading
 import time
 from typing import Any, Callable
 
-from envspec_check.checks.libraries import mapped_libraries
 from envspec_check.checks.operators import dtype_of
 from envspec_check.interface import MIB, Context, Outcome, check, passed
-from envspec_check.machine import card_of, from_ampere, nvml, read_text
+from envspec_check.machine import from_ampere, pci_address
+from envspec_check.nvml import nvml
 from envspec_check.trainer import lacks
 
 
@@ -43,17 +42,6 @@ class Sampler:
     @property
     def mean(self) -> float | None:
         return sum(self.samples) / len(self.samples) if self.samples else None
-
-
-def pci_address(torch: Any) -> str:
-    facts = torch.cuda.get_device_properties(0)
-    if hasattr(facts, "pci_bus_id"):
-        return f"{facts.pci_domain_id:08x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
-    found = ctypes.create_string_buffer(32)  # before torch 2.8 its properties don't have it
-    for path in mapped_libraries(read_text("/proc/self/maps")):
-        if "libcudart" in path:
-            ctypes.CDLL(path).cudaDeviceGetPCIBusId(found, 32, 0)
-    return found.value.decode()
 
 
 def repeated(ctx: Context, work: Callable[[], Any], seconds: float) -> float:
@@ -98,7 +86,7 @@ def figures_matmul(ctx: Context) -> Outcome:
 
 @check("figures.copy")
 def figures_copy(ctx: Context) -> Outcome:
-    """How fast memory is copied; on a GPU also as a share of what its card is sold with, and from and to the host."""
+    """How fast memory is copied; on a GPU also from and to the host."""
     torch, cuda, figures = ctx.torch, ctx.device == "cuda", []
     size = (256 if ctx.quick else 1024) * MIB if cuda else 128 * MIB
     source = torch.ones(size // 4, device=ctx.device)
@@ -108,12 +96,6 @@ def figures_copy(ctx: Context) -> Outcome:
     figures.append(("figures.copy_gb_s", rate, "GB/s"))
     details: dict[str, Any] = {"bytes": size}
     if cuda:
-        facts = torch.cuda.get_device_properties(0)
-        capability = "%d.%d" % (facts.major, facts.minor)
-        card = card_of(ctx.config.get("cards") or {}, facts.name, capability)
-        details.update(gpu=facts.name, card=card)
-        if card and card.get("bandwidth_gb_s"):
-            figures.append(("figures.copy_share", rate / card["bandwidth_gb_s"], "of nominal"))
         host = torch.ones(64 * MIB // 4).pin_memory()
         there = torch.empty_like(host, device="cuda")
         for name, work in (("h2d", lambda: there.copy_(host)), ("d2h", lambda: host.copy_(there))):

@@ -3,12 +3,11 @@ target of its spec locks; the checks of the others are in the table too, so that
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from typing import Any
 
 from envspec_check.checks.stack.locked import stack_check
 from envspec_check.interface import Context, Outcome, failed
+from envspec_check.left_out import AGAIN, is_here
 
 ORDER = ("numpy", "torchvision", "torchaudio", "transformers", "timm", "diffusers", "peft", "accelerate", "deepspeed")
 """The packages, as the table has them. The module of each has its name."""
@@ -16,11 +15,9 @@ ORDER = ("numpy", "torchvision", "torchaudio", "transformers", "timm", "diffuser
 
 def left_out(ctx: Context, package: Any) -> Outcome:
     reason = f"the check of {package.__name__} isn't here: this copy was exported for targets without that package"
-    return failed(reason, "export the recipes again with the lock that target.json is of")
+    return failed(reason, AGAIN)
 
 
 for _name in ORDER:
-    if importlib.util.find_spec(f"{__name__}.{_name}"):
-        importlib.import_module(f"{__name__}.{_name}")
-    else:
+    if not is_here(__name__, _name):
         stack_check(_name)(left_out)

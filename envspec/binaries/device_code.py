@@ -1,0 +1,187 @@
+"""The GPUs that a wheel is compiled for, from as little of it as tells: for wheels that lie at an index.
+
+torch writes the architectures that it was compiled for into `libtorch_python.so` (`CUDA_ARCH_FLAGS`, what
+`torch.cuda.get_arch_list()` gives), behind 5 to 8 MB of the member; tensorflow writes them into `build_info.py`. In
+other wheels, libraries are read from their start. What is found is there; what isn't may stand behind the bounds,
+unless all was read: onnxruntime's first modules are compiled for fewer GPUs than its later ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Literal
+from zipfile import ZipInfo
+
+from envspec.binaries.architecture import Kind
+from envspec.binaries.library import Library, scan
+from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
+from envspec.binaries.window import Window
+from envspec.facts.compute_capability import Architecture, parse
+
+PACKED, UNPACKED = 48 << 20, 512 << 20
+"""Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).
+onnxruntime's first fat binary stands behind 9 MB of 230."""
+
+_TORCH = r"torch/lib/(?:libtorch_python\.so|torch_python\.dll)"
+_TENSORFLOW = r"tensorflow/python/platform/build_info\.py"
+_FLAGS = re.compile(rb"(?:(?:sm|compute)_\d{2,3}[af]? )*(?:sm|compute)_\d{2,3}[af]?\0")
+_LONGEST = 512
+"""Bytes of the longest list of flags."""
+
+_COMPILED = re.compile(r"\.(?:so|pyd|dll)(?:\.\d+)*$")
+_NVIDIAS = re.compile(r"lib(?:cu|nv|nccl)[^/]*$")
+"""CUDA's own libraries, which some wheels bring: they know every GPU, and say nothing of the wheel."""
+
+_OF_CUDA = re.compile(r"_cuda(\d\d)\d(?:_|\.)")
+
+
+@dataclass(frozen=True)
+class CompiledLibrary:
+    """One library of a wheel: the capabilities of its machine code and PTX ("9.0a"), as far as read.
+
+    cuda    the CUDA majors whose libraries it loads from outside of the wheel
+    """
+
+    member: str
+    sm: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    cuda: tuple[str, ...] = ()
+    compiler: str | None = None
+    """The major of the CUDA that compiled it, None if unknown."""
+
+    @property
+    def only(self) -> str | None:
+        """The CUDA major that it is loaded with, where its name says one (`libbitsandbytes_cuda128.so`)."""
+        named = _OF_CUDA.search(PurePosixPath(self.member).name)
+        return named[1] if named else None
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """libraries  those that hold device code or load CUDA's libraries, in the order of their names
+    said       whether the wheel's maker wrote the architectures down, rather than that code was found
+    complete   whether all was read
+    read       bytes of the wheel that were read for it, packed
+    """
+
+    libraries: tuple[CompiledLibrary, ...] = ()
+    said: bool = False
+    complete: bool = True
+    read: int = 0
+
+
+def device_code(wheel: OpenWheel) -> DeviceCode:
+    """Find out for which GPUs and which CUDA a wheel is compiled. Raises UnreadableWheel, and what its file raises."""
+    for info in wheel.find(_TORCH):
+        return _flags_of_torch(wheel, info)
+    for info in wheel.find(_TENSORFLOW):
+        if said := _said_by_tensorflow(wheel, info):
+            return said
+    left, found, complete = PACKED, list[CompiledLibrary](), True
+    budget = Budget(PACKED, UNPACKED)
+    compiled = sorted(filter(_may_be_compiled, wheel.members), key=lambda one: (one.compress_size, one.filename))
+    for number, info in enumerate(compiled):
+        if left <= 0 or budget.unpacked <= 0:
+            complete = False
+            break
+        # each has its share, and what small ones leave of theirs is for the larger
+        library, packed = _scan(wheel, info, left // (len(compiled) - number), budget)
+        left -= packed
+        complete = complete and library.complete
+        if not library.profiles and (library.modules or library.named):
+            found.append(_compiled(library))
+    return DeviceCode(_without_own(found, wheel), complete=complete, read=PACKED - left)
+
+
+def _may_be_compiled(info: ZipInfo) -> bool:
+    return _COMPILED.search(info.filename) is not None and not _NVIDIAS.search(info.filename)
+
+
+@dataclass
+class _Bounded:
+    """A member's stream that reads no more once `most` packed bytes were taken for it, or none are left to unpack."""
+
+    stream: IO[bytes]
+    packed: Callable[[], int]
+    most: int
+    budget: Budget
+
+    def read(self, size: int, /) -> bytes:
+        if self.packed() >= self.most:
+            raise BudgetSpent
+        chunk = self.stream.read(size)
+        self.budget.take(0, len(chunk))
+        return chunk
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self.stream.seek(offset, whence)
+
+
+def _scan(wheel: OpenWheel, info: ZipInfo, most: int, budget: Budget) -> tuple[Library, int]:
+    with wheel.open(info) as stream:
+        bounded = _Bounded(stream, lambda: wheel.passed(info), most, budget)
+        return scan(Window(bounded, can_seek=False), info.filename, info.file_size), wheel.passed(info)
+
+
+def _compiled(library: Library) -> CompiledLibrary:
+    return CompiledLibrary(
+        library.path,
+        _texts(library.architectures(Kind.SASS)),
+        _texts(library.architectures(Kind.PTX)),
+        tuple(sorted({one.major for one in library.named if not one.own})),
+        library.cuda,
+    )
+
+
+def _without_own(found: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[CompiledLibrary, ...]:
+    """Leave out the CUDA that lies in the wheel itself, under its own name."""
+    pattern = r"(?:.*/)?libcudart\.so\.(\d\d)[.\d]*"
+    own = {match[1] for info in wheel.members if (match := re.fullmatch(pattern, info.filename))}
+    return tuple(
+        CompiledLibrary(
+            one.member, one.sm, one.ptx, tuple(major for major in one.cuda if major not in own), one.compiler
+        )
+        for one in sorted(found, key=lambda one: one.member)
+    )
+
+
+def _flags_of_torch(wheel: OpenWheel, info: ZipInfo) -> DeviceCode:
+    budget, before = Budget(PACKED, UNPACKED), b""
+    with wheel.open(info) as stream:
+        while chunk := stream.read(1 << 20):
+            if found := _FLAGS.search(before + chunk):
+                one = _said(info.filename, found[0][:-1].decode().split())
+                return DeviceCode((one,), said=True, read=wheel.passed(info))
+            budget.unpacked -= len(chunk)
+            if budget.unpacked <= 0 or wheel.passed(info) > budget.packed:
+                break
+            before = (before + chunk)[-_LONGEST:]
+        # a CPU build has none
+        return DeviceCode(complete=not chunk, read=wheel.passed(info))
+
+
+def _said_by_tensorflow(wheel: OpenWheel, info: ZipInfo) -> DeviceCode | None:
+    try:
+        text = wheel.read(info, Budget(1 << 20, 1 << 20)).decode("utf-8", "replace")
+    except BudgetSpent:
+        return None
+    listed = re.search(r"cuda_compute_capabilities['\"][:,] \[([^\]]{0,999})\]", text)
+    if listed is None:
+        return None
+    return DeviceCode((_said(info.filename, re.findall(r"(?:sm|compute)_\d{2,3}[af]?", listed[1])),), said=True)
+
+
+def _said(member: str, flags: Iterable[str]) -> CompiledLibrary:
+    kinds: dict[Literal["sm", "compute"], list[Architecture]] = {"sm": [], "compute": []}
+    for flag in flags:
+        architecture = parse(flag)
+        if architecture is not None:
+            kinds["sm" if flag.startswith("sm") else "compute"].append(architecture)
+    return CompiledLibrary(member, _texts(sorted(kinds["sm"])), _texts(sorted(kinds["compute"])))
+
+
+def _texts(architectures: Iterable[Architecture]) -> tuple[str, ...]:
+    return tuple(f"{one.capability}{one.feature}" for one in architectures)

@@ -1,0 +1,52 @@
+"""The greatest rates of GPUs, by product and by the form that it is sold in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from envspec.facts.tables import read, words
+
+TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
+
+
+@dataclass(frozen=True)
+class Peak:
+    """A form of a product. `name` has the words by which the driver's name tells the form, `gpu` is the product's name.
+
+    `tflop_s` are products of matrices without sparsity by type, in TFLOP/s. `nvlink_gb_s` counts all links in both
+    directions; None without NVLink. `bandwidth_gb_s` of memory is None where it is the product's own. `trust` is
+    "high", "medium" or "low".
+    """
+
+    name: str
+    gpu: str
+    tflop_s: Mapping[str, float]
+    nvlink_gb_s: int | None
+    bandwidth_gb_s: int | None
+    trust: str
+    sources: tuple[str, ...]
+
+
+@cache
+def known() -> tuple[Peak, ...]:
+    """Every form in the table."""
+    return tuple(
+        Peak(
+            row["name"],
+            row["gpu"],
+            MappingProxyType({name: row[name] for name in TYPES if name in row}),
+            row.get("nvlink"),
+            row.get("bandwidth"),
+            row["trust"],
+            words(row["source"]),
+        )
+        for row in read("peaks")["peaks"]
+    )
+
+
+def of(gpu: str) -> tuple[Peak, ...]:
+    """Find the forms of a product by its name; empty where the table has none of it."""
+    return tuple(peak for peak in known() if gpu in (peak.gpu, peak.name))

@@ -1,0 +1,106 @@
+"""Rules for what was read in wheels: the GPUs and the CUDA that they are compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.facts.torch_builds import variant_of
+from envspec.rules.case import CandidateBuild, Case, Problem
+from envspec.texts import byte_size, without_unseen
+
+_NAMED = 2
+"""The number of libraries that a message names before it counts the rest."""
+
+
+@dataclass(frozen=True)
+class WheelBuild:
+    """What was read in a wheel. None is what wasn't asked."""
+
+    notes: BuildNotes | None = None
+    code: DeviceCode | None = None
+
+    @property
+    def built_for(self) -> BuildNotes:
+        """What it was built for, by its notes, or else by the CUDA libraries that it loads."""
+        if self.notes is not None and self.notes != BuildNotes():
+            return self.notes
+        loading = [one for one in (self.code.libraries if self.code else ()) if one.cuda]
+        majors = {major for one in loading for major in one.cuda}
+        # several are there to choose from
+        return BuildNotes(majors.pop(), member=loading[0].member) if len(majors) == 1 else BuildNotes()
+
+    @property
+    def cuda(self) -> str | None:
+        return self.notes.cuda if self.notes else None
+
+
+def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBuild | None:
+    """Make the build of a torch that no table knows of what its wheel says. None where it says too little."""
+    said = next(iter(build.code.libraries), None) if build.code else None
+    if said is None or build.cuda is None:
+        return None
+    variant = variant_of(build.cuda)
+    return CandidateBuild(
+        *(version, variant, build.cuda, said.sm, said.ptx, (), None, None, "binary", "pip"), triton=triton
+    )
+
+
+def told_of_torch(version: str, build: CandidateBuild, code: DeviceCode) -> Problem:
+    """Tell from where the architectures of a torch are known."""
+    message = (
+        f"envspec has no facts for torch {version}: its wheel says CUDA {build.cuda} and "
+        f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {one}' for one in build.ptx)])} "
+        f"({byte_size(code.read)} of it were read)"
+    )
+    return Problem("info", "torch-newer-than-tables", "torch", message)
+
+
+def problems(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Problem]:
+    """Find the wheels without code for a GPU of the target, torch aside: what is missing where all was read, and what
+    may be missing where not."""
+    major = case.cuda.partition(".")[0] if case.cuda else None
+    for name, version in sorted(pins.items()):
+        build = read.get(name)
+        if name == "torch" or build is None or build.code is None or major is None:
+            continue
+        libraries = _loaded(build.code, major)
+        for capability in case.capabilities:
+            if libraries and not any(_runs(one, capability, build) for one in libraries):
+                yield _problem(f"{name} {version}", libraries, build.code, capability, case)
+
+
+def _loaded(code: DeviceCode, major: str) -> list[CompiledLibrary]:
+    """Give the libraries with code that a target of this CUDA major loads."""
+    compiled = [one for one in code.libraries if one.sm or one.ptx]
+    return [one for one in compiled if one.only in (None, major)]
+
+
+def _runs(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
+    return covers(one.sm, capability, one.compiler or build.cuda) or can_translate(one.ptx, capability)
+
+
+def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, capability: str, case: Case) -> Problem:
+    lacks = f"{sm_of(capability)} ({case.names(capability)})"
+    held = sorted({*(text for one in libraries for text in one.sm)}, key=_order)
+    ptx = sorted({*(text for one in libraries for text in one.ptx)}, key=_order)
+    listed = ", ".join([*held, *(f"PTX of {text}" for text in ptx)])
+    members = ", ".join(without_unseen(one.member[-80:]) for one in libraries[:_NAMED])
+    more = f" and {len(libraries) - _NAMED} more" if len(libraries) > _NAMED else ""
+    if code.complete:
+        message = f"{name} has no code for {lacks}: {members}{more} in its wheel hold {listed}"
+        remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
+        return Problem("warning", "wheel-architecture", "gpus", message, remedy)
+    message = (
+        f"{name} may have no code for {lacks}: the first {byte_size(code.read)} of its libraries hold {listed}, "
+        "and the rest wasn't read"
+    )
+    return Problem("info", "wheel-architecture", "gpus", message, "`envspec inspect` reads the whole wheel")
+
+
+def _order(text: str) -> tuple[int, int, str]:
+    major, _, minor = text.rstrip("af").partition(".")
+    return int(major), int(minor), text

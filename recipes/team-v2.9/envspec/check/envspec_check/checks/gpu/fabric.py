@@ -1,0 +1,18 @@
+"""collectives.fabric: what NCCL uses between nodes."""
+
+from __future__ import annotations
+
+from envspec_check import fabric
+from envspec_check.checks.collectives import all_reduce_exact
+from envspec_check.interface import Context, Outcome, check
+from envspec_check.ranks import ranks
+
+
+@check("collectives.fabric", needs="gpu")
+def collectives_fabric(ctx: Context) -> Outcome:
+    """NCCL uses the InfiniBand or RoCE ports of this machine, where any are up."""
+    found = fabric.ports()
+    if found:
+        fabric.listen(ctx.scratch)
+        ranks(ctx, ctx.gpus, "nccl", all_reduce_exact)
+    return fabric.judged(ctx.config, found, fabric.chosen(ctx.scratch))

@@ -1,0 +1,155 @@
+"""The GPUs and the CUDA that a wheel is compiled for, from a bounded part of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+from test_fatbin import entry, fatbin
+from test_fatbin_inspect import library, write_wheel
+
+from envspec.binaries import device_code as module
+from envspec.binaries.build_notes import BuildNotes, build_notes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode, device_code
+from envspec.binaries.inspect import inspect
+from envspec.binaries.report import QueriedGpu, without_code_for
+from envspec.binaries.wheel import open_wheel
+from envspec.facts.compute_capability import Architecture
+
+PYTHON = "torch/lib/libtorch_python.so"
+FLAGS = b"sm_75 sm_80 sm_90a sm_100 compute_120\0"
+
+
+def wheel(members: dict[str, bytes]) -> io.BytesIO:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer
+
+
+def code(members: dict[str, bytes]) -> DeviceCode:
+    with open_wheel(wheel(members)) as opened:
+        return device_code(opened)
+
+
+@pytest.mark.parametrize(
+    "before",
+    # torch 2.9.1 packs it behind other text; and a list may stand across two pieces of what is read
+    [b"\0", b"std::string ipc_h", bytes((1 << 20) - 9), bytes((2 << 20) - 1), bytes(1 << 20)],
+)
+def test_the_flags_in_torchs_own_library(before: bytes) -> None:
+    found = code({PYTHON: before + FLAGS + b"at::cuda\0", "torch/lib/libtorch_cuda.so": library("sm_50")})
+    assert found.libraries == (CompiledLibrary(PYTHON, ("7.5", "8.0", "9.0a", "10.0"), ("12.0",)),)
+    assert found.said and found.complete and 0 < found.read < 4 << 20
+
+
+def test_a_torch_without_flags_says_nothing() -> None:
+    found = code({PYTHON: bytes(3 << 20)})
+    assert (found.libraries, found.complete) == ((), True)
+
+
+def test_not_all_of_a_torch_without_flags_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNPACKED", 2 << 20)
+    found = code({PYTHON: bytes(8 << 20) + FLAGS})
+    assert (found.libraries, found.complete) == ((), False)
+
+
+def test_tensorflow_writes_it_down() -> None:
+    path = "tensorflow/python/platform/build_info.py"
+    text = b"OrderedDict([('cuda_compute_capabilities', ['sm_60', 'sm_89', 'compute_90']), ('cuda_version', '12.5.1')])"
+    members = {path: text, "tensorflow/libtensorflow_cc.so.2": library("sm_30")}
+    assert code(members).libraries == (CompiledLibrary(path, ("6.0", "8.9"), ("9.0",)),)
+    with open_wheel(wheel(members)) as opened:
+        assert build_notes(opened) == BuildNotes("12.5", member=path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("torch_info={'version': '2.4', 'bf16_support': True, 'cuda_version': '12.1'}", ("12.1", ("2.4",))),
+        ("torch_info={'version': '0.0', 'bf16_support': False, 'cuda_version': '0.0'}", (None, ())),
+    ],
+)
+def test_operators_of_deepspeed_that_were_compiled_ahead(
+    text: str, expected: tuple[str | None, tuple[str, ...]]
+) -> None:
+    with open_wheel(wheel({"deepspeed/git_version_info_installed.py": text.encode()})) as opened:
+        notes = build_notes(opened)
+    assert (notes.cuda, notes.torch) == expected
+
+
+def test_the_cuda_of_torch() -> None:
+    with open_wheel(
+        wheel({"torch/version.py": b"cuda: Optional[str] = '13.2'\nhip: Optional[str] = None\n"})
+    ) as opened:
+        assert build_notes(opened).cuda == "13.2"
+
+
+def test_libraries_of_another_wheel() -> None:
+    found = code(
+        {
+            "acme/_C.so": library("sm_80", "compute_80") + b"\0libcudart.so.12\0",
+            "acme/cuda130.so": b"\x7fELF\0libcudart.so.13\0libcublasLt.so.13.1.0\0",
+            "acme.libs/libacme.so": library("sm_90") + b"\0libcudart-b5a066d7.so.12.2.140\0",
+            "acme.libs/libcudnn_ops.so.9": library("sm_120"),
+            "triton/backends/nvidia/lib/cupti/libcupti.so.13": library("sm_120"),
+            "acme/host.so": b"\x7fELF",
+            "acme/readme.txt": library("sm_120"),
+        }
+    )
+    assert found.complete and not found.said
+    assert found.libraries == (
+        CompiledLibrary("acme.libs/libacme.so", ("9.0",), compiler="12"),
+        CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), ("12",), "12"),
+        CompiledLibrary("acme/cuda130.so", cuda=("13",), compiler="13"),
+    )
+
+
+def test_a_cuda_that_lies_in_the_wheel_itself() -> None:
+    members = {"acme/_C.so": library("sm_80") + b"\0libcudart.so.12\0", "acme/lib/libcudart.so.12": b"\x7fELF"}
+    assert [one.cuda for one in code(members).libraries] == [()]
+
+
+def test_what_a_library_is_for_stands_in_its_name() -> None:
+    name = "bitsandbytes/libbitsandbytes_cuda{}.so"
+    assert CompiledLibrary(name.format("128")).only == "12"
+    assert CompiledLibrary(name.format("123_nocublaslt")).only == "12"
+    assert CompiledLibrary("acme/_cuda_ext.so").only is None
+
+
+def test_a_large_wheel_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each library has its share."""
+    monkeypatch.setattr(module, "PACKED", 5 << 20)
+    far = os.urandom(4 << 20) + fatbin([entry("sm_120")])
+    found = code({f"acme/_{number}.so": library("sm_80") + far for number in range(4)})
+    assert not found.complete and found.read <= 8 << 20
+    assert {one.sm for one in found.libraries} == {("8.0",)}
+    assert len(found.libraries) == 4
+
+
+def test_a_bomb_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNPACKED", 4 << 20)
+    found = code({"acme/_C.so": bytes(32 << 20) + library("sm_80")})
+    assert (found.libraries, found.complete) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "runs"),
+    [
+        ("demo-1.0+cu130-cp312-cp312-linux_aarch64.whl", b"", True),
+        ("demo-1.0-cp312-cp312-linux_aarch64.whl", b"\0libcudart.so.13\0", True),
+        ("nvidia_cudnn_cu13-9.0-py3-none-linux_aarch64.whl", b"", True),
+        ("demo-1.0-cp312-cp312-linux_aarch64.whl", b"\0libcudart.so.12\0", False),
+        ("demo-1.0-cp312-cp312-linux_aarch64.whl", b"", False),
+    ],
+)
+def test_inspect_knows_which_cuda_compiled_what_is_in_a_wheel(
+    tmp_path: Path, file: str, text: bytes, runs: bool
+) -> None:
+    """sm_80 runs on Orin if CUDA 13 compiled it."""
+    path = write_wheel(tmp_path / file, {"demo/_C.so": library("sm_80") + text})
+    assert (without_code_for(inspect(path), QueriedGpu("Orin", Architecture(87))) == ()) is runs

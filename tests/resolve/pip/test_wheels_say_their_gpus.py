@@ -1,0 +1,52 @@
+"""`lock` of what no table knows: torch and others are judged by what a part of their wheels says."""
+
+from __future__ import annotations
+
+import pytest
+from resolutions import targets
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+pytestmark = pytest.mark.e2e
+
+TAG = "cp312-cp312-manylinux_2_28_x86_64"
+TARGET = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['{}']"
+TORCH = wheel(
+    "torch",
+    "99.0+cu150",
+    tag=TAG,
+    padding=4 << 20,
+    files={
+        "torch/version.py": b"cuda: Optional[str] = '15.0'\n",
+        "torch/lib/libtorch_python.so": b"\x7fELF" + bytes(2 << 20) + b"sm_90 sm_100 compute_100\0",
+    },
+)
+ACME = wheel("xformers", "99.0", tag=TAG, files={"xformers/_C.so": b"\x7fELF\0libcudart.so.12\0"})
+
+
+@pytest.mark.parametrize(("gpu", "runs"), [("H100", True), ("RTX 5090", True), ("A100", False)])
+def test_a_torch_that_no_table_knows(machine: Machine, index: Index, gpu: str, runs: bool) -> None:
+    index.add(wheel("torch", "99.0"))
+    with Index() as mirror:
+        mirror.add(TORCH)
+        machine.configure(f'"pytorch/cu150" = "{mirror.url}"')
+        machine.spec(cpu("torch>=99", targets=targets(t=TARGET.format("15.0", gpu))))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert all(one.range for one in mirror.asked if one.path.endswith(".whl"))
+    assert ran.status == (0 if runs else 1), ran.err
+    known, lacks = "its wheel says CUDA 15.0 and sm_90, sm_100, PTX of 10.0", "has no code for sm_80 (A100 40GB"
+    assert (known if runs else lacks) in " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize(("cuda", "fits"), [("12.8", True), ("13.0", False)])
+def test_a_wheel_that_loads_another_cuda_is_refused_before_it_is_downloaded(
+    machine: Machine, index: Index, cuda: str, fits: bool
+) -> None:
+    index.add(ACME)
+    machine.spec(cpu("xformers", targets=targets(t=TARGET.format(cuda, "H100"))))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == (0 if fits else 1), ran.err
+    assert fits or "xformers 99.0 is built for CUDA 12, as xformers/_C.so in its wheel says" in " ".join(
+        ran.err.split()
+    )

@@ -1,0 +1,111 @@
+"""Which wheels are asked for their build, and what an index that can't be read does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.packages import Dist, wheel
+from test_what_wheels_say import LINUX, pin
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.errors import IndexFailure
+from envspec.lock.model import Artifact, Pin
+from envspec.net.fetch import Fetcher
+from envspec.net.file_store import FileStore
+from envspec.resolve.pip.reading import Counting
+from envspec.resolve.wheels import reader as reader_module
+from envspec.resolve.wheels.builds import build_questions
+from envspec.resolve.wheels.inspector import WheelInspector
+from envspec.resolve.wheels.places import WheelPlaces
+from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.store import WheelStore
+from envspec.uv.answer import FoundFile
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (pin("torch", "2.99.0"), True),
+        (pin("torch", "2.99.0+cu150", index="pytorch/cu150"), True),
+        (pin("torch", "2.9.1+cu999", index="pytorch/cu999"), True),
+        (pin("torch", "2.9.1"), False),
+        (pin("torch", "2.9.1+cu126", index="pytorch/cu126"), False),
+        (pin("torch", "2.99.0+internal", index="acme"), False),
+        (pin("xformers", "0.0.35"), True),
+        (pin("cupy-cuda12x", "14.0"), True),
+        (pin("jax-cuda12-plugin", "0.9"), True),
+        (pin("flash-attn", "2.8.3", tag="py3-none-any"), False),
+        (pin("nvidia-cudnn-cu12", "9.1"), False),
+        (pin("torchvision", "0.99.0", "torch"), False),
+        (pin("pandas", "2.0.3"), False),
+        (pin("acme", "1.0", "torch>=2"), False),
+        (pin("acme", "1.0", "torch>=2", index="internal"), True),
+        (pin("acme", "1.0+cu12torch2.9", index="internal"), True),
+        (pin("acme", "1.0", index="internal"), False),
+    ],
+)
+def test_what_may_hold_code_is_asked(asked: Pin, expected: bool) -> None:
+    assert bool(build_questions(asked, "12.8", "linux-64")) is expected
+    assert not build_questions(asked, None, "linux-64")
+
+
+MEMBER = "xformers/_C.so"
+XFORMERS = wheel(
+    "xformers",
+    "9.0",
+    tag=f"cp312-cp312-{LINUX}",
+    padding=1 << 20,
+    files={
+        MEMBER: b"\x7fELF\0libcudart.so.12\0",
+        "xformers/cpp_lib.json": b'{"version": {"cuda": 1208}}',
+    },
+)
+
+
+def inspector(index: Index, folder: Path, dist: Dist, asked: Pin) -> WheelInspector:
+    fetcher = Fetcher(credentials={}, env={"HOME": str(folder)}, read_seconds=5)
+    reader = WheelReader(WheelStore(folder), FileStore(folder / "artifacts", fetcher))
+    places = WheelPlaces()
+    assert asked.artifact
+    file = FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content))
+    places._files[asked.index, dist.file, dist.sha256] = file
+    return WheelInspector(reader, places, Counting(lambda done, total: None))
+
+
+def pinned(dist: Dist) -> Pin:
+    return Pin("pip", dist.name, dist.version, "pypi", Artifact(dist.file, dist.sha256))
+
+
+def test_what_was_read_is_kept(index: Index, tmp_path: Path) -> None:
+    index.add(XFORMERS)
+    asked = pinned(XFORMERS)
+    one = inspector(index, tmp_path, XFORMERS, asked)
+    found = one.builds([asked], "12.8", "linux-64")["xformers"]
+    assert found.notes == BuildNotes("12.8", member="xformers/cpp_lib.json")
+    assert found.code == DeviceCode(
+        (CompiledLibrary(MEMBER, cuda=("12",), compiler="12"),), read=found.code.read if found.code else 0
+    )
+    asks = len(index.asked)
+    assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")["xformers"] == found
+    assert len(index.asked) == asks
+    assert one.builds([asked], None, "linux-64") == {}
+
+
+def test_a_wheel_that_is_gone_is_told(index: Index, tmp_path: Path) -> None:
+    asked = pinned(XFORMERS)
+    with pytest.raises(IndexFailure, match="for which GPUs and which CUDA it is built") as failure:
+        inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")
+    assert "inspect = false" in str(failure.value.hint)
+
+
+def test_a_large_wheel_of_a_server_without_ranges_says_nothing(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "WHOLE", 1 << 19)
+    index.ranges = False
+    index.add(XFORMERS)
+    asked = pinned(XFORMERS)
+    assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64") == {}

@@ -1,0 +1,106 @@
+"""What was read in wheels, against the target's GPUs, CUDA and torch."""
+
+from __future__ import annotations
+
+import pytest
+from test_pin_verdicts import spec_of
+
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.rules import judge_pins
+from envspec.rules.finding import Finding
+from envspec.rules.wheel_code import WheelBuild
+
+# as xformers 0.0.35 holds it
+XFORMERS = CompiledLibrary("xformers/_C.so", ("7.5", "8.0", "9.0a"), ("8.0",), ("12",), "12")
+FLAGS = CompiledLibrary("torch/lib/libtorch_python.so", ("7.5", "8.0", "9.0", "10.0"))
+TORCH = WheelBuild(BuildNotes("13.4", member="torch/version.py"), DeviceCode((FLAGS,), said=True, read=8 << 20))
+
+
+def judged(
+    pins: dict[str, str], read: dict[str, WheelBuild], gpus: tuple[str, ...], cuda: str = "12.8"
+) -> list[Finding]:
+    spec, target = spec_of(cuda, gpus)
+    return list(judge_pins(spec, target, pins, read=read))
+
+
+def told(code: str, found: list[Finding]) -> list[Finding]:
+    return [one for one in found if one.code == code]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "lacks"), [("V100", True), ("A100", False), ("H100", False), ("RTX 4090", False), ("B200", False)]
+)
+def test_a_wheel_without_code_for_a_gpu(gpu: str, lacks: bool) -> None:
+    read = {"xformers": WheelBuild(code=DeviceCode((XFORMERS,)))}
+    found = told("wheel-architecture", judged({"torch": "2.9.1", "xformers": "0.0.35"}, read, (gpu,)))
+    assert [one.severity for one in found] == ["warning"] * lacks
+    if lacks:
+        assert "xformers 0.0.35 has no code for sm_70 (V100): xformers/_C.so" in found[0].message
+        assert "7.5, 8.0, 9.0a, PTX of 8.0" in found[0].message
+
+
+def test_what_was_read_in_part_proves_no_lack() -> None:
+    code = DeviceCode((CompiledLibrary("ort/cuda.so", ("8.0", "8.6")),), complete=False, read=12_000_000)
+    read = {"onnxruntime-gpu": WheelBuild(code=code)}
+    (found,) = told("wheel-architecture", judged({"onnxruntime-gpu": "1.99.0"}, read, ("H100",)))
+    assert found.severity == "info"
+    assert "may have no code for sm_90" in found.message and "the rest wasn't read" in found.message
+
+
+def test_a_wheel_with_a_library_for_each_cuda() -> None:
+    """bitsandbytes 0.50.2 loads the one for torch's CUDA."""
+    name = "bitsandbytes/libbitsandbytes_cuda{}.so"
+    code = DeviceCode(
+        (
+            CompiledLibrary(name.format(118), ("7.0",), (), ("11",), "11"),
+            CompiledLibrary(name.format(130), ("7.5", "10.0"), ("12.0",), ("13",), "13"),
+        )
+    )
+    read = {"bitsandbytes": WheelBuild(code=code)}
+    pins = {"torch": "2.11.0", "bitsandbytes": "0.99.0"}
+    assert told("wheel-architecture", judged(pins, read, ("B200",), "13.0")) == []
+    (found,) = told("wheel-architecture", judged(pins, read, ("A100",), "11.8"))
+    assert "cuda118.so" in found.message and "cuda130.so" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("cuda", "majors", "notes", "wrong"),
+    [
+        ("13.0", ("12",), None, "CUDA 12, as acme/_C.so"),
+        ("12.8", ("12",), None, None),
+        ("13.0", ("12",), BuildNotes("13.0", member="acme/cpp_lib.json"), None),
+        ("13.0", ("12",), BuildNotes(), "CUDA 12, as acme/_C.so"),
+        ("13.0", ("11", "12"), None, None),
+        ("13.0", (), None, None),
+    ],
+)
+def test_a_wheel_that_loads_another_cuda(
+    cuda: str, majors: tuple[str, ...], notes: BuildNotes | None, wrong: str | None
+) -> None:
+    code = DeviceCode(tuple(CompiledLibrary("acme/_C.so", ("9.0",), cuda=(major,)) for major in majors))
+    found = judged({"acme": "1.0"}, {"acme": WheelBuild(notes, code)}, ("H100",), cuda)
+    assert [one.severity for one in told("built-for-another", found)] == ["error"] * bool(wrong)
+    assert wrong is None or wrong in told("built-for-another", found)[0].message
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "code"),
+    [
+        ("B200", "13.4", None),
+        ("L4", "13.4", None),
+        ("RTX 5090", "13.4", "architecture-missing"),
+        ("H100", "13.0", "cuda-mismatch"),
+    ],
+)
+def test_a_torch_that_no_table_knows(gpu: str, cuda: str, code: str | None) -> None:
+    found = judged({"torch": "2.99.0"}, {"torch": TORCH}, (gpu,), cuda)
+    assert [one.code for one in found if one.severity == "error"] == ([code] if code else [])
+    (newer,) = told("torch-newer-than-tables", found)
+    assert "its wheel says CUDA 13.4 and sm_75, sm_80, sm_90, sm_100 (8 MiB of it were read)" in newer.message
+
+
+@pytest.mark.parametrize("read", [{}, {"torch": WheelBuild(BuildNotes(), DeviceCode())}])
+def test_a_torch_whose_wheel_says_nothing(read: dict[str, WheelBuild]) -> None:
+    (found,) = judged({"torch": "2.99.0"}, read, ("RTX 5090",), "13.0")
+    assert "it relies on the METADATA" in found.message
