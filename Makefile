@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-ci test-all lint format docs man bench clean
+.PHONY: help setup has-python lock test test-ci test-all lint format docs man bench gpu-evidence clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -40,6 +40,7 @@ help:
 	@echo 'make docs       the documentation site, into .scratch/site; any warning is an error'
 	@echo 'make man        the man pages, into .scratch/man'
 	@echo 'make bench      the benchmarks, each beside a peer'
+	@echo 'make gpu-evidence  what a GPU machine shows with the torch of GPU_PYTHON, into .scratch/gpu-evidence: no network, 8 minutes'
 	@echo 'make clean      remove what these made'
 
 setup: $(STAMP)
@@ -98,6 +99,12 @@ man: $(STAMP)
 
 bench: $(STAMP)
 	$(VENV)/bin/python -m bench
+
+# Not of .venv: the torch that the machine has. GPU_ARGS='--lock specs/mm-v2.9.toml:cu128-hopper' runs the lock's own too.
+GPU_PYTHON ?= python3
+GPU_ARGS ?=
+gpu-evidence:
+	$(GPU_PYTHON) bench/gpu_evidence.py -o .scratch/gpu-evidence $(GPU_ARGS)
 
 clean:
 	rm -rf $(VENV) .scratch .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

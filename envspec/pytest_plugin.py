@@ -1,35 +1,33 @@
 """A pytest plugin: each target of each spec is a test that makes its environment and runs the smoke check in it.
 
-    pytest -p envspec.pytest_plugin --envspec-specs specs/
-    pytest -p envspec.pytest_plugin --envspec-specs specs/ --envspec-smoke '--quick --device cpu' -k cu128
+    pytest --envspec                                   every spec in specs/ × target × runner
+    pytest --envspec-specs specs/ --envspec-smoke '--quick --device cpu' -k cu128
 
-A target that this machine can't run is a skipped test with the reason. A failed check is a failed test with the reason,
-the remedy and the end of the output, without a traceback. All tests are marked `slow`. Your own test can do the same
-with `cases([path])` and `prove(case)`.
+pytest finds it by its entry point once envspec is installed, and so in every run there: it imports next to nothing
+until one of its options is given. A target that this machine can't run is a skipped test with the reason. A failed
+check is a failed test with the reason, the remedy and the end of the output, without a traceback. All tests are marked
+`slow`. Your own test can do the same with `cases([path])` and `prove(case)`.
 """
 
 from __future__ import annotations
 
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from envspec.cli import inputs
-from envspec.cli.smoke import cases as smoke_cases
-from envspec.cli.smoke.table import lines
-from envspec.cli.this_machine import this_machine
-from envspec.doctor.fits import misfit
-from envspec.documents import read_json
 from envspec.errors import EnvspecError
-from envspec.lock.model import LockedTarget
-from envspec.smoke.report.read import report_of
-from envspec.smoke.report.result import Results, Run
+
+if TYPE_CHECKING:
+    from envspec.lock.model import LockedTarget
+    from envspec.smoke.report.result import Run
 
 Ran = tuple[int, str, str]
 """The end of a process: its exit code and its output on stdout and stderr."""
@@ -38,47 +36,74 @@ _GRACE = 20.0
 """Seconds that an interrupted `envspec smoke` has to end its own children."""
 
 
+PROGRAMS = {
+    "local": (),
+    "docker": ("docker", "podman"),
+    "apptainer": ("apptainer", "singularity"),
+    "slurm": ("sbatch",),
+}
+"""The runners, and the programs of which each needs one."""
+
+
 @dataclass(frozen=True)
 class SmokeTarget:
-    """One target of one spec file."""
+    """One target of one spec file. `runner` is None where the options of `envspec smoke` say it."""
 
     path: str
     spec: str
     target: str
+    runner: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.spec}-{self.target}"
+        return f"{self.spec}-{self.target}{f'-{self.runner}' if self.runner else ''}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("--runner", self.runner) if self.runner else ()
 
 
 class Unproved(Exception):
     """A smoke run failed or gave no answer. The text is for people, and is the whole failure."""
 
 
-def cases(paths: Iterable[Path]) -> tuple[SmokeTarget, ...]:
-    """List every target of these specs, and of the specs in these folders. Raises InputError for a broken spec."""
+def cases(paths: Iterable[Path], runners: Sequence[str | None] = (None,)) -> tuple[SmokeTarget, ...]:
+    """List every target of these specs, and of the specs in these folders, with each of the runners. Raises InputError
+    for a broken spec."""
+    from envspec.cli import inputs
+
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     found = []
     for file in files:
         spec, lock = inputs.read_lock(str(file), None)
-        found += [SmokeTarget(str(file), spec.name, target.name) for target in lock]
+        found += [SmokeTarget(str(file), spec.name, target.name, runner) for target in lock for runner in runners]
     return tuple(found)
 
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     """Say why this machine can't run a case with these options of `envspec smoke`; None when it can."""
+    from envspec.cli import inputs
+    from envspec.cli.this_machine import this_machine
+    from envspec.doctor.fits import misfit
+
+    words = [*case.words, *words]
     spec, lock = inputs.read_lock(case.path, None)
     (target,) = inputs.locked_targets(lock, [case.target])
     if not _has_torch(target):
         return "the target has no torch, which the smoke check needs"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
+    needed = PROGRAMS.get(runner, ())
+    if needed and not any(map(shutil.which, needed)):
+        return f"--runner {runner} needs {' or '.join(needed)}, which this machine doesn't have"
     blind = device == "cpu" or runner == "slurm"
     return misfit(spec, target, this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer")))
 
 
 def smoke(argv: Sequence[str]) -> Ran:
     """Run `envspec smoke` as a process. On Ctrl-C, interrupt it and give it time to end its own processes."""
+    from envspec.cli.smoke.cases import ENVSPEC
+
     with subprocess.Popen(
-        [*smoke_cases.ENVSPEC, "smoke", *argv],
+        [*ENVSPEC, "smoke", *argv],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -108,7 +133,10 @@ def prove(
     reason = serves(case, words)
     if reason:
         pytest.skip(f"{case}: {reason}")
-    code, out, err = ask([case.path, "--target", case.target, "--json", *words])
+    from envspec.cli.smoke.table import lines
+    from envspec.smoke.report.result import Results
+
+    code, out, err = ask([case.path, "--target", case.target, "--json", *case.words, *words])
     run = _run(case, code, out, err)
     if run.status == "skip":
         pytest.skip(f"{case}: {run.reason}")
@@ -118,6 +146,10 @@ def prove(
 
 
 def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
+    from envspec.documents import read_json
+    from envspec.smoke.report.read import report_of
+    from envspec.smoke.report.result import Run
+
     try:
         (run,) = read_json(out)["runs"]
         report = report_of(run["report"], f"the report of {case}") if run["report"] else None
@@ -150,11 +182,12 @@ class SpecFile(pytest.File):
 
     def collect(self) -> Iterator[SpecTarget]:
         try:
-            found = cases([self.path])
+            found = cases([self.path], _runners(self.config))
         except EnvspecError as error:
             raise self.CollectError(f"{error}\nhint: {error.hint}" if error.hint else str(error)) from None
         for case in found:
-            yield SpecTarget.from_parent(self, name=case.target, case=case)
+            name = f"{case.target}[{case.runner}]" if case.runner else case.target
+            yield SpecTarget.from_parent(self, name=name, case=case)
 
 
 class SpecTarget(pytest.Item):
@@ -166,6 +199,9 @@ class SpecTarget(pytest.Item):
         self.add_marker("slow")
 
     def runtest(self) -> None:
+        from envspec.cli.smoke.table import lines
+        from envspec.smoke.report.result import Results
+
         run = prove(self.case, _words(self.config))
         # for JUnit files, and for `-rP`: a pass without a GPU says so
         self.user_properties.append(("headline", run.headline))
@@ -184,6 +220,18 @@ def _words(config: pytest.Config) -> list[str]:
     return shlex.split(config.getoption("envspec_smoke"))
 
 
+def _runners(config: pytest.Config) -> Sequence[str | None]:
+    """The runners that were named; with --envspec all of them, else the one of --envspec-smoke."""
+    every = tuple(PROGRAMS) if config.getoption("envspec") else (None,)
+    return tuple(config.getoption("envspec_runner")) or every
+
+
+def _paths(config: pytest.Config) -> list[str]:
+    """The specs that were named, else with --envspec those in specs/."""
+    named: list[str] = config.getoption("envspec_specs")
+    return named or (["specs"] if config.getoption("envspec") else [])
+
+
 @cache
 def _below(path: Path, folder: Path) -> bool:
     return path == folder or folder in path.parents
@@ -191,6 +239,18 @@ def _below(path: Path, folder: Path) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("envspec", "smoke runs of locked environments")
+    group.addoption(
+        "--envspec",
+        action="store_true",
+        help="each spec of specs/ × target × runner is a test; those that this machine can't run are skipped by name",
+    )
+    group.addoption(
+        "--envspec-runner",
+        action="append",
+        default=[],
+        choices=list(PROGRAMS),
+        help="run there; may be repeated [default: with --envspec all, else local]",
+    )
     group.addoption(
         "--envspec-specs",
         action="append",
@@ -208,12 +268,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes more than about five seconds")
-    given = config.getoption("envspec_specs")
+    given = _paths(config)
     if not given:
         return
     for path in given:
         if not Path(path).exists():
-            raise pytest.UsageError(f"--envspec-specs: {path} doesn't exist")
+            option = "--envspec-specs" if config.getoption("envspec_specs") else "--envspec"
+            raise pytest.UsageError(f"{option}: {path} doesn't exist")
     try:
         _words(config)
     except ValueError as error:
@@ -227,6 +288,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile |
     if file_path.suffix != ".toml":
         return None
     here = parent.config.invocation_params.dir
-    if any(_below(file_path, (here / path).resolve()) for path in parent.config.getoption("envspec_specs")):
+    if any(_below(file_path, (here / path).resolve()) for path in _paths(parent.config)):
         return SpecFile.from_parent(parent, path=file_path)
     return None

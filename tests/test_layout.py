@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact", "documents"),
-    ("texts", "storage", "shortage", "packages", "condarc", "ownership", "places"),
+    ("texts", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries", "cache"),
@@ -23,7 +23,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("uv", "signing"),
     ("lock",),
     ("resolve", "doctor", "git", "recipes", "policy"),
-    ("workflow", "install", "audit", "diff", "smoke", "verify", "link"),
+    ("workflow", "install", "audit", "diff", "smoke", "verify", "link", "compiles"),
+    ("proof",),
     ("report", "draft", "environments", "image"),
     ("cli",),
     ("refresh", "pytest_plugin", "__main__"),
@@ -35,9 +36,11 @@ ONLY: dict[str, tuple[str, ...]] = {
     "spec": ("errors", "redact", "documents", "texts", "packages", "open_folder", "atomic"),
     "facts": ("errors", "redact", "texts", "packages"),
     # pure, but for the one file that it reads: what indexes say is handed in
-    "policy": ("errors", "redact", "texts", "packages", "ownership", "spec", "signing.model", "lock.model"),
+    "policy": ("errors", "redact", "texts", "packages", "ownership", "rungs", "spec", "signing.model", "lock.model"),
     # pure, but for reading wheels and keeping their facts: who fetches them is the command
     "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
+    # pure, but for running what wheels bring: who fetches them is the command
+    "compiles": ("binaries", "facts", "packages", "lock.model"),
     "binaries": ("errors", "redact", "documents", "texts", "storage", "facts", "packages"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (

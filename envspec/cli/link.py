@@ -14,6 +14,7 @@ from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.collecting import collect
 from envspec.cli.console import out, say, styled
+from envspec.cli.evidence import keep
 from envspec.cli.progress import reading
 from envspec.errors import AnswerNo, IndexFailure, InputError
 from envspec.texts import byte_size, plural, printable
@@ -28,6 +29,7 @@ EPILOG = """\b
 Examples:
   envspec link specs/cpu-py311.toml
   envspec link specs/mm-v2.9.toml --target cu128-hopper --json
+  envspec link specs/mm-v2.9.toml --compile                  build a kernel for each GPU with the target's own compilers
 
 \b
 Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is wrong, 3 a wheel couldn't be had.
@@ -56,15 +58,33 @@ class _Answer:
 @click.command(epilog=EPILOG)
 @options.spec
 @options.target
+@click.option(
+    "--compile",
+    "compiling",
+    is_flag=True,
+    help="Instead, run the target's own compilers (triton's ptxas, NVRTC, nvJitLink) for each of its GPUs.",
+)
+@options.evidence
 @options.locks_dir
 @options.offline
 @options.as_json
-def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, offline: bool, as_json: bool) -> int:
+def command(
+    path: str,
+    targets: tuple[str, ...],
+    compiling: bool,
+    evidence: Path | None,
+    locks_dir: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> int:
     """Say whether the libraries in a target's wheels can be loaded, without a GPU.
 
     Every library that a file needs is looked for in the wheels, the base image and the driver; glibc and libstdc++ must
     have the symbol versions that it needs, and the locked torch and CUDA libraries the symbols. envspec reads each
     wheel whole, once, and keeps what it says.
+
+    With --compile, compilers out of the wheels build a fixed kernel, and the architecture is read back from the machine
+    code: that needs neither a GPU nor a driver.
     """
     from envspec.cli.policy import refuse_fetched
     from envspec.link.judge import judge
@@ -75,6 +95,12 @@ def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, offline
     chosen = _linux(inputs.locked_targets(lock, targets), named=bool(targets))
     for target in chosen:
         refuse_fetched(spec, lock, target, path, offline=offline)
+    if compiling:
+        from envspec.cli.link_compile import compile_targets
+
+        return compile_targets(
+            spec, lock, chosen, named=bool(targets), evidence=evidence, offline=offline, as_json=as_json
+        )
     try:
         facts = _facts(spec, chosen, offline=offline, quiet=as_json)
     except KeyboardInterrupt:
@@ -91,6 +117,8 @@ def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, offline
         options.print_json("link", _document(spec.path, answers))
     else:
         out("\n".join(line for answer in answers for line in _lines(answer)))
+    if evidence is not None:
+        keep(evidence, "linked", lock, [answer.target for answer in answers if answer.is_ok and not answer.unread])
     return 0 if all(answer.is_ok for answer in answers) else AnswerNo.exit_code
 
 
@@ -218,6 +246,7 @@ def _document(path: str, answers: Sequence[_Answer]) -> dict[str, Any]:
                 ],
                 "unread": [{"kind": pin.kind, "name": pin.name, "version": pin.version} for pin in answer.unread],
                 "findings": [asdict(finding) for finding in answer.findings],
+                "compiled": None,
             }
             for answer in answers
         ],

@@ -64,6 +64,14 @@ specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=co
 package = click.argument("package", metavar="PKG", shell_complete=complete("package_names"))
 
 
+evidence = click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep a record of each target that is proved in this folder, for `envspec report`.",
+)
+
+
 def print_json(command: str, value: dict[str, Any]) -> None:
     """Print one JSON document on stdout, with its schema's name and version first."""
     out_json({"schema": f"envspec/{command}/1", **value})

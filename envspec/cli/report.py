@@ -10,6 +10,7 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.console import out_file, say, warn
+from envspec.cli.evidence import standings_of
 from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
 from envspec.texts import printable
@@ -58,6 +59,11 @@ _OLD = timedelta(days=7)
     type=click.Path(path_type=Path, exists=True),
     help="Advisories in the OSV format: a zip, folder or file.",
 )
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder of records of what was proved [default: docs/evidence beside specs/, where there is one].",
+)
 @options.locks_dir
 def command(
     path: str,
@@ -66,6 +72,7 @@ def command(
     revision: str | None,
     audit_file: Path | None,
     database: Path | None,
+    evidence: Path | None,
     locks_dir: Path | None,
 ) -> int:
     """Write a lock as one HTML page: targets × packages, sizes, dependencies, licences, GPUs, vulnerabilities, changes.
@@ -95,6 +102,7 @@ def command(
         audit=_audit(spec, chosen, own_digest, audit_file, database),
         review=review,
         uncompared=uncompared,
+        standings=standings_of(path, lock, chosen, evidence),
     )
     _write(output, html(page), path)
     return 0

@@ -12,6 +12,7 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.console import out, silence_stdout, styled, warn
+from envspec.cli.evidence import keep
 from envspec.cli.groups import heading
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
@@ -49,6 +50,7 @@ _NAMES = 8
     type=click.Path(path_type=Path, dir_okay=False),
     help="Who may have signed: an allowed_signers file of OpenSSH, as git uses it.",
 )
+@options.evidence
 @options.locks_dir
 @options.as_json
 def command(
@@ -58,6 +60,7 @@ def command(
     offline: bool,
     signed: bool,
     allowed_signers: Path | None,
+    evidence: Path | None,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -107,6 +110,8 @@ def command(
         warn(f"couldn't be asked: {_few(names)}: {printable(reason)}")
     if found.forged:
         return AnswerNo.exit_code
+    if evidence is not None and not found.unasked and revision is None:
+        keep(evidence, "verified", lock, chosen)
     return OutsideError.exit_code if found.unasked else 0
 
 

@@ -14,8 +14,9 @@ from envspec.packages.licences import is_acceptable
 from envspec.packages.names import channel_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.policy.address import is_within
-from envspec.policy.model import RUNGS, Breach, Policy, merged
+from envspec.policy.model import Breach, Policy, merged
 from envspec.redact import redact
+from envspec.rungs import RUNGS
 from envspec.signing.model import Refusal
 from envspec.spec.model import Spec
 

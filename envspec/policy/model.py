@@ -10,9 +10,6 @@ from types import MappingProxyType
 from envspec.packages.requirement import canonical_name
 from envspec.policy.address import is_within
 
-RUNGS = ("locked", "verified", "linked", "compiles", "imports", "trained-cpu", "trained")
-"""How far a target can be proved to work, the least first."""
-
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -34,7 +31,7 @@ class Policy:
     deny_licences    as `[audit]`'s
     licences         package (normalised) → its licence, where the metadata doesn't say, or says it wrongly
     signers          whose signature a lock needs
-    proof            the rung that a target needs
+    proof            the rung that a target needs (`envspec.rungs`)
     """
 
     path: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envspec.policy.model import RUNGS
+from envspec.rungs import RUNGS
 from envspec.signing.model import PUBLIC_KEY
 from envspec.spec.json_schema import schema_of
 from envspec.spec.nodes import CONTROL, Array, Boolean, Names, Table, Text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from envspec.policy.model import RUNGS, Policy
+from envspec.policy.model import Policy
 from envspec.redact import redact
+from envspec.rungs import RUNGS
 
 
 def rules(policy: Policy) -> tuple[tuple[str, str], ...]:

@@ -181,7 +181,6 @@ def _help(plan: Plan) -> Iterator[str]:
     yield f"  apptainer run{nv} --app smoke IMAGE       the smoke check"
     for service in plan.services:
         yield f"  apptainer run{nv} --app {service.name} IMAGE     on port {service.port}"
-    yield ""
     yield "run looks at the driver first and activates conda's packages; exec does neither."
     yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."
     yield f"The target's slice of the lock is {CARRIED}/{SLICE}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."

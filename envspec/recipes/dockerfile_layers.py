@@ -145,7 +145,8 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
         files = [step.file for step in compiling.wheels]
         commands = [*checked(plan, files), *map(install, compiling.wheels)]
         lines.append(run([UV_MOUNTS, *map(bind, files)], commands))
-    lines += [f"ENV {name}={dockerfile(value)}" for name, value in compiling.env.items()]
+    if compiling.env:
+        lines.append(" ".join(["ENV", *(f"{name}={dockerfile(value)}" for name, value in compiling.env.items())]))
     if sources:
         files = [file for step in sources for file in step.files]
         commands = [

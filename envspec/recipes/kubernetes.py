@@ -59,8 +59,7 @@ def render(plan: Plan) -> dict[str, str]:
         "      volumes:",
         "        - { name: shm, emptyDir: { medium: Memory, sizeLimit: 8Gi } }",
         "        - { name: tmp, emptyDir: {} }",
-        "        # what is written here goes with the pod: name a volume of yours instead",
-        "        - { name: workspace, emptyDir: {} }",
+        "        - { name: workspace, emptyDir: {} } # goes with the pod: name a volume of yours instead",
     ]
     return {f"{plan.target}/{FILE}": "\n".join(lines) + "\n"}
 

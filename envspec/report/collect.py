@@ -8,8 +8,10 @@ from envspec.diff.rows import Review
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.licences import is_acceptable
+from envspec.proof.model import Standing
 from envspec.report.coverage import coverage
 from envspec.report.model import AuditSummary, Licence, Link, PackageRow, Page, TargetRow, Variant
+from envspec.rungs import RUNGS, said
 from envspec.spec.model import Audit as Rules
 from envspec.spec.model import Spec
 
@@ -26,8 +28,11 @@ def page_of(
     audit: AuditSummary | None,
     review: Review | None,
     uncompared: str = "",
+    standings: Iterable[Standing] = (),
 ) -> Page:
-    """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records."""
+    """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records, and
+    `standings` how far its targets are proved."""
+    proved = {one.target: one.line for one in standings}
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
     packages = tuple(_packages(targets, numbers, names, spec.audit))
@@ -38,7 +43,7 @@ def page_of(
         lock=lock,
         digest=digest,
         exclude_newer=spec.exclude_newer,
-        targets=tuple(_target(target, numbers) for target in targets),
+        targets=tuple(_target(target, numbers, proved.get(target.name, said(RUNGS[0]))) for target in targets),
         packages=packages,
         links=tuple(_links(targets, numbers)),
         licences=tuple(_licences(packages, names, spec.audit)),
@@ -56,7 +61,7 @@ def numbers_of(targets: Iterable[LockedTarget]) -> dict[Node, int]:
     return {node: number for number, node in enumerate(ordered)}
 
 
-def _target(target: LockedTarget, numbers: Mapping[Node, int]) -> TargetRow:
+def _target(target: LockedTarget, numbers: Mapping[Node, int], proved: str) -> TargetRow:
     sizes = {numbers[Node(pin.kind, pin.name)]: pin.artifact.size if pin.artifact else None for pin in target.pins}
     inputs = target.inputs
     return TargetRow(
@@ -70,6 +75,7 @@ def _target(target: LockedTarget, numbers: Mapping[Node, int]) -> TargetRow:
         packages=len(sizes),
         download=sum(size for size in sizes.values() if size is not None),
         unsized=tuple(sorted(number for number, size in sizes.items() if size is None)),
+        proved=proved,
     )
 
 

@@ -10,7 +10,9 @@ from envspec.facts.compute_capability import sm_of
 
 @dataclass(frozen=True)
 class TargetRow:
-    """A target. `download` is what the files of known size add up to, in bytes; `unsized` are the packages without."""
+    """A target. `download` is what the files of known size add up to, in bytes; `unsized` are the packages without.
+    `proved` says how far it is proved.
+    """
 
     name: str
     platform: str
@@ -22,6 +24,7 @@ class TargetRow:
     packages: int
     download: int
     unsized: tuple[int, ...]
+    proved: str
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def _audit_words(page: Page) -> tuple[str, str, str, str]:
 def targets(page: Page) -> Iterator[str]:
     """Yield one row per target."""
     most = max((target.download for target in page.targets), default=0)
-    heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "#Packages", "#Download")
+    heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "Proved", "#Packages", "#Download")
     yield _table("All targets", *heads, "~Share of the largest", style="cards")
     for target in page.targets:
         glibc = (
@@ -146,6 +146,7 @@ def targets(page: Page) -> Iterator[str]:
             text(target.cuda) if target.cuda else '<span class="quiet">CPU</span>',
             text(", ".join(target.gpus)) or '<span class="quiet">–</span>',
             text(target.driver_floor) if target.driver_floor else '<span class="quiet">–</span>',
+            text(target.proved),
         ]
         unsized = f"<small>and {plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
         row = "".join(_td(head, cell) for head, cell in zip(heads[1:], cells, strict=False))

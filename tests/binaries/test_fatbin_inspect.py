@@ -14,8 +14,9 @@ from typing import IO, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.cubins import cubin
 from support.examples import examples
-from test_fatbin import cubin, entry, fatbin
+from test_fatbin import entry, fatbin
 
 from envspec.binaries.architecture import Kind
 from envspec.binaries.inspect import inspect

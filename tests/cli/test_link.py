@@ -103,3 +103,24 @@ def test_a_target_without_elf_files_is_a_wrong_question(machine: Machine) -> Non
     write_lock(machine, [pip_pin(PURE)], platform="osx-arm64", glibc=None)
     ran = machine.envspec("link", SPEC)
     assert ran.status == 2 and "link reads the libraries of Linux, and here isn't for linux-64" in ran.error
+
+
+def test_a_record_is_kept_of_what_is_proved(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
+    locked(machine, index, acme, foo)
+    assert machine.envspec("link", SPEC, "--evidence", "kept").status == 0
+    record = json.loads((machine.folder / "kept" / "demo-here-linked.json").read_text())
+    assert (record["kind"], record["rung"], record["target"]) == ("envspec-proof", "linked", "here")
+    page = machine.envspec("report", SPEC, "-o", "-", "--evidence", "kept").out
+    assert "<td>locked → linked (without verified)</td>" in page
+
+
+def test_no_record_is_kept_of_what_is_not(machine: Machine, index: Index, acme: Dist) -> None:
+    locked(machine, index, acme)
+    assert machine.envspec("link", SPEC, "--evidence", "kept").status == 1
+    assert list((machine.folder / "kept").iterdir()) == []
+
+
+def test_a_target_for_cpus_has_nothing_to_compile_with(machine: Machine, index: Index) -> None:
+    locked(machine, index, PURE)
+    ran = machine.envspec("link", SPEC, "--compile")
+    assert ran.status == 2 and "there is nothing to compile with: here is for CPUs" in ran.err

@@ -17,7 +17,8 @@ from envspec.policy.judge import (
     judge_use,
     not_after,
 )
-from envspec.policy.model import RUNGS, Breach, Policy
+from envspec.policy.model import Breach, Policy
+from envspec.rungs import RUNGS
 from envspec.signing.model import Refusal
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec

@@ -95,12 +95,15 @@ def _exported(script: str, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_exports(body: str, env: Mapping[str, str]) -> str:
-    """A script without the exports of these variables, which say what they should to a shell."""
+    """A script without the values of these variables, which say what they should to a shell, and one export a line:
+    how many stand on one depends on the values."""
     for name, value in env.items():
-        text = f"\n    export {name}={word(value)}\n"
-        assert _exported(text, {name: value}) == {name: value} and text in body, (name, body)
-        body = body.replace(text, f"\n    export {name}=…\n")
-    return body
+        text = f" {name}={word(value)}"
+        assert _exported(f"export{text}", {name: value}) == {name: value} and text in body, (name, body)
+        body = body.replace(text, f" {name}=…")
+    return re.sub(
+        r"(?m)^    export((?: \w+=…)+)$", lambda line: line[1].replace(" ", "\n    export ").lstrip("\n"), body
+    )
 
 
 def read_apptainer(text: str, plan: Plan) -> object:

@@ -1,4 +1,4 @@
-"""The shipped specs, proved on this machine: every target that it can run; the others are skipped by name."""
+"""The shipped specs, proved on this machine: every target × runner that it can run; the others are skipped by name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from pathlib import Path
 import pytest
 from support.smoke_runs import whole_run
 
-from envspec.pytest_plugin import SmokeTarget, Unproved, cases, prove, skip_reason
+from envspec.pytest_plugin import PROGRAMS, SmokeTarget, Unproved, cases, prove, skip_reason
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = cases([ROOT / "specs"])
+SHIPPED = cases([ROOT / "specs"], tuple(PROGRAMS))
+ITEMS = [
+    # images take minutes more, and tests/e2e makes one of each kind for each commit
+    pytest.param(case, marks=() if case.runner == "local" else pytest.mark.nightly, id=str(case))
+    for case in SHIPPED
+]
 
 
 @pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.e2e
-@pytest.mark.parametrize("case", SHIPPED, ids=str)
+@pytest.mark.parametrize("case", ITEMS)
 def test_it_trains(
     case: SmokeTarget, record_property: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -33,7 +38,7 @@ def test_it_trains(
 
 def test_every_shipped_target_is_a_case() -> None:
     names = {str(case) for case in SHIPPED}
-    assert "cpu-py311-cpu" in names
+    assert {f"cpu-py311-cpu-{runner}" for runner in PROGRAMS} <= names
     assert len(names) == len(SHIPPED)
 
 

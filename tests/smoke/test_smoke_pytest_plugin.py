@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import tomli
 from smoke_samples import BROKEN, checks, no_gpu, on_cpu
 
-from envspec.pytest_plugin import Ran, SmokeTarget, Unproved, prove
+from envspec.pytest_plugin import Ran, SmokeTarget, Unproved, cases, prove, skip_reason
 from envspec.smoke.report.as_json import as_json
 from envspec.smoke.report.result import Results, Run
 
 pytest_plugins = ["pytester"]
 
 CPU = SmokeTarget("specs/cpu-py311.toml", "cpu-py311", "cpu")
+ALLOWED = {"envspec.pytest_plugin", "envspec.errors", "envspec.texts", "envspec.redact"}
 OPTIONS = ("-p", "envspec.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
 
 
@@ -60,6 +64,50 @@ def test_each_target_is_a_test(project: pytest.Pytester) -> None:
         ["specs/cpu-py311.toml::cpu", "specs/dev.toml::py311-linux-64", "specs/dev.toml::py311-linux-aarch64"]
     )
     told.stdout.no_fnmatch_line("*test_other*")
+
+
+@pytest.mark.parametrize(
+    ("options", "runners"),
+    [((), ["local", "docker", "apptainer", "slurm"]), (("--envspec-runner", "slurm"), ["slurm"])],
+    ids=["all", "one"],
+)
+def test_one_option_takes_every_spec_target_and_runner(
+    project: pytest.Pytester, options: tuple[str, ...], runners: list[str]
+) -> None:
+    told = project.runpytest_inprocess("-p", "envspec.pytest_plugin", "--envspec", *options, "--collect-only", "-q")
+    items = [line for line in told.outlines if line.startswith("specs/")]
+    assert items[: len(runners)] == [f"specs/cpu-py311.toml::cpu[{runner}]" for runner in runners]
+    assert len(items) == 3 * len(runners)
+
+
+def test_a_runner_is_asked_for_by_name(project: pytest.Pytester) -> None:
+    (project.path / "answer.json").write_text(answer(GOOD))
+    options = ("--envspec", "--envspec-runner", "apptainer", "-k", "cpu")
+    project.runpytest_inprocess("-p", "envspec.pytest_plugin", *options).assert_outcomes(passed=1, deselected=2)
+    asked = (project.path / "asked.txt").read_text()
+    assert asked.endswith("specs/cpu-py311.toml --target cpu --json --runner apptainer")
+
+
+@pytest.mark.parametrize(("runner", "needs"), [("docker", "docker or podman"), ("slurm", "sbatch")])
+def test_a_runner_whose_program_is_missing_is_skipped_by_name(
+    runner: str, needs: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    (case,) = (one for one in cases([root / "specs" / "cpu-py311.toml"], [runner]))
+    assert skip_reason(case) == f"--runner {runner} needs {needs}, which this machine doesn't have"
+
+
+def test_pytest_finds_the_plugin_by_itself(root: Path) -> None:
+    """Under the name that `-p` gives it: pytest takes a plugin of two names for two, and refuses the second."""
+    entries = tomli.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["pytest11"]
+    assert entries == {"envspec.pytest_plugin": "envspec.pytest_plugin"}
+
+
+def test_it_costs_a_run_that_has_no_use_for_it_little() -> None:
+    code = "import sys, pytest; was = set(sys.modules); import envspec.pytest_plugin; print(*set(sys.modules) - was)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {name for name in loaded if name.partition(".")[0] in ("click", "rich", "tomli", "urllib3")}
+    assert {name for name in loaded if name.startswith("envspec.")} <= ALLOWED
 
 
 def test_paths_on_the_command_line_stay_asked_for(project: pytest.Pytester) -> None:

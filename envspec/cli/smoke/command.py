@@ -16,6 +16,7 @@ Examples:
   envspec smoke specs/*.toml --runner slurm --partition 'a100=*-ampere' --partition 'h100=*-hopper' -o ~/smoke/nov
   envspec smoke specs/llm-v2.9.toml --runner slurm --nodes 2 --gpus-per-node 8 --cpus-per-task 32 --time 30
   envspec smoke --attach ~/smoke/nov --html report.html         wait for submitted jobs and report
+  envspec smoke --compare node1/check.json node2/check.json     the same weights on two machines?
   envspec smoke specs/mm-v2.9.toml --runner docker --dry-run    show what would run, and run nothing
 """
 
@@ -77,6 +78,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--sbatch-arg", "sbatch_args", multiple=True, metavar="ARG", help="slurm: another argument for sbatch, unchanged; may be repeated.")  # fmt: skip  # noqa: E501
 @click.option("--no-wait", is_flag=True, help="slurm: submit, and don't wait.")
 @click.option("--attach", metavar="JOB|DIR", help="slurm: wait for submitted jobs, and report.")
+@click.option("--compare", nargs=2, type=click.Path(path_type=Path, exists=True), metavar="A B", help="Compare two reports, or folders with one each, and run nothing.")  # fmt: skip  # noqa: E501
 @options.locks_dir
 @options.as_json
 def command(**given: Any) -> int:
@@ -87,6 +89,10 @@ def command(**given: Any) -> int:
     A skip isn't a pass: the exit code is 0 only when a run passed, none failed and each gave an answer; 3 when one gave
     none.
     """
+    if given["compare"]:
+        from envspec.cli.smoke.compare import compare_reports
+
+        return compare_reports(*given["compare"], as_json=given["as_json"])
     from envspec.cli.smoke.options import smoke_options
     from envspec.cli.smoke.run import run
 

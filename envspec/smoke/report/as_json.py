@@ -27,6 +27,8 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
         "steps": report.steps,
         "device": report.device,
         "cuda": report.cuda,
+        "evidence": report.evidence,
+        "check_digest": report.check_digest,
         "quick": report.quick,
         "seed": report.seed,
         "started": report.started,

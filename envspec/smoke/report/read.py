@@ -201,6 +201,8 @@ def _report(whole: _Node) -> SmokeReport:
         curves=whole.get("curves").table_of(lambda curve: curve.list_of(_Node.number_or_none)),
         complete=whole.get("complete").truth(),
         cuda=_text_or_none(whole, "cuda"),
+        evidence=_text_or_none(whole, "evidence") or "lock",
+        check_digest=_text_or_none(whole, "check_digest"),
     )
 
 

@@ -136,6 +136,8 @@ class SmokeReport:
     """The check's results in one environment. `curves` has the loss of each step by name; None is no number.
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
+    `evidence` says what ran: an environment made from the "lock", or else what proves nothing of it. `check_digest` is
+    of the check's own files, None where an older check didn't say it.
     """
 
     spec: str
@@ -156,6 +158,8 @@ class SmokeReport:
     curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=lambda: _NOTHING)
     complete: bool = True
     cuda: str | None = None
+    evidence: str = "lock"
+    check_digest: str | None = None
 
     @property
     def passed(self) -> int:

@@ -1,0 +1,258 @@
+"""What a GPU machine shows by itself, in one command: `make gpu-evidence`.
+
+    python bench/gpu_evidence.py -o DIR                    # with the torch of this interpreter: no network, no install
+    python bench/gpu_evidence.py -o DIR --lock specs/mm-v2.9.toml:cu128-hopper     # and the lock's own environment
+
+The smoke check runs with the torch that is there: all groups but static, and every workload, one JSON each, within
+`--minutes`. Beside them lie NVML's figures before and after, `envspec inspect` of this torch and `envspec doctor`, and
+`machine.json`, which says what ran and what didn't. Every report is marked `"evidence": "machine"`: it says how the
+check and a GPU get on, and proves nothing of a lock; `envspec report` refuses it. With `--lock`, `envspec smoke` makes
+the lock's environment first, which needs an index, and its report is evidence.
+
+Only the standard library, so that it runs wherever torch does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECK = ROOT / "envspec" / "carried" / "check"
+WORKLOADS = ("multimodal", "basic", "llm", "deit", "dynamic")
+WHOLE = ("device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "stack", "figures")
+"""All groups but static: it compares with a lock, and there is none."""
+OF_WORKLOAD = ("training", "determinism", "figures")
+"""The groups that ask something else of each workload; the first workload has all."""
+GRACE = 20.0
+"""Seconds that an interrupted check has to write its report."""
+FIRST_SHARE = 0.5
+"""Of the time for the first workload, which has all groups; what it leaves is the others', in equal parts."""
+RESERVE = 25.0
+"""Seconds at the end for what follows the checks."""
+FIELDS = (
+    *("name", "driver_version", "pstate", "temperature.gpu", "power.draw", "power.limit", "utilization.gpu"),
+    *("clocks.sm", "clocks.mem", "clocks.max.sm", "clocks_throttle_reasons.active", "memory.used", "memory.total"),
+    *("pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max"),
+    *("ecc.mode.current", "ecc.errors.uncorrected.volatile.total", "mig.mode.current"),
+)
+"""What is asked of each GPU: nothing that names the machine."""
+
+PROBE = """
+import importlib.metadata, json, torch
+installed = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions() if one.metadata["Name"]}
+gpus = [torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())]
+print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "folder": torch.__path__[0],
+                  "architectures": sorted({"sm_%d%d" % one for one in gpus}), "installed": installed}))
+"""
+
+
+@dataclass
+class Evidence:
+    """What is gathered, and the folder that it goes to. `steps` is what ran: a name, seconds, and what came of it."""
+
+    folder: Path
+    deadline: float
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def ran(self, name: str, began: float, came: str) -> None:
+        seconds = round(time.monotonic() - began, 1)
+        self.steps.append({"name": name, "seconds": seconds, "came": came})
+        print(f"{seconds:7.1f} s  {name}: {came}", file=sys.stderr, flush=True)
+
+    def write(self, name: str, value: Any) -> None:
+        text = value if isinstance(value, str) else json.dumps(value, indent=1) + "\n"
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+
+def probe(python: str) -> dict[str, Any]:
+    """Ask an interpreter for its torch. Raises SystemExit where it has none."""
+    done = subprocess.run([python, "-c", PROBE], capture_output=True, text=True)
+    if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise SystemExit(f"error: {python} has no torch that can be imported: {last}\nhint: name another with --python")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def target_of(torch: dict[str, Any], workload: str) -> dict[str, Any]:
+    """Make what the check is asked with: a slice that holds what is installed, under a name that no lock has."""
+    packages = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in torch["installed"].items()}
+    name = "machine-evidence"
+    target = {"platform": f"linux-{platform.machine()}", "python": "{}.{}".format(*platform.python_version_tuple()[:2])}
+    if torch["cuda"]:
+        target |= {"cuda": torch["cuda"], "architectures": torch["architectures"]}
+    lock = {
+        "lock-version": 2,
+        "env": {"name": name},
+        "targets": {"this-machine": target},
+        "pip": [{"name": one, "version": packages[one], "index": "unknown"} for one in sorted(packages)],
+    }
+    canonical = json.dumps(lock, sort_keys=True, separators=(",", ":"))
+    return {
+        "schema": 2,
+        "spec": name,
+        "target": "this-machine",
+        "lock_digest": f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}",
+        "fingerprint": "",
+        "workload": workload,
+        "steps": 50,
+        "references": {},
+        "lock": lock,
+    }
+
+
+def check(evidence: Evidence, python: str, torch: dict[str, Any], workload: str, quick: bool) -> None:
+    """Run the smoke check for one workload, and mark its report."""
+    began, name = time.monotonic(), f"check-{workload}.json"
+    if evidence.left < RESERVE + GRACE:
+        evidence.ran(name, began, "left out: no time was left")
+        return
+    first, place = workload == WORKLOADS[0], WORKLOADS.index(workload)
+    groups = WHOLE if first else OF_WORKLOAD
+    limit = (evidence.left - RESERVE) * (FIRST_SHARE if first else 1 / (len(WORKLOADS) - place)) - GRACE
+    with tempfile.TemporaryDirectory() as scratch:
+        config, report = Path(scratch, "target.json"), Path(scratch, "check.json")
+        config.write_text(json.dumps(target_of(torch, workload)), encoding="utf-8")
+        words = [python, "-I", str(CHECK), "--config", str(config), "--json", str(report), "--scratch", scratch]
+        words += [word for group in groups for word in ("--only", group)] + (["--quick"] if quick else [])
+        with (evidence.folder / f"check-{workload}.log").open("wb") as log:
+            process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            try:
+                process.wait(max(1.0, limit))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(GRACE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        if not report.exists():
+            evidence.ran(name, began, f"no report (status {process.returncode}): see check-{workload}.log")
+            return
+        found = json.loads(report.read_text(encoding="utf-8"))
+    evidence.write(name, {**found, "evidence": "machine"})
+    evidence.ran(name, began, found["summary"]["headline"])
+
+
+def nvml(evidence: Evidence, when: str) -> None:
+    """Keep what NVML says of each GPU, by its own program."""
+    began, name = time.monotonic(), f"nvml-{when}.json"
+    if not shutil.which("nvidia-smi"):
+        evidence.ran(name, began, "left out: there is no nvidia-smi")
+        return
+    rows: list[dict[str, str]] = []
+    for asked in FIELDS:
+        # one by one: a field that a driver doesn't know spoils the whole answer
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"], capture_output=True, text=True, timeout=30
+        )
+        lines = done.stdout.strip().splitlines() if done.returncode == 0 else []
+        rows += [{} for _ in lines[len(rows) :]]
+        for row, line in zip(rows, lines, strict=False):
+            row[asked] = line.strip()
+    evidence.write(name, rows)
+    evidence.ran(name, began, f"{len(rows)} GPUs")
+
+
+def envspec(evidence: Evidence, python: str, name: str, *words: str) -> None:
+    """Keep what a command of this envspec says, by the first interpreter that has what it needs."""
+    began = time.monotonic()
+    own = str(ROOT / ".venv" / "bin" / "python")
+    told = "left out: no time was left"
+    for interpreter in (own, python):
+        if evidence.left < 1 or not shutil.which(interpreter):
+            continue
+        try:
+            done = subprocess.run(
+                [interpreter, "-m", "envspec", *words],
+                capture_output=True,
+                text=True,
+                timeout=max(1.0, evidence.left),
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        except subprocess.TimeoutExpired:
+            told = "it gave no answer in time"
+            continue
+        if done.stdout.lstrip().startswith("{"):
+            evidence.write(name, done.stdout)
+            told = f"status {done.returncode}"
+            break
+        told = f"status {done.returncode}: {done.stderr.strip().rpartition(chr(10))[2]}"
+    evidence.ran(name, began, told)
+
+
+def locked(evidence: Evidence, python: str, lock: str) -> None:
+    """Make the lock's own environment and run the check there: that is evidence."""
+    began, (spec, _, target) = time.monotonic(), lock.partition(":")
+    own = ROOT / ".venv" / "bin" / "python"
+    words = [str(own) if own.exists() else python, "-m", "envspec", "smoke", spec, "-o", str(evidence.folder / "lock")]
+    done = subprocess.run(
+        [*words, *(["--target", target] if target else [])], env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    evidence.ran(f"lock {lock}", began, f"status {done.returncode}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder that everything goes to")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
+    parser.add_argument("--minutes", type=float, default=8.0, help="for all but --lock")
+    parser.add_argument("--quick", action="store_true", help="shorter checks")
+    parser.add_argument("--lock", metavar="SPEC[:TARGET]", help="also the environment of a lock: needs an index")
+    asked = parser.parse_args(words)
+    began = time.monotonic()
+    asked.output.mkdir(parents=True, exist_ok=True)
+    evidence = Evidence(asked.output, began + 60 * asked.minutes)
+    torch = probe(asked.python)
+    nvml(evidence, "before")
+    for workload in WORKLOADS:
+        check(evidence, asked.python, torch, workload, asked.quick)
+    nvml(evidence, "after")
+    envspec(evidence, asked.python, "doctor.json", "doctor", "--json")
+    envspec(evidence, asked.python, "inspect.json", "inspect", torch["folder"], "--json")
+    if asked.lock:
+        locked(evidence, asked.python, asked.lock)
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in asked.output.glob("check-*.json")]
+    complete = sum(one["complete"] for one in reports) == len(WORKLOADS)
+    about = {key: torch[key] for key in ("torch", "cuda", "architectures")}
+    evidence.write(
+        "machine.json",
+        {
+            "kind": "envspec-machine-evidence",
+            "means": "machine evidence, not the lock: the torch that the machine had",
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "seconds": round(time.monotonic() - began, 1),
+            "torch": about,
+            "gpus": bool(torch["architectures"]),
+            "complete": complete,
+            "steps": evidence.steps,
+        },
+    )
+    if not torch["architectures"]:
+        print("no GPU here: these reports say what the check does on a CPU", file=sys.stderr)
+    if not complete:
+        print("time ran out: --minutes gives more, --quick asks for less", file=sys.stderr)
+    return 0 if complete and not any(one["summary"]["failed"] for one in reports) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What a target's own compilers make for its GPUs: triton's ptxas, NVRTC and nvJitLink, which need no driver."""
