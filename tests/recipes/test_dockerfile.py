@@ -221,7 +221,7 @@ def compiling_of_mm_v21() -> Compiling:
 def test_builds_see_torch_and_what_it_needs() -> None:
     """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
     lines = compile_stage(shipped("mm-v2.1", "cu118"))
-    seen, built = lines[-5], lines[-1]
+    seen, built = lines[-3], lines[-1]
     assert "--require-hashes --only-binary :all: --requirements /run/recipe/build-" in seen
     # the GPU stack is installed once
     assert "COPY --from=torch /layers/torch /" in lines and "torch-" not in "".join(lines)
@@ -231,7 +231,7 @@ def test_builds_see_torch_and_what_it_needs() -> None:
     )
     # what was built for another torch or GPU has the same name
     assert "UV_NO_CACHE=1" in built and "target=/var/cache/uv" not in built
-    assert 'ENV TORCH_CUDA_ARCH_LIST="7.0;8.0"' in compile_stage(shipped("mm-v2.1", "cu118"))
+    assert any('TORCH_CUDA_ARCH_LIST="7.0;8.0"' in line for line in compile_stage(shipped("mm-v2.1", "cu118")))
 
 
 def test_conda_s_environment_is_what_builds_see() -> None:

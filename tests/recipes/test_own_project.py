@@ -65,7 +65,7 @@ def test_an_extension_of_torch_is_built_where_compilers_and_torch_are(spec: str,
     assert (
         "build-essential" in stage and "COPY --from=torch /layers/torch /" in stage and "FROM compile AS own\n" in text
     )
-    assert ('ENV TORCH_CUDA_ARCH_LIST="9.0"' in stage) == (target != "cpu")
+    assert ('TORCH_CUDA_ARCH_LIST="9.0"' in stage) == (target != "cpu")
     assert "MAX_JOBS" in text.partition("FROM compile AS own\n")[2]
     assert made.compiling is not None and any("numpy" in step.packages for step in made.compiling.wheels)
     definition = text_in(apptainer.render(made), apptainer.FILE)

@@ -69,9 +69,7 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     --mount=type=bind,source=requirements/build-….txt,target=/run/recipe/build-….txt \
     set -eu && [ "$(sha256sum < /run/recipe/build-….txt)" = '…  -' ] \
     && /layers/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/build-….txt
-ENV CUDA_HOME="/usr/local/cuda"
-ENV FORCE_CUDA="1"
-ENV TORCH_CUDA_ARCH_LIST="7.0;8.0"
+ENV CUDA_HOME="/usr/local/cuda" FORCE_CUDA="1" TORCH_CUDA_ARCH_LIST="7.0;8.0"
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/source-….txt,target=/run/recipe/source-….txt \
     --mount=type=bind,source=requirements/built-with-….txt,target=/run/recipe/built-with-….txt \
