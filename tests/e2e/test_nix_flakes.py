@@ -80,11 +80,13 @@ def test_every_file_is_fetched_by_the_locks_hash(machine: Nix, checkout: Path, l
             name = f"{lock.name}-{target.name}"
             if name not in drvs:
                 continue
-            assert fetched(machine, drvs[name]) == {
+            own = {
                 pin.artifact.file: (pin.artifact.sha256, pin.index.partition("/")[0])
                 for pin in target.pins
                 if pin.artifact
             }
+            built_with = {one.file: (one.sha256, "pypi") for pin in target.pins for one in pin.built_with or ()}
+            assert fetched(machine, drvs[name]) == {**own, **built_with}
 
 
 @pytest.mark.slow
