@@ -58,13 +58,10 @@ def gpu_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     from envspec.facts import gpus
 
     known = gpus.known()
-    # a space would end the word on the line, and a hyphen is read as one
-    names = dict.fromkeys([*(gpu.architecture for gpu in known), *(gpu.name for gpu in known)])
-    return [
-        CompletionItem(name)
-        for name in (one.replace(" ", "-") for one in names)
-        if name.lower().startswith(incomplete.lower())
-    ]
+    names = dict.fromkeys([*(gpu.architecture.lower() for gpu in known), *(gpu.name for gpu in known)])
+    # a space would end the word on the line, and a hyphen is read as one; people say "RTX 5090"
+    words = (one.removeprefix("GeForce ").replace(" ", "-") for one in names)
+    return [CompletionItem(word) for word in words if word.lower().startswith(incomplete.lower())]
 
 
 def codes(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

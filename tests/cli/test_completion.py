@@ -96,7 +96,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
             (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
             (["inspect", "app.whl", "--target", "cp"], []),
             (["completion", ""], SHELLS),
-            (["doctor", "--gpu", "rtx-50"], ["RTX-5090", "RTX-5080", "RTX-5070-Ti", "RTX-5070"]),
+            (["doctor", "--gpu", "rtx-507"], ["RTX-5070", "RTX-5070-Ti"]),
             (["gpus", "hopp"], ["hopper"]),
             (["explain", "driver-too"], ["driver-too-old", "driver-too-old-for-gpu"]),
             (["run", "specs/d"], ["specs/demo.toml"]),
