@@ -60,7 +60,7 @@ def test_every_cause_has_its_code_and_its_fixture() -> None:
     assert len(set(codes)) == len(codes)
     elsewhere = {"lock-missing", "lock-damaged", "image-changed"}
     elsewhere |= {"rendered-missing", "rendered-edited", "rendered-extra"}
-    elsewhere |= {"recipe-missing", "recipe-differs", "recipe-extra"}
+    elsewhere |= {"recipe-missing", "recipe-differs", "recipe-extra", "signature-stale"}
     assert set(codes) - elsewhere <= set(CASES)
 
 
