@@ -17,7 +17,7 @@ from support.oci import Builder, envspec, opened_builder, skip_without, torch_mi
 
 from envspec.recipes.sums import digest, read_sums, sums_text
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
 SPEC = """[env]
 name = "layers"
@@ -134,7 +134,6 @@ def test_targets_with_equal_requirements_share_all_but_what_names_them(builder: 
     assert changed(first, layers(builder, builder.context, "there", FIXED, "--no-cache")) == [5]
 
 
-@pytest.mark.nightly
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11")
 def test_the_shipped_image_is_the_same_from_two_folders(builder: Builder, root: Path, tmp_path: Path) -> None:
     (tmp_path / "mirror").mkdir()
