@@ -15,7 +15,7 @@ from cli_project import Envspec
 import envspec as package
 from envspec.audit.rules import CODES
 from envspec.cli.codes import meanings
-from envspec.lock import freshness
+from envspec.lock import freshness, signed
 from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
 
 pytest_plugins = ["cli_fixtures"]
@@ -75,6 +75,8 @@ def in_the_package() -> Iterator[str]:
         elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["CODE"]:
             yield from constants(node.value)
     yield from (*CODES, *ACCEPTABLE, *INTEGRITY)
+    # each module with reasons of its own has to be imported
+    assert issubclass(signed.SignatureStale, freshness.Reason)
     yield from _reasons(freshness.Reason)
 
 
