@@ -70,14 +70,6 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
             f"the driver {machine.driver} says that it runs CUDA {machine.cuda} at most, and this image is for CUDA"
             f" {cuda}: update the driver, or use a target of {target.get('spec')} with an older CUDA",
         )
-    known = numbers(machine.driver)
-    forward = known[0] in (target.get("forward_branches") or [])  # of the image's cuda-compat
-    if machine.cuda and numbers(machine.cuda)[0] < numbers(cuda)[0] and not forward:
-        return Verdict(
-            True,
-            f"the driver {machine.driver} says that it runs CUDA {machine.cuda} at most, and this image is for CUDA"
-            f" {cuda}: update the driver, or use a target of {target.get('spec')} with an older CUDA",
-        )
     floor = target.get("driver_floor")
     if floor and known < numbers(floor) and not forward:
         return Verdict(False, f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor}")
@@ -100,12 +92,6 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
     newer = driver_cuda is not None and numbers(driver_cuda) < numbers(cuda or "0")
     flags = [*code["sm"], *("compute_" + one for one in ([] if newer else code["ptx"]))]
     without = [gpu for gpu in gpus if not covers(flags, gpu.capability, cuda)]
-    if without:
-        return Verdict(
-            False,
-            f"{_names(without)} can't run this image, by the lock's facts: its PyTorch has code for"
-            f" {', '.join(code['sm'])}: use a target of {target.get('spec')} that is for it",
-        )
     if without:
         return Verdict(
             False,
