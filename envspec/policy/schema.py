@@ -9,6 +9,7 @@ from envspec.rungs import RUNGS
 from envspec.signing.model import PUBLIC_KEY
 from envspec.spec.json_schema import schema_of
 from envspec.spec.nodes import CONTROL, Array, Boolean, Names, Table, Text
+from envspec.spec.patterns import LINE
 
 _PACKAGE = Text(
     doc="A package's name.",
@@ -40,7 +41,6 @@ _LICENCE = Text(
     max_length=200,
 )
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAdqeueR5Wo+Qr0PvT5Bc5/pdGu9bA1VLNnQ2O+lS+m7 ci@example.org"
-_LINE = rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*"
 
 FORMAT = Table(
     doc="What a site demands of every lock that is made or used on its machines.",
@@ -50,7 +50,7 @@ FORMAT = Table(
             doc="The contact that every refusal names.",
             example="HPC support, hpc-help@example.org",
             says="a line of text",
-            pattern=_LINE,
+            pattern=LINE,
             max_length=300,
         ),
         "indexes": Table(
@@ -116,7 +116,7 @@ FORMAT = Table(
                         doc="Why.",
                         example="we publish it ourselves",
                         says="a line of text",
-                        pattern=_LINE,
+                        pattern=LINE,
                         max_length=300,
                     ),
                 ),
