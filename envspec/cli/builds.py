@@ -34,14 +34,7 @@ PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
 @click.command(epilog=EPILOG)
 @click.argument("package", metavar="torch|pytorch")
 @click.option("--cuda", metavar="VERSION", help='Only builds for this CUDA: "12.6"; "cpu" for the CPU builds.')
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="GPU",
-    shell_complete=options.complete("gpu_names"),
-    help='Only builds that run on this GPU: "V100", "hopper". Repeatable.',
-)
+@options.gpu('Only builds that run on this GPU: "V100", "hopper". Repeatable.')
 @click.option(
     "--torch", "version", metavar="VERSION", help='Only builds of this release: "2.9.1"; "2.9" for every 2.9 release.'
 )

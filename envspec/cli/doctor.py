@@ -39,14 +39,7 @@ _GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
 @options.target
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="GPU",
-    shell_complete=options.complete("gpu_names"),
-    help='Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.',
-)
+@options.gpu('Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.')
 @click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
 @click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")
 @options.locks_dir

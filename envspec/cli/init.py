@@ -44,14 +44,7 @@ _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
     metavar="FILE",
     help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml or pixi.toml.",
 )
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="GPU",
-    shell_complete=options.complete("gpu_names"),
-    help='A GPU of the target: "H100", "hopper". Repeatable.',
-)
+@options.gpu('A GPU of the target: "H100", "hopper". Repeatable.')
 @click.option("--cuda", metavar="X.Y", help="The target's CUDA, or cpu [default: the file's, or what suits the GPUs].")
 @click.option("--driver", metavar="VERSION", help="The NVIDIA driver on the machines.")
 @click.option("--python", metavar="X.Y", help="The Python version [default: what the file says, else 3.12].")

@@ -36,14 +36,7 @@ Example:
 
 @click.command("inspect", epilog=_EXAMPLE)
 @click.argument("path", metavar="WHEEL-OR-PREFIX", type=click.Path(path_type=Path))
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    metavar="GPU",
-    shell_complete=options.complete("gpu_names"),
-    help='A product ("H100"), "sm_90" or "9.0". Repeatable.',
-)
+@options.gpu('A product ("H100"), "sm_90" or "9.0". Repeatable.')
 @click.option(
     "--spec",
     "spec_path",

@@ -10,6 +10,9 @@ import click
 from envspec.cli.console import out_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.decorators import FC
     from click.shell_completion import CompletionItem
 
 
@@ -59,6 +62,15 @@ allow_needed = click.option(
     is_flag=True,
     help="Add packages that must be built from source to the spec's allow-source, and go on: building runs their code.",
 )
+
+
+def gpu(help_text: str) -> Callable[[FC], FC]:
+    """Make the option that names GPUs, any number of them; what they are for is the command's."""
+    return click.option(
+        "--gpu", "gpus", multiple=True, metavar="GPU", shell_complete=complete("gpu_names"), help=help_text
+    )
+
+
 spec = click.argument("path", metavar="SPEC", shell_complete=complete("spec_paths"))
 specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=complete("spec_paths"))
 package = click.argument("package", metavar="PKG", shell_complete=complete("package_names"))
