@@ -187,9 +187,8 @@ def _pin(pin: Pin, said: Change, lock: Lock, published: Published) -> Pin:
         fields["publisher"] = Publisher(**said["publisher"])
     if "built-with" in said:
         fields["built_with"] = tuple(_build_pin(one, lock, published) for one in said["built-with"])
-    edges = (
-        edge for edge in said.get("edges", pin.dependencies) if not edge.startswith(said.get("no-edges", ()) or " ")
-    )
+    gone = tuple(said.get("no-edges", ()))
+    edges = (edge for edge in said.get("edges", pin.dependencies) if not edge.startswith(gone))
     artifact = None if "git" in said or "no-file" in said else _artifact(pin, said, lock, published)
     return replace(pin, **fields, dependencies=(*edges, *said.get("new-edges", ())), artifact=artifact)
 
