@@ -7,6 +7,7 @@ from importlib import import_module
 
 NAMES = (
     "start_up",
+    "check_speed",
     "lock_speed",
     "sharing",
     "conda_speed",

@@ -8,11 +8,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from reference import codes, commands, spec
+from reference import codes, commands, forged, spec
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = {"spec.md": spec.page, "cli.md": commands.page, "codes.md": codes.page}
 """The pages that are generated, by name in docs/."""
+PARTS = {"security.md": forged.table}
+"""The pages of which a part is generated: what stands between two comments."""
+_BEGIN, _END = "<!-- made by `python -m reference` -->\n", "<!-- end -->\n"
 
 
 def main() -> int:
@@ -27,8 +30,9 @@ def main() -> int:
             (given.man / name).write_text(text, "utf-8")
         return 0
     stale = 0
-    for name, page in PAGES.items():
-        path, text = DOCS / name, page()
+    texts = {name: page() for name, page in PAGES.items()} | {name: _with(name, part()) for name, part in PARTS.items()}
+    for name, text in texts.items():
+        path = DOCS / name
         if given.check:
             if not path.exists() or path.read_text("utf-8") != text:
                 print(f"docs/{name} isn't up to date: run `python -m reference`", file=sys.stderr)
@@ -36,6 +40,12 @@ def main() -> int:
         else:
             path.write_text(text, "utf-8")
     return stale
+
+
+def _with(name: str, part: str) -> str:
+    """Return a page with its generated part anew."""
+    before, _, rest = (DOCS / name).read_text("utf-8").partition(_BEGIN)
+    return f"{before}{_BEGIN}{part}{_END}{rest.partition(_END)[2]}"
 
 
 if __name__ == "__main__":

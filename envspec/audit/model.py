@@ -26,6 +26,7 @@ class AuditedPackage:
     files      what the targets install of it: several where they differ
     source     "wheel", "sdist", "git", "url" (a direct URL that is no wheel) or "conda"
     release    what to ask a database for, None where no database can know it: `unknown` says why
+    builds     the sources that are built with it, where no target installs it: its code runs all the same
     """
 
     kind: str
@@ -38,6 +39,7 @@ class AuditedPackage:
     source: str = "wheel"
     release: PublishedRelease | None = None
     unknown: str = ""
+    builds: tuple[str, ...] = ()
 
     @property
     def indexed_files(self) -> tuple[Artifact, ...]:
@@ -112,6 +114,11 @@ class AuditFinding:
     def targets(self) -> tuple[str, ...]:
         """Where it is; empty for what isn't a package's."""
         return self.package.targets if self.package else ()
+
+    @property
+    def builds(self) -> tuple[str, ...]:
+        """What is built with it, where no target installs it."""
+        return self.package.builds if self.package else ()
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,34 @@ from envspec.packages.requirement import canonical_name
 
 
 def packages(targets: Iterable[LockedTarget]) -> tuple[AuditedPackage, ...]:
-    """Return every package of the targets, each version once, by kind, name and version."""
+    """Return every package of the targets and of their sources' build environments, each version once, by kind, name
+    and version."""
+    targets = tuple(targets)
     holders: dict[tuple[str, ...], list[tuple[str, Pin]]] = {}
+    installed: dict[tuple[str, ...], tuple[str, ...]] = {}
     for target in targets:
         for pin in target.pins:
-            key = (pin.kind, pin.name, pin.version, pin.index, pin.build or "", pin.licence or "")
+            key = (*_release_key(pin), pin.build or "", pin.licence or "")
+            installed[_release_key(pin)] = key
             holders.setdefault(key, []).append((target.name, pin))
-    return tuple(_package(found) for _, found in sorted(holders.items()))
+    builds: dict[tuple[str, ...], dict[str, None]] = {}
+    for target in targets:
+        for source in target.pins:
+            for pin in (one.pin for one in source.built_with or ()):
+                key = installed.get(_release_key(pin), _release_key(pin))
+                held = holders.setdefault(key, [])
+                if (target.name, pin.artifact) not in {(name, other.artifact) for name, other in held}:
+                    held.append((target.name, pin))
+                if key not in installed.values():
+                    builds.setdefault(key, {})[source.name] = None
+    return tuple(_package(found, tuple(builds.get(key, ()))) for key, found in sorted(holders.items()))
 
 
-def _package(found: list[tuple[str, Pin]]) -> AuditedPackage:
+def _release_key(pin: Pin) -> tuple[str, ...]:
+    return (pin.kind, pin.name, pin.version, pin.index)
+
+
+def _package(found: list[tuple[str, Pin]], builds: tuple[str, ...]) -> AuditedPackage:
     pin = found[0][1]
     files: dict[Artifact, None] = {p.artifact: None for _, p in found if p.artifact is not None}
     release, unknown = _release(pin)
@@ -28,12 +46,13 @@ def _package(found: list[tuple[str, Pin]]) -> AuditedPackage:
         pin.name,
         pin.version,
         pin.index,
-        tuple(name for name, _ in found),
+        tuple(dict.fromkeys(name for name, _ in found)),
         tuple(files),
         pin.licence,
         "sdist" if any(_source(p) == "sdist" for _, p in found) else _source(pin),
         release,
         unknown,
+        builds,
     )
 
 

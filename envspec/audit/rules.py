@@ -155,7 +155,7 @@ def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
     severity = f", {advisory.severity}" if advisory.severity else ""
     summary = f": {advisory.summary}" if advisory.summary else ""
     remedy = (
-        f"fixed in {', '.join(advisory.fixed_in)}: envspec lock SPEC --upgrade-package {package.name}"
+        f"fixed in {', '.join(advisory.fixed_in)}: {_upgrade(package)}"
         if advisory.fixed_in
         else "no release fixes it yet"
     )
@@ -164,7 +164,16 @@ def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
     )
 
 
+def _upgrade(package: AuditedPackage) -> str:
+    """Return the command that takes a newer release. A build environment moves with its source."""
+    names = package.builds or (package.name,)
+    return f"envspec lock SPEC {' '.join(f'--upgrade-package {name}' for name in names)}"
+
+
 def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]:
+    if package.builds:
+        # it is in no environment that anybody gets, and a lock has no licence of it
+        return
     licence = accepted.licence_of(package.name, package.licence)
     if licence is None:
         if accepted.allow_licences:
@@ -198,8 +207,7 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
     yanked = next((fact.yanked for _, fact in pairs if fact.yanked is not None), None)
     if yanked is not None:
         reason = f": {yanked}" if yanked else ", without a reason given"
-        remedy = f"envspec lock SPEC --upgrade-package {package.name}"
-        yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", remedy)
+        yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", _upgrade(package))
     newest = _newest(fact for _, fact in pairs)
     if newest is not None and now - newest < min_age:
         days = max(0, (now - newest).days)

@@ -115,7 +115,7 @@ def _result(
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": uri, "uriBaseId": _ROOT},
-                    "region": {"startLine": lines.get(key, 1)},
+                    "region": {"startLine": lines.get(key) or _line_of_source(finding, lines)},
                 }
             }
         ],
@@ -125,6 +125,11 @@ def _result(
     if finding.ignored is not None:
         result["suppressions"] = [{"kind": "inSource", "justification": finding.ignored}]
     return result
+
+
+def _line_of_source(finding: AuditFinding, lines: Mapping[tuple[str, str, str], int]) -> int:
+    """Return the line of what is built with a package that is in no target."""
+    return next((line for (kind, name, _), line in lines.items() if kind == "pip" and name in finding.builds), 1)
 
 
 def _fingerprint(rule: str, finding: AuditFinding) -> str:

@@ -132,7 +132,8 @@ def _show(report: AuditReport) -> None:
     for one in report.findings:
         level = "ignored" if one.ignored is not None else one.level
         where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
-        subject = f"{one.subject} {one.version}".rstrip()
+        builds = f" (builds {', '.join(one.builds)})" if one.builds else ""
+        subject = f"{one.subject} {one.version}".rstrip() + builds
         lines += [
             "",
             f"{_coloured(level)}  {printable(f'{subject}{where}')}  {one.code}",
@@ -209,6 +210,7 @@ def _finding(finding: AuditFinding) -> dict[str, Any]:
         "kind": package.kind if package else None,
         "package": package.name if package else None,
         "version": package.version if package else None,
+        "builds": list(finding.builds),
         "targets": list(finding.targets),
         "message": finding.message,
         "remedy": finding.remedy,

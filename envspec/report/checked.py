@@ -64,7 +64,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
     findings = rules.findings(found, facts, accepted, _day(database), timedelta(0))
     told = [
         {**asdict(one), "kind": one.package.kind, "package": one.package.name, "version": one.package.version}
-        | {"targets": one.package.targets}
+        | {"targets": one.package.targets, "builds": one.builds}
         for one in findings
         if one.package is not None and one.advisory is not None
     ]
@@ -95,13 +95,20 @@ def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTar
         if not where:
             continue
         advisory = one["advisory"] or {}
+        message = str(advisory.get("summary") or one["message"])
+        kind, name, version = one["kind"], one["package"], str(one["version"])
+        if one.get("builds"):
+            # the page lists what is installed: it stands with the first source that is built with it
+            message = f"{name} {version}, which builds it: {message}"
+            name = one["builds"][0]
+            version = next((pin.version for target in targets if (pin := target.pin(name, kind))), "")
         yield Trouble(
             code=str(one["code"]),
             level=str(one["level"]),
-            package=numbers[Node(one["kind"], one["package"])],
-            version=str(one["version"]),
+            package=numbers[Node(kind, name)],
+            version=version,
             targets=where,
-            message=str(advisory.get("summary") or one["message"]),
+            message=message,
             remedy=str(one["remedy"]),
             ignored=_text(one["ignored"]),
             id=_text(advisory.get("id")),

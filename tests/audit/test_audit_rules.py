@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +20,20 @@ from audit_cases import (
 )
 from support.audit import package
 
-from envspec.audit.model import Advisory, AuditedPackage, DatabaseAnswer, Facts, FileFacts, NotAsked, PublishedRelease
+from envspec.audit.model import (
+    Advisory,
+    AuditedPackage,
+    AuditFinding,
+    DatabaseAnswer,
+    Facts,
+    FileFacts,
+    NotAsked,
+    PublishedRelease,
+)
 from envspec.audit.packages import packages
 from envspec.audit.rules import CODES, OF_FILES, merged, not_asked, oldest
 from envspec.audit.sarif import lines_of
-from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, TargetInputs
+from envspec.lock.model import Artifact, BuildPin, GitSource, LockedTarget, Pin, TargetInputs
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import parse_spec
 
@@ -202,6 +212,27 @@ def test_a_version_once_for_all_its_targets() -> None:
     one, other = packages([target("a", "1", "l-1-a.whl"), target("b", "1", "l-1-b.whl"), target("c", "2", "l-2.whl")])
     assert (one.targets, [file.file for file in one.files]) == (("a", "b"), ["l-1-a.whl", "l-1-b.whl"])
     assert (other.targets, other.version) == (("c",), "2")
+
+
+def test_what_sources_are_built_with_is_audited_too() -> None:
+    def source(name: str, *wheels: BuildPin) -> Pin:
+        return pin("pip", name, "1.0", "pypi", f"{name}-1.0.tar.gz", built_with=wheels)
+
+    tool, shared = BuildPin("tool", "2", "tool-2.whl", SHA), BuildPin("lib", "1", "l-1-a.whl", SHA)
+    pins = (pin("pip", "lib", "1", "pypi", "l-1-a.whl", licence="MIT"), source("b", tool, shared), source("c", tool))
+    audited = {one.name: one for one in packages([LockedTarget("cpu", TargetInputs("linux-64", "3.12", None), pins)])}
+    assert set(audited) == {"b", "c", "lib", "tool"} and audited["tool"].builds == ("b", "c")
+    assert audited["tool"].release == PublishedRelease("tool", "2") and audited["tool"].indexed_files
+    assert audited["lib"].builds == () and len(audited["lib"].files) == 1, "it is installed as well"
+    strict = Audit(allow_licences=("MIT",), licences={"b": "MIT", "c": "MIT"})
+    (one,) = findings_of_level(audited.values(), strict, about(audited["tool"], Advisory("MAL-1")))
+    assert (one.code, one.subject, one.builds) == ("malicious", "tool", ("b", "c")), "and it needs no licence"
+    (one,) = findings_of_level(audited.values(), strict, about(audited["tool"], Advisory("CVE-1", fixed_in=("3",))))
+    assert one.remedy.endswith("--upgrade-package b --upgrade-package c")
+
+
+def findings_of_level(audited: Iterable[AuditedPackage], accepted: Audit, facts: Facts) -> tuple[AuditFinding, ...]:
+    return tuple(one for one in found(*audited, facts=facts, accepted=accepted) if one.level == "error")
 
 
 def test_what_was_asked_in_vain_and_when() -> None:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tomli
 
 from envspec.diff.as_json import as_json
 from envspec.diff.compare import apply, diff
@@ -21,7 +22,8 @@ from envspec.lock.model import Lock
 from envspec.lock.read import loads
 
 REAL = Path(__file__).parent / "real"
-PAIRS = ("mm-v2.9", "team-v2.9", "torch-bump")
+RELOCKS = tomli.loads((REAL / "relocks.toml").read_text("utf-8"))
+PAIRS = (*RELOCKS, "torch-bump")
 
 
 def lock(pair: str, side: str) -> Lock:
@@ -56,10 +58,11 @@ def test_applies(pair: str) -> None:
     assert apply(diff(old, new), old) == new
 
 
-@pytest.mark.parametrize("pair", ["mm-v2.9", "team-v2.9"])
+@pytest.mark.parametrize("pair", RELOCKS)
 def test_an_honest_relock_raises_no_high(pair: str) -> None:
     """Months of releases, none of them out of the ordinary: whatever is high here would be high every week."""
     found = of(pair)
+    assert len(found.rows) == RELOCKS[pair]["changed"]
     assert (found.risk, found.count("high"), found.shouted) == ("medium", 0, ())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forgeries import FORGERIES, Forgery
+from forging import Forgery, forgeries
 from support.matrix import by_day
 
 from envspec.cli.inputs import read_spec
@@ -19,14 +19,15 @@ from envspec.lock.store import LockFolder
 
 SHIPPED = ("cpu-py311", "deit-v2.6", "dev", "hpc-v2.7", "llm-v2.9", "mm-v2.1", "mm-v2.9", "team-v2.9")
 
+FORGERIES = forgeries("check")
 SHOWN = [
-    next(case for case in FORGERIES if (case.spec, case.stale) == kind)
+    next(case for case in FORGERIES if (case.lock, case.stale) == kind)
     for kind in (("hpc-v2.7", False), ("mm-v2.9", True))
 ]
 """Of each spec one, and one whose inputs were changed along: what the tests of a day show each command."""
 
 Said = Callable[..., tuple[int, str]]
-_HONEST: dict[tuple[object, ...], Lock] = {}
+_HONEST: dict[tuple[str, ...], Lock] = {}
 """What the judge has nothing to say of, by the spec and what was added to it."""
 
 
@@ -59,31 +60,32 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 def project(case: Forgery, root: Path, folder: Path) -> str:
     """A project with the forgery's spec; gives its path."""
-    text = (root / "specs" / f"{case.spec}.toml").read_text("utf-8")
-    path = folder / "specs" / f"{case.spec}.toml"
+    text = (root / "specs" / f"{case.lock}.toml").read_text("utf-8")
+    path = folder / "specs" / f"{case.lock}.toml"
     path.parent.mkdir()
-    path.write_text(text.replace("[pip]\n", f"[pip]{case.added}\n", 1) if case.added else text, "utf-8")
+    path.write_text(text.replace("[pip]\n", f"[pip]\n{case.added}", 1) if case.added else text, "utf-8")
     return str(path)
 
 
 def forged(case: Forgery, root: Path, path: str) -> tuple[Lock, str]:
     """The forged lock of a spec, and a target that it is in. The judge finds it, and nothing before the forging."""
     spec = read_spec(path)
-    key = (case.spec, case.added, case.honest)
+    key = (case.lock, case.added, str(case.before))
     if key not in _HONEST:
-        honest = case.honest(load(root / "locks" / case.spec / "envspec.lock"))
+        honest = case.honest(load(root / "locks" / case.lock / "envspec.lock"))
         assert judge(honest, spec) == ()
         _HONEST[key] = honest
     lock = case.forge(_HONEST[key])
     return lock, next(flaw.targets[0] for flaw in judge(lock, spec) if flaw.code == case.code)
 
 
-def test_names_are_unlike() -> None:
-    assert len({case.name for case in FORGERIES}) == len(FORGERIES) >= 40
+def test_there_are_enough_and_conda_is_among_them() -> None:
+    assert len(FORGERIES) >= 40
+    assert sum(change.get("kind") == "conda" for case in FORGERIES for change in case.change) >= 10
 
 
 @pytest.mark.by_day(36)
-@pytest.mark.parametrize("case", FORGERIES, ids=[case.name for case in FORGERIES])
+@pytest.mark.parametrize("case", FORGERIES, ids=lambda case: case.name)
 def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
     """By the judge, and by the one gate that leads from a lock to whatever is made of it."""
     path = project(case, root, tmp_path)
@@ -93,16 +95,16 @@ def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
     assert case.code in {flaw.code for flaw in refused.value.flaws} and target in {one.name for one in lock}
 
 
-@pytest.mark.parametrize("case", by_day(FORGERIES, SHOWN.__contains__), ids=[case.name for case in FORGERIES])
+@pytest.mark.parametrize("case", by_day(FORGERIES, SHOWN.__contains__), ids=lambda case: case.name)
 def test_no_command_takes_it(
     case: Forgery, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
 ) -> None:
     path = project(case, root, tmp_path)
-    spec = f"specs/{case.spec}.toml"
+    spec = f"specs/{case.lock}.toml"
     lock, target = forged(case, root, path)
-    LockFolder(tmp_path / "locks", case.spec).write(lock)
+    LockFolder(tmp_path / "locks", case.lock).write(lock)
     monkeypatch.chdir(tmp_path)
-    before = (tmp_path / "locks" / case.spec / "envspec.lock").read_bytes()
+    before = (tmp_path / "locks" / case.lock / "envspec.lock").read_bytes()
 
     code, text = said("check", spec)
     assert code == 1 and "fresh" not in text, text
@@ -130,4 +132,4 @@ def test_no_command_takes_it(
     code, text = said("lock", spec, "--offline")
     assert code != 0 and "is fresh" not in text, "nothing of the network is at hand, and the pins must not be kept"
     assert case.stale or "envspec resolves this again" in text
-    assert (tmp_path / "locks" / case.spec / "envspec.lock").read_bytes() == before
+    assert (tmp_path / "locks" / case.lock / "envspec.lock").read_bytes() == before

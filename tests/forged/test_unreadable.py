@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from forging import each_pin, with_file
+from forging import each_pin
 
 from envspec.cli.main import run
 from envspec.errors import LockError
@@ -26,7 +26,10 @@ UNREADABLE: dict[str, tuple[str, Callable[[Pin], Pin]]] = {
     "a-licence-turned-around": ("licence", lambda p: replace(p, licence="\u202etxet")),
     "an-invisible-letter-in-an-edge": ("dependencies", lambda p: replace(p, dependencies=("re\u200bquests",))),
     "an-8-bit-control-in-an-edge": ("dependencies", lambda p: replace(p, dependencies=("a\x9b2J",))),
-    "a-terminal-escape-in-a-file": ("artifacts.file", lambda p: with_file(p, "certifi-1-py3-none-any\x1b[2J.whl")),
+    "a-terminal-escape-in-a-file": (
+        "artifacts.file",
+        lambda p: replace(p, artifact=replace(p.artifact, file="certifi-1-py3-none-any\x1b[2J.whl")),  # type: ignore[type-var]
+    ),
     "a-terminal-escape-in-a-url": ("url", lambda p: replace(p, url="https://evil.example/\x1b[2J")),
     "a-turn-in-a-git-address": ("git.url", lambda p: replace(p, git=GitSource("https://e.example/\u202e", "0" * 40))),
     "a-terminal-escape-in-a-name": ("name", lambda p: replace(p, name="certifi\x1b[2J")),

@@ -1,19 +1,16 @@
-"""What `check` can't see and `verify` tells: locks that differ from what their index publishes, each with its code. The
-forgery's name is the function's.
-"""
+"""What `check` can't see and `verify` tells: locks that differ from what their index publishes, each with its code."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from forging import EVIL, each_pin, each_target, with_file, without
+from forging import EVIL, Forgery, each_pin, forgeries, with_sha256, without
 from support.channel import LocalChannel, Record, pythons
 from support.flat_page import FlatIndex
 from support.index import Index, html_error, status
@@ -24,153 +21,32 @@ from support.variants import release
 from test_every_field import placed
 
 import envspec.cli
-from envspec.lock.model import Artifact, BuildPin, Lock, LockedPython, Pin, Publisher
+from envspec.lock.model import Lock, LockedPython, Publisher
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
 SCHEMA = Path(envspec.cli.__file__).parent / "schemas" / "verify.json"
 PYTHON = "cpython-3.12.12+20260114-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
-Forge = Callable[[Lock], Lock]
-CASES: list[tuple[str, str, Forge]] = []
+REFUSED = forgeries("verify")
+DEMO = [one for one in REFUSED if one.lock == "demo"]
+CONDA = [one for one in REFUSED if one.lock == "channel"]
 
 
-def forgery(code: str, field: str) -> Callable[[Forge], Forge]:
-    def register(forge: Forge) -> Forge:
-        CASES.append((code, field, forge))
-        return forge
-
-    return register
-
-
-def artifact(pin: Pin) -> Artifact:
-    assert pin.artifact is not None
-    return pin.artifact
-
-
-@forgery("other-hash", "Artifact.sha256")
-def another_hash(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file, EVIL))
-
-
-@forgery("not-published", "Artifact.file")
-def a_file_renamed_and_of_another_hash(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file.replace("-py3-", "-py2.py3-"), EVIL))
-
-
-@forgery("not-published", "Artifact.file")
-def a_build_that_was_never_published(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: with_file(p, artifact(p).file.replace("-py3-", "-1-py3-"), EVIL))
-
-
-@forgery("not-published", "Artifact.file")
-def a_version_that_was_never_published(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: replace(with_file(p, "lib-1.5-py3-none-any.whl", EVIL), version="1.5"))
-
-
-@forgery("other-size", "Artifact.size")
-def another_size(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: replace(p, artifact=replace(artifact(p), size=1)))
-
-
-@forgery("other-requirements", "Pin.dependencies")
-def edges_dropped_with_their_package(lock: Lock) -> Lock:
-    return each_pin(without(lock, "leaf"), "lib", lambda p: replace(p, dependencies=()))
-
-
-@forgery("other-requirements", "Pin.dependencies")
-def a_typosquat_with_an_invented_edge(lock: Lock) -> Lock:
-    edged = each_pin(lock, "lib", lambda p: replace(p, dependencies=(*p.dependencies, "squat")))
-    squat = wheel("squat", "1.0")
-    pin = Pin("pip", "squat", "1.0", "pypi", Artifact(squat.file, squat.sha256, len(squat.content)), licence="MIT")
-    return each_target(edged, lambda t: replace(t, pins=tuple(sorted((*t.pins, pin), key=lambda p: p.name))))
-
-
-@forgery("other-requirements", "Pin.dependencies")
-def a_bound_loosened(lock: Lock) -> Lock:
-    return each_pin(lock, "app", lambda p: replace(p, dependencies=("below", "lib[more]")))
-
-
-@forgery("other-licence", "Pin.licence")
-def another_licence(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: replace(p, licence="Apache-2.0"))
-
-
-@forgery("other-licence", "Pin.licence")
-def a_licence_left_out(lock: Lock) -> Lock:
-    return each_pin(lock, "lib", lambda p: replace(p, licence=None))
-
-
-@forgery("too-new", "Artifact.file")
-def a_release_after_exclude_newer(lock: Lock) -> Lock:
-    young = wheel("lib", "1.9", "leaf; extra == 'more'", extras=("more",))
-    file = Artifact(young.file, young.sha256, len(young.content))
-    return each_pin(lock, "lib", lambda p: replace(p, version="1.9", artifact=file))
-
-
-@forgery("other-requirements", "Pin.dependencies")
-def a_source_s_edges_dropped(lock: Lock) -> Lock:
-    return each_pin(lock, "src", lambda p: replace(p, dependencies=()))
-
-
-@forgery("not-published", "Pin.built_with")
-def a_build_environment_with_a_package_of_nobody(lock: Lock) -> Lock:
-    evil = BuildPin("evil", "1.0", "evil-1.0-py3-none-any.whl", EVIL)
-    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
-
-
-@forgery("not-published", "BuildPin.file")
-def a_build_environment_of_a_file_of_nobody(lock: Lock) -> Lock:
-    evil = BuildPin("below", "1.0", "below-1.0-1-py3-none-any.whl", EVIL)
-    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
-
-
-@forgery("other-hash", "BuildPin.sha256")
-def a_build_environment_of_another_hash(lock: Lock) -> Lock:
-    evil = BuildPin("builder", "1.0", wheel("builder", "1.0").file, EVIL)
-    return each_pin(lock, "src", lambda p: replace(p, built_with=(evil,)))
-
-
-@forgery("other-size", "BuildPin.size")
-def a_build_environment_of_another_size(lock: Lock) -> Lock:
-    made = wheel("builder", "1.0")
-    pin = BuildPin("builder", "1.0", made.file, made.sha256, 1)
-    return each_pin(lock, "src", lambda p: replace(p, built_with=(pin,)))
-
-
-def varied(lock: Lock, **changes: Any) -> Lock:
-    """The lock with other things said of the variant of leaf."""
-
-    def forged(pin: Pin) -> Pin:
-        variant = artifact(pin).variant
-        assert variant is not None
-        return replace(pin, artifact=replace(artifact(pin), variant=replace(variant, **changes)))
-
-    return each_pin(lock, "leaf", forged)
-
-
-@forgery("other-variant", "WheelVariant.properties")
-def properties_that_the_index_does_not_say(lock: Lock) -> Lock:
-    return varied(lock, properties=("blas :: lib :: openblas",))
-
-
-@forgery("other-variant", "WheelVariant.priorities")
-def priorities_that_the_index_does_not_have(lock: Lock) -> Lock:
-    return varied(lock, priorities=("x86_64", "blas"))
+SERVED = (
+    wheel("app", "1.0", "lib[more]<2", "below", "gone; sys_platform == 'win32'"),
+    wheel("lib", "1.0", "leaf; extra == 'more'", "gone; extra == 'less'", extras=("more", "less")),
+    *release("leaf", "1.0", {"mkl": {"blas": {"lib": ["mkl"]}}}, namespaces=("blas",)),
+    wheel("below", "1.0"),
+    wheel("squat", "1.0"),
+    wheel("builder", "1.0"),
+    sdist("src", "1.0", "below"),
+)
+YOUNG = wheel("lib", "1.9", "leaf; extra == 'more'", extras=("more",))
 
 
 def publish(index: Index) -> None:
-    index.add(
-        wheel("app", "1.0", "lib[more]<2", "below", "gone; sys_platform == 'win32'"),
-        wheel("lib", "1.0", "leaf; extra == 'more'", "gone; extra == 'less'", extras=("more", "less")),
-        *release("leaf", "1.0", {"mkl": {"blas": {"lib": ["mkl"]}}}, namespaces=("blas",)),
-        wheel("below", "1.0"),
-        wheel("squat", "1.0"),
-        wheel("builder", "1.0"),
-        sdist("src", "1.0", "below"),
-        uploaded="2026-01-01T00:00:00Z",
-    )
-    young = wheel("lib", "1.9", "leaf; extra == 'more'", extras=("more",))
-    index.add(young, uploaded="2026-06-01T00:00:00.123456Z")
+    index.add(*SERVED, uploaded="2026-01-01T00:00:00Z")
+    index.add(YOUNG, uploaded="2026-06-01T00:00:00.123456Z")
 
 
 SPEC = cpu("app", "src", extra="allow-source = ['src']").replace("[pip]", "exclude-newer = '2026-03-01'\n[pip]", 1)
@@ -211,24 +87,22 @@ def test_an_honest_lock(demo: Machine, index: Index) -> None:
 
 
 def test_each_field_that_verify_catches_has_a_forgery(root: Path) -> None:
-    """As docs/security.md has them: an MD5 is among those of conda."""
+    """As docs/security.md has them; those of publishers are in test_attested.py."""
     caught = {name for name, by in placed(root).items() if by == "verify"}
     publishers = {f"Publisher.{one.name}" for one in fields(Publisher)} | {"Pin.publisher"}
-    assert caught == {field for _, field, _ in CASES} | {"Artifact.md5"} | publishers
+    assert caught == {one.field for one in REFUSED} | publishers
 
 
-@pytest.mark.parametrize(
-    ("code", "field", "forge"), first_by_day(4, CASES), ids=[forge.__name__ for _, _, forge in CASES]
-)
-def test_check_takes_it_and_verify_refuses(code: str, field: str, forge: Forge, demo: Machine) -> None:
-    write(demo, forge(demo.lock()))
+@pytest.mark.parametrize("case", first_by_day(4, DEMO), ids=lambda case: case.name)
+def test_check_takes_it_and_verify_refuses(case: Forgery, demo: Machine) -> None:
+    write(demo, case.forge(demo.lock(), {one.file: (one.sha256, len(one.content)) for one in (*SERVED, YOUNG)}))
     assert demo.envspec("check", "specs/demo.toml").status == 0, "check would be enough"
     ran, document = verify(demo)
     assert ran.status == 1 and not document["ok"] and document["complete"], ran
-    assert codes(document) == {code}
+    assert codes(document) == {case.code}
     assert len(document["forged"]) == 1 and document["forged"][0]["targets"] == ["cpu"]
     told = demo.envspec("verify", "specs/demo.toml")
-    assert told.status == 1 and f"cpu  {code}\n" in told.out, told
+    assert told.status == 1 and f"cpu  {case.code}\n" in told.out, told
 
 
 def test_a_page_that_has_no_such_project_is_an_answer(demo: Machine, index: Index) -> None:
@@ -284,7 +158,7 @@ def test_metadata_that_is_down(demo: Machine, index: Index) -> None:
 
 
 def test_forged_and_down_at_once(demo: Machine, index: Index) -> None:
-    write(demo, another_hash(demo.lock()))
+    write(demo, each_pin(demo.lock(), "lib", lambda p: with_sha256(p, EVIL)))
     index.fail("/simple/below/", status(500))
     ran, document = verify(demo)
     assert ran.status == 1 and codes(document) == {"other-hash"} and not document["complete"]
@@ -389,7 +263,7 @@ def test_a_flat_page_without_hashes(machine: Machine, tmp_path: Path) -> None:
         lock = machine.locked()
         ran, document = verify(machine)
         assert ran.status == 0 and document["pins"]["proved"] == 1, (ran, document)
-        write(machine, each_pin(lock, "flat", lambda p: with_file(p, artifact(p).file, EVIL)))
+        write(machine, each_pin(lock, "flat", lambda p: with_sha256(p, EVIL)))
         ran, document = verify(machine)
         assert ran.status == 1 and codes(document) == {"other-hash"}
 
@@ -400,7 +274,7 @@ def test_a_file_by_its_url(machine: Machine, index: Index) -> None:
     lock = machine.locked()
     ran, document = verify(machine)
     assert ran.status == 0 and document["pins"]["proved"] == 2, (ran, document)
-    write(machine, each_pin(lock, "direct", lambda p: with_file(p, artifact(p).file, EVIL)))
+    write(machine, each_pin(lock, "direct", lambda p: with_sha256(p, EVIL)))
     ran, document = verify(machine)
     assert ran.status == 1 and codes(document) == {"other-hash"}
 
@@ -434,29 +308,18 @@ def channel(machine: Machine, tmp_path: Path) -> LocalChannel:
     return made
 
 
-CONDA: dict[str, tuple[str, Callable[[Pin], Pin]]] = {
-    "sha256": ("other-hash", lambda p: with_file(p, artifact(p).file, EVIL)),
-    "md5": ("other-hash", lambda p: replace(p, artifact=replace(artifact(p), md5="e" * 32))),
-    "size": ("other-size", lambda p: replace(p, artifact=replace(artifact(p), size=1))),
-    "depends": ("other-requirements", lambda p: replace(p, dependencies=("below",))),
-    "licence": ("other-licence", lambda p: replace(p, licence="GPL-3.0-only")),
-    "build": ("not-published", lambda p: replace(with_file(p, "tool-1.0-evil.conda", EVIL), build="evil")),
-}
-
-
 def test_an_honest_conda_lock(machine: Machine, channel: LocalChannel) -> None:
     ran, document = verify(machine)
     assert ran.status == 0 and document["pins"]["proved"] == document["pins"]["total"] > 2, (ran, document)
     assert document["sources"][0]["source"].startswith("file://")
 
 
-@pytest.mark.parametrize("what", CONDA)
-def test_a_conda_record_forged(what: str, machine: Machine, channel: LocalChannel) -> None:
-    code, change = CONDA[what]
-    write(machine, each_pin(machine.lock(), "tool", change, "conda"))
+@pytest.mark.parametrize("case", CONDA, ids=lambda case: case.name)
+def test_a_conda_record_forged(case: Forgery, machine: Machine, channel: LocalChannel) -> None:
+    write(machine, case.forge(machine.lock()))
     assert machine.envspec("check", "specs/demo.toml").status == 0
     ran, document = verify(machine)
-    assert ran.status == 1 and codes(document) == {code}, document
+    assert ran.status == 1 and codes(document) == {case.code}, document
 
 
 def test_a_conda_package_after_exclude_newer(machine: Machine, channel: LocalChannel) -> None:
