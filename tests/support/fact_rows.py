@@ -105,8 +105,9 @@ def section(sample: dict[str, Any]) -> str:
     ]
     if not wrong:
         lines.append(f"With {len(checked)} right, at most {bound:.1%} of all rows are wrong, at 95% confidence.")
+    if unread := len(rows) - len(checked):
+        lines.append(f"For {unread} none could be read: most are files of the PyTorch indexes alone.")
     lines += [
-        f"For {len(rows) - len(checked)} none could be read: most are files of the PyTorch indexes alone.",
         "What was compared stands in each row: not always each of its values. The source is often the row's own.",
         "",
         "| table | drawn | right | wrong | not compared |",
