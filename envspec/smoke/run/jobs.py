@@ -196,7 +196,10 @@ def expected(submitted: Submitted) -> tuple[Expected, ...]:
     found: list[Expected] = []
     for job in submitted.jobs:
         for at, task in enumerate(job.tasks):
-            found += [Expected(len(found) + n, job, at, task, output, submitted.check) for n, output in enumerate(task.outputs)]
+            found += [
+                Expected(len(found) + n, job, at, task, output, submitted.check)
+                for n, output in enumerate(task.outputs)
+            ]
     return tuple(found)
 
 
