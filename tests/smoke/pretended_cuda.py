@@ -33,7 +33,8 @@ CAPABILITY = (9, 0)
 NAME = "Pretended GPU (no evidence)"
 DRIVER = "570.86.15"
 CUDA = "12.8"
-MEMORY = 8 << 30
+MEMORY = 512 << 20
+"""So little that products of matrices are small ones, which a CPU has to do."""
 
 
 def on_cpu(value: Any, torch: Any) -> Any:

@@ -98,6 +98,8 @@ def prepare(
                 if done.status:
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
+            if case.wheels:
+                run_step(folders.carry_seen(case), log)
     except OSError as error:
         raise StorageError(f"{held}: {error.strerror}", hint="choose another cache with ENVSPEC_CACHE_DIR") from None
     return None
