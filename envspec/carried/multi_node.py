@@ -97,6 +97,11 @@ def the_check() -> Any:
     return importlib.import_module("envspec_check.checks.collectives")
 
 
+def check_digest() -> str:
+    found: str = importlib.import_module("envspec_check.environment").check_digest()
+    return found
+
+
 def reports() -> Any:
     return importlib.import_module("envspec_check.report")
 
@@ -172,6 +177,7 @@ def report(
     return {
         "schema": 1, "kind": "envspec-check", "spec": config["spec"], "target": config["target"],
         "lock_digest": config["lock_digest"], "fingerprint": config["fingerprint"], "workload": "multi-node",
+        "check_digest": check_digest(),
         "steps": STEPS, "device": "cuda" if cuda else "cpu", "cuda": config["cuda"], "quick": False, "seed": 0,
         "complete": True,
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"), "seconds": round(seconds, 3),

@@ -11,16 +11,17 @@ from envspec.cli import options
 EPILOG = """\b
 Examples:
   envspec sign specs/mm-v2.9.toml --key ~/.ssh/id_ed25519
+  envspec sign docs/evidence/h100.json --key ~/.ssh/id_ed25519      a report of the smoke check
   envspec verify specs/mm-v2.9.toml --signed --allowed-signers .allowed_signers
 
 \b
-Exit codes: 0 signed, 1 the lock is stale, 2 the spec, the lock or the key is wrong, 3 ssh-keygen is missing, or the
-signature can't be written.
+Exit codes: 0 signed, 1 the lock is stale, 2 the spec, the lock, the report or the key is wrong, 3 ssh-keygen is
+missing, or the signature can't be written.
 """
 
 
 @click.command(epilog=EPILOG)
-@options.spec
+@click.argument("path", metavar="SPEC|REPORT", shell_complete=options.complete("spec_paths"))
 @click.option(
     "--key",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -29,12 +30,16 @@ signature can't be written.
 @options.locks_dir
 @options.as_json
 def command(path: str, key: Path | None, locks_dir: Path | None, as_json: bool) -> int:
-    """Sign a lock with an SSH key, for who demands it.
+    """Sign a lock, or a report of the smoke check, with an SSH key, for who demands it.
 
     Writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh and
     sound. `ssh-keygen -Y sign` signs, under the namespace envspec-lock; `envspec verify --signed` and a site's policy
     check it. A lock that changes loses its signature.
-    """
-    from envspec.cli.signature import sign_lock
 
+    Of a report (a file that ends in .json), the signature lies beside it, under the namespace envspec-report.
+    """
+    from envspec.cli.signature import sign_lock, sign_report
+
+    if path.endswith(".json"):
+        return sign_report(Path(path), key, as_json=as_json)
     return sign_lock(path, locks_dir, key, as_json=as_json)

@@ -1,21 +1,16 @@
-"""Signing a lock and asking who signed it: whose key, whom to trust, and what is said."""
+"""Signing a lock or a smoke report and asking who signed it: whose key, whom to trust, and what is said."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.cli import inputs, options
 from envspec.cli.console import out, say
 from envspec.cli.outputs import shown_path
 from envspec.errors import AnswerNo, InputError, Place, ToolError
-from envspec.signing.model import LOCK, SUFFIX, Refusal, Signer, allowed_keys
+from envspec.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Refusal, Signer, allowed_keys, signed_thing
 from envspec.texts import printable
-
-if TYPE_CHECKING:
-    from envspec.lock.store import LockFolder
-    from envspec.spec.model import Spec
 
 _SIGNERS_KEY, _SIGNING_KEY = "gpg.ssh.allowedSignersFile", "user.signingKey"
 _MOST_SIGNERS = 1 << 20
@@ -26,62 +21,127 @@ def sign_lock(path: str, locks_dir: Path | None, key: Path | None, *, as_json: b
 
     Raises SpecError, LockError, UnsoundLock, AnswerNo for a stale lock, InputError for the key, ToolError.
     """
-    from envspec.signing.ssh_keygen import sign, signer_of
-
     spec, lock, file = inputs.read_signed_lock(path, locks_dir, "signature")
     inputs.refuse_stale(spec, lock)
     folder = inputs.folder_of(spec, locks_dir)
-    signature = sign(file.content, key or _own_key(), LOCK)
-    found = signer_of(file.content, signature, LOCK, None)
+    signature, signer = _signature(file.content, key, LOCK)
+    folder.sign(signature, file.content)
+    _tell_signed({"spec": spec.path, "lock": str(folder.path)}, str(folder.path), signer, as_json=as_json)
+    return 0
+
+
+def sign_report(path: Path, key: Path | None, *, as_json: bool) -> int:
+    """Sign a report of the smoke check, and write the signature beside it.
+
+    Raises InputError for the report, for one of a pretended GPU and for the key, NotPlain, StorageError, ToolError.
+    """
+    from envspec import atomic
+    from envspec.errors import StorageError
+    from envspec.open_folder import located
+    from envspec.smoke.report.evidence import is_pretended
+    from envspec.smoke.report.read import report_bytes, report_in
+
+    content = report_bytes(path)
+    if is_pretended(report_in(content, str(path))):
+        raise InputError("this report is of a pretended GPU, which proves nothing", place=Place(str(path)))
+    signature, signer = _signature(content, key, REPORT)
+    try:
+        with located(path.parent).open() as folder:
+            atomic.replace_files(folder, {f"{path.name}{SUFFIX}": signature})
+    except OSError as error:
+        raise StorageError(f"{path}{SUFFIX} can't be written: {error.strerror}") from None
+    _tell_signed({"report": str(path)}, str(path), signer, as_json=as_json)
+    return 0
+
+
+def _signature(content: bytes, key: Path | None, namespace: str) -> tuple[bytes, Signer]:
+    from envspec.signing.ssh_keygen import sign, signer_of
+
+    signature = sign(content, key or _own_key(), namespace)
+    found = signer_of(content, signature, namespace, None)
     if isinstance(found, Refusal):
         raise ToolError(f"ssh-keygen made a signature that it doesn't take: {found.sentence}")
-    folder.sign(signature, file.content)
+    return signature, found
+
+
+def _tell_signed(about: dict[str, str], path: str, signer: Signer, *, as_json: bool) -> None:
     if as_json:
-        options.print_json("sign", _as_json(spec, folder, signature, found, None))
+        options.print_json("sign", _as_json(about, True, signer, None))
     else:
-        say(f"wrote {folder.path}{SUFFIX}: signed by {found.fingerprint}")
-    return 0
+        say(f"wrote {printable(path)}{SUFFIX}: signed by {signer.fingerprint}")
 
 
 def tell_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_json: bool) -> int:
     """Say who signed a lock, or why that can't be said: the exit code is 0 or 1. Raises SpecError, LockError,
     InputError where it isn't said who may sign, ToolError."""
-    from envspec.signing.ssh_keygen import signer_of
-
     spec = inputs.read_spec(path)
     folder = inputs.folder_of(spec, locks_dir)
     file = inputs.there(folder.read_signed(), spec)
-    signers, source = _signers(allowed)
-    found = signer_of(file.content, file.signature, LOCK, signers)
+    again = f"{spec.path}{inputs.elsewhere(locks_dir)}"
+    about = {"spec": spec.path, "lock": str(folder.path)}
+    return _tell(about, str(folder.path), file.content, file.signature, LOCK, allowed, again, as_json=as_json)
+
+
+def tell_report_signer(path: Path, allowed: Path | None, *, as_json: bool) -> int:
+    """Say who signed a report of the smoke check, or why that can't be said: the exit code is 0 or 1. Raises
+    InputError, also where it isn't said who may sign, NotPlain, StorageError, ToolError."""
+    from envspec.errors import StorageError
+    from envspec.open_folder import located
+    from envspec.smoke.report.read import report_bytes, report_in
+
+    content = report_bytes(path)
+    report_in(content, str(path))
+    try:
+        with located(path.parent).open() as folder:
+            signature = folder.read(f"{path.name}{SUFFIX}", MOST_BYTES + 1)
+    except OSError as error:
+        raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None
+    about = {"report": str(path)}
+    return _tell(about, str(path), content, signature, REPORT, allowed, str(path), as_json=as_json)
+
+
+def _tell(
+    about: dict[str, str],
+    path: str,
+    content: bytes,
+    signature: bytes | None,
+    namespace: str,
+    allowed: Path | None,
+    again: str,
+    *,
+    as_json: bool,
+) -> int:
+    from envspec.signing.ssh_keygen import signer_of
+
+    signers, source = _signers(allowed, namespace)
+    found = signer_of(content, signature, namespace, signers)
     if as_json:
-        options.print_json("sign", _as_json(spec, folder, file.signature, found, source))
+        options.print_json("sign", _as_json(about, signature is not None, found, source))
     elif isinstance(found, Signer):
-        out(f"{folder.path}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {source}")
+        out(f"{printable(path)}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {source}")
     else:
-        out(f"{folder.path}: {printable(found.sentence)}  [{found.code}]")
+        out(f"{printable(path)}: {printable(found.sentence)}  [{found.code}]")
     if isinstance(found, Signer):
         return 0
-    say(f"hint: who may sign runs `envspec sign {spec.path}{inputs.elsewhere(locks_dir)}`, after a look at the lock")
+    what = signed_thing(namespace)
+    say(f"hint: who may sign runs `envspec sign {printable(again)}`, after a look at the {what}")
     return AnswerNo.exit_code
 
 
-def _as_json(
-    spec: Spec, folder: LockFolder, signature: bytes | None, found: Signer | Refusal, source: str | None
-) -> dict[str, object]:
+def _as_json(about: dict[str, str], signed: bool, found: Signer | Refusal, source: str | None) -> dict[str, object]:
     signer = {"name": found.name, "key": found.fingerprint} if isinstance(found, Signer) else None
     refusal = {"code": found.code, "message": found.sentence} if isinstance(found, Refusal) else None
     return {
         "ok": refusal is None,
-        "spec": spec.path,
-        "lock": str(folder.path),
-        "signed": signature is not None,
+        **about,
+        "signed": signed,
         "signer": signer,
         "refused": refusal,
         "allowed-by": source,
     }
 
 
-def _signers(given: Path | None) -> tuple[str, str]:
+def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
     """Give the text of an allowed_signers file, and where it comes from: the file named, the site's policy, or the
     user's git. A repository's own settings don't count: it mustn't say whom to trust."""
     if given is None:
@@ -89,7 +149,7 @@ def _signers(given: Path | None) -> tuple[str, str]:
 
         policy = site_policy()
         if policy is not None and policy.signers:
-            return allowed_keys(policy.signers, LOCK), policy.path
+            return allowed_keys(policy.signers, namespace), policy.path
         given = _of_git(_SIGNERS_KEY)
     if given is None:
         raise InputError(

@@ -29,6 +29,7 @@ Examples:
   envspec verify specs/mm-v2.9.toml
   envspec verify specs/mm-v2.9.toml --from origin/main      only what changed since
   envspec verify specs/mm-v2.9.toml --signed --allowed-signers .allowed_signers
+  envspec verify docs/evidence/h100.json --signed           a report of the smoke check
 
 \b
 Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged, or was published anew since; or it
@@ -71,14 +72,17 @@ def command(
     their channels' repodata. What answers is this machine's index or mirror, and the output names it: the mirror that
     a lock was made from proves that the lock is what the mirror serves, and no more.
 
-    With --signed it asks no index: one of the allowed signers must have signed this very lock (`envspec sign`). They
-    are those of --allowed-signers, else the site's policy's, else those of git's global gpg.ssh.allowedSignersFile.
+    With --signed it asks no index: one of the allowed signers must have signed this very lock (`envspec sign`), or the
+    report of the smoke check that is named in the spec's place. They are those of --allowed-signers, else the site's
+    policy's, else those of git's global gpg.ssh.allowedSignersFile.
     """
     if signed:
         if revision is not None or targets:
             raise InputError("a signature is of the whole lock: --signed takes neither --from nor --target")
-        from envspec.cli.signature import tell_signer
+        from envspec.cli.signature import tell_report_signer, tell_signer
 
+        if path.endswith(".json"):
+            return tell_report_signer(Path(path), allowed_signers, as_json=as_json)
         return tell_signer(path, locks_dir, allowed_signers, as_json=as_json)
     if allowed_signers is not None:
         raise InputError("--allowed-signers says who may have signed", hint="add --signed")

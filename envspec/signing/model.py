@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-LOCK = "envspec-lock"
-"""The namespace: a signature made for another purpose (a commit, a file) is none of a lock."""
+LOCK, REPORT = "envspec-lock", "envspec-report"
+"""The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""
 
 SUFFIX = ".sig"
 MOST_BYTES = 64 * 1024
@@ -33,11 +33,16 @@ class Refusal:
     code      "signature-missing"; "signature-wrong": it is damaged, of another purpose, or of other content: it was
               made for something else, or what it signs changed since; "signature-foreign": it is right, and its key may
               not sign
-    sentence  for people, about "the lock"
+    sentence  for people, about "the lock" or "the report"
     """
 
     code: str
     sentence: str
+
+
+def signed_thing(namespace: str) -> str:
+    """Say what is signed in a namespace: "lock", "report"."""
+    return namespace.removeprefix("envspec-")
 
 
 def allowed_keys(keys: Iterable[str], namespace: str) -> str:

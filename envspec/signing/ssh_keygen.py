@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from envspec.errors import InputError, Place, StorageError, ToolError
-from envspec.signing.model import MOST_BYTES, Refusal, Signer
+from envspec.signing.model import MOST_BYTES, Refusal, Signer, signed_thing
 
 _SECONDS = 60
 _FINGERPRINT = re.compile(r"\bkey (SHA256:[A-Za-z0-9+/]{43})\b")
@@ -47,7 +47,7 @@ def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: 
     Raises ToolError, StorageError.
     """
     if signature is None:
-        return Refusal("signature-missing", "the lock isn't signed")
+        return Refusal("signature-missing", f"the {signed_thing(namespace)} isn't signed")
     if len(signature) > MOST_BYTES:
         return Refusal("signature-wrong", f"the signature is longer than {MOST_BYTES // 1024} KiB")
     try:
@@ -56,7 +56,9 @@ def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: 
             (folder / _SIGNATURE).write_bytes(signature)
             ran = _run(["-Y", "check-novalidate", "-n", namespace, "-s", _SIGNATURE], content, folder)
             if ran.returncode:
-                return Refusal("signature-wrong", f"the signature isn't one of this lock: {_reason(ran)}")
+                return Refusal(
+                    "signature-wrong", f"the signature isn't one of this {signed_thing(namespace)}: {_reason(ran)}"
+                )
             found = _FINGERPRINT.search(ran.stdout.decode(errors="replace"))
             fingerprint = found[1] if found else "a key"
             if allowed is None:
@@ -77,7 +79,8 @@ def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> 
             return Signer(name, fingerprint)
     reason = _reason(ran)
     why = "" if reason == "No principal matched." else f": {reason}"
-    return Refusal("signature-foreign", f"the key that signed the lock, {fingerprint}, may not sign locks{why}")
+    what = signed_thing(namespace)
+    return Refusal("signature-foreign", f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}")
 
 
 def _run(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomlkit
-from support.smoke_env import copied, run_check, site_packages, with_code
+from envspec_check.checks.installed import record_digest
+from envspec_check.environment import installed
+from support.smoke_env import CONFIG, copied, run_check, site_packages, with_code
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
@@ -34,7 +39,34 @@ def broken(smoke_env: Path, folder: Path, mutant: dict[str, Any]) -> Path:
         path.write_bytes(content)
     if "gone" in mutant:
         next(packages.glob(mutant["gone"])).unlink()
+    if "rebuilt" in mutant:
+        rebuild(packages, mutant["rebuilt"])
     return prefix
+
+
+def rebuild(packages: Path, name: str) -> None:
+    """Make a package that of another build: its first module has more in it, and its RECORD says so."""
+    record, module = next(packages.glob(f"{name}-*.dist-info/RECORD")), packages / name / "__init__.py"
+    content = module.read_bytes() + b"# built again\n"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    rows = [row for row in record.read_text().splitlines() if not row.startswith(f"{name}/__init__.py,")]
+    text = "\n".join([*rows, f"{name}/__init__.py,sha256={digest},{len(content)}", ""])
+    for path, changed in ((module, content), (record, text.encode())):
+        path.unlink()
+        path.write_bytes(changed)
+
+
+def seen_config(smoke_env: Path, folder: Path) -> Path:
+    """That target.json with what the wheels say of their files, as `envspec smoke` writes it where they were seen."""
+    document = json.loads(CONFIG.read_text(encoding="utf-8"))
+    there = {one.name: one for one in installed([str(site_packages(smoke_env))])}
+    document["records"] = {
+        package["artifacts"][0]["sha256"]: record_digest(there[package["name"]].distribution.read_text("RECORD"))
+        for package in document["lock"]["pip"]
+    }
+    path = folder / "target.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
 
 
 @pytest.mark.parametrize(
@@ -47,6 +79,7 @@ def broken(smoke_env: Path, folder: Path, mutant: dict[str, Any]) -> Path:
 def test_a_broken_environment_is_told(smoke_env: Path, tmp_path: Path, mutant: dict[str, Any]) -> None:
     prefix = broken(smoke_env, tmp_path, mutant)
     words = ("--quick", "--device", "cpu", "--only", mutant["group"], *mutant.get("options", ()))
+    words = ("--config", str(seen_config(smoke_env, tmp_path)), *words)
     done = run_check(prefix, tmp_path, *words, env=mutant.get("variables"))
     assert done.status == 1
     assert mutant["check"] in done.failed, done.said

@@ -14,6 +14,7 @@ What it can't show, since each needs a GPU:
 - NCCL, peers, IPC, CUDA graphs, triton: nothing is loaded
 - speed: every figure is the CPU's
 - loading: libraries, the driver's version, the architectures in torch
+- fp16 before torch 2.3, which has no kernels and no scaler for it on CPUs
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ CAPABILITY = (9, 0)
 NAME = "Pretended GPU (no evidence)"
 DRIVER = "570.86.15"
 CUDA = "12.8"
-MEMORY = 8 << 30
+MEMORY = 512 << 20
+"""So little that products of matrices are small ones, which a CPU has to do."""
 
 
 def on_cpu(value: Any, torch: Any) -> Any:
@@ -137,6 +139,7 @@ def pretend(torch: Any) -> None:
         "get_device_properties": facts,
         "mem_get_info": (MEMORY, MEMORY),
         "is_bf16_supported": True,
+        "is_current_stream_capturing": False,
     }
     nothing = ("set_device", "synchronize", "empty_cache", "reset_peak_memory_stats", "init", "_lazy_init")
     counts = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
@@ -153,7 +156,9 @@ def pretend(torch: Any) -> None:
     torch.Tensor.cuda = lambda self, *_, **__: self
     amp = importlib.import_module("torch.amp")
     torch.autocast = torch.amp.autocast = pretended_context(amp.autocast)
-    torch.amp.GradScaler = pretended_scaler(amp.GradScaler)
+    # before torch 2.3 the one scaler was CUDA's
+    scalers = amp if hasattr(amp, "GradScaler") else importlib.import_module("torch.cuda.amp")
+    scalers.GradScaler = pretended_scaler(scalers.GradScaler, of_devices=scalers is amp)
     distributed: Any = importlib.import_module("torch.distributed")
     begin = distributed.init_process_group
     distributed.init_process_group = lambda backend=None, *args, **given: begin("gloo", *args, **given)
@@ -170,10 +175,10 @@ def pretended_context(real: Any) -> Any:
     return autocast
 
 
-def pretended_scaler(real: Any) -> Any:
+def pretended_scaler(real: Any, *, of_devices: bool) -> Any:
     class GradScaler(real):  # type: ignore[misc]
-        def __init__(self, device: str = "cuda", *args: Any, **given: Any) -> None:
-            super().__init__("cpu", *args, **given)
+        def __init__(self, *args: Any, **given: Any) -> None:
+            super().__init__(*(("cpu", *args[1:]) if of_devices else args), **given)
 
     return GradScaler
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,12 @@ from envspec.smoke.report.evidence import is_pretended
 from envspec.smoke.report.read import load_report
 
 PROGRAM = Path(__file__).with_name("pretended_cuda.py")
-CANT = {"dataloader.pinned", "compile.cuda_graphs"}
-"""What fails for want of a GPU: no memory is pinned, and there are no CUDA graphs."""
+CANT = {"dataloader.pinned", "compile.cuda_graphs", "operators.fp32_modes"}
+"""What fails for want of a GPU: no memory is pinned, there are no CUDA graphs and no TF32."""
+OLDEST, NEWEST = "2.1.0", "2.9.1"
+"""The torch for CUDA that the shipped locks have; that for CPUs is the environment's of the other tests."""
+NO_FP16 = {"training.fp16", "training.scaler"}
+"""What fails with a torch whose CPUs have no fp16."""
 
 
 def pretended(prefix: Path, folder: Path, *groups: str) -> Path:
@@ -63,3 +69,22 @@ def test_it_trains_there_as_on_a_gpu(smoke_env: Path, tmp_path: Path) -> None:
     found = statuses(path)
     assert {name for name, status in found.items() if status == "fail"} <= CANT
     assert found["training.fp16"] == found["training.bf16"] == found["determinism.repeat"] == "pass"
+
+
+@pytest.mark.huge
+@pytest.mark.e2e
+@pytest.mark.parametrize(("version", "fails"), [(OLDEST, NO_FP16), (NEWEST, set())])
+def test_the_oldest_and_the_newest_locked_torch_train_there(tmp_path: Path, version: str, fails: set[str]) -> None:
+    prefix = tmp_path / "env"
+    uv = [sys.executable, "-m", "uv"]
+    own = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache"), "VIRTUAL_ENV": str(prefix)}
+    numpy = "numpy<2" if version == OLDEST else "numpy"
+    for words in (
+        ["venv", "-q", "--python", "3.11", str(prefix)],
+        ["pip", "install", "-q", f"torch=={version}", numpy],
+    ):
+        subprocess.run([*uv, *words], env=own, check=True, timeout=2 * SECONDS)
+    path = pretended(prefix, tmp_path, "device", "training", "determinism", "dataloader", "collectives")
+    found = statuses(path)
+    assert {name for name, status in found.items() if status == "fail"} <= CANT | fails
+    assert found["training.bf16"] == found["determinism.repeat"] == found["determinism.resume"] == "pass"

@@ -32,6 +32,11 @@ _T = TypeVar("_T")
 
 def load_report(path: Path) -> SmokeReport:
     """Read the report in a file. Raises InputError for an unusable report, StorageError for an unreadable file."""
+    return report_in(report_bytes(path), str(path))
+
+
+def report_bytes(path: Path) -> bytes:
+    """Read a report's file. Raises InputError for one that is too large, StorageError for an unreadable file."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -39,7 +44,12 @@ def load_report(path: Path) -> SmokeReport:
         raise StorageError(f"{path} can't be read: {error.strerror or error}") from error
     if len(data) > LARGEST:
         raise InputError(f"this report is larger than {LARGEST // 2**20} MiB", place=Place(str(path)))
-    return read_report(data.decode("utf-8", errors="replace"), str(path))
+    return data
+
+
+def report_in(data: bytes, name: str) -> SmokeReport:
+    """Read the report in a file's bytes. Raises InputError."""
+    return read_report(data.decode("utf-8", errors="replace"), name)
 
 
 def read_report(text: str, name: str) -> SmokeReport:

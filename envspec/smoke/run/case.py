@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
+from envspec.net.file_store import ARTIFACTS
 from envspec.recipes.plan import SLICE
 from envspec.recipes.target_json import dumps, reference_row, target_document
 from envspec.smoke.run.command import Files
+from envspec.smoke.run.records import record_digests
 from envspec.spec.model import Reference, Spec
 
 CONFIG = SLICE
@@ -59,6 +61,7 @@ class SmokeCase:
     carried   the files that a run needs beside the environment, by name
     recipe    the files of the recipe folder that an image is built from, by path; empty where none is built
     wants_gpu the runner passes the machine's GPUs in
+    wheels    the sha256 and the file of each locked wheel
     """
 
     spec: str
@@ -71,6 +74,7 @@ class SmokeCase:
     carried: Mapping[str, str]
     recipe: Mapping[str, str] = field(default_factory=lambda: _NO_FILES)
     wants_gpu: bool = False
+    wheels: tuple[tuple[str, str], ...] = ()
 
     @property
     def title(self) -> str:
@@ -111,6 +115,13 @@ class Folders:
             self.carried(case), tuple(sorted(case.carried.items())), f"the files for the checks of {case.title}"
         )
 
+    def carry_seen(self, case: SmokeCase) -> Files:
+        """Write the carried files again, with what the locked wheels say of their files: of those that envspec's cache
+        has, which is where its installations take them from."""
+        records = record_digests(self.cache.parent / ARTIFACTS, case.wheels)
+        config = {**json.loads(case.carried[CONFIG]), "records": records}
+        return self.carry(replace(case, carried={**case.carried, CONFIG: dumps(config)}))
+
 
 def make_case(
     spec: Spec,
@@ -139,6 +150,9 @@ def make_case(
         carried=carried,
         recipe=recipe,
         wants_gpu=wants_gpu,
+        wheels=tuple(
+            sorted({(pin.artifact.sha256, pin.artifact.file) for pin in target.pins if pin.is_wheel and pin.artifact})
+        ),
     )
 
 

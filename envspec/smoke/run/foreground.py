@@ -11,6 +11,7 @@ from pathlib import Path
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import located
+from envspec.recipes.carried import check_digest
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run
 from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
@@ -67,7 +68,8 @@ def _one(
         done = run_step(checking, log, lambda line: on_text(line or "checking"))
     except EnvspecError as error:
         return Run(case.spec, case.target, runner.name, "error", None, _reason(error), None, _existing(log))
-    return finished_run(case.spec, case.target, runner.name, None, done, report, str(log))
+    by = check_digest(case.carried)
+    return finished_run(case.spec, case.target, runner.name, None, done, report, str(log), by)
 
 
 def _forget(*files: Path) -> None:
@@ -96,6 +98,8 @@ def prepare(
                 if done.status:
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
+            if case.wheels:
+                run_step(folders.carry_seen(case), log)
     except OSError as error:
         raise StorageError(f"{held}: {error.strerror}", hint="choose another cache with ENVSPEC_CACHE_DIR") from None
     return None
@@ -106,10 +110,17 @@ def _noted(on_text: Callable[[str], None], note: str, line: str) -> None:
 
 
 def finished_run(
-    spec: str, target: str, runner: str, where: str | None, done: FinishedProgram, report: Path, log: str | None
+    spec: str,
+    target: str,
+    runner: str,
+    where: str | None,
+    done: FinishedProgram,
+    report: Path,
+    log: str | None,
+    by: str | None = None,
 ) -> Run:
-    """Make the run of a check from its exit status and its report. An unusable report, or one that contradicts the exit
-    status, is no answer.
+    """Make the run of a check from its exit status and its report. An unusable report, one by another check than the
+    one that was carried there (`by` is its digest), or one that contradicts the exit status, is no answer.
     """
 
     def error(reason: str) -> Run:
@@ -124,6 +135,8 @@ def finished_run(
         return error(_reason(problem))
     if (found.spec, found.target) != (spec, target):
         return error(f"the report is for {found.spec} × {found.target}")
+    if by and found.check_digest and found.check_digest != by:
+        return error(f"the report is by another check than the carried one: {found.check_digest}, not {by}")
     run = Run.finished(spec, target, runner, found, where=where, log=log)
     if done.status not in (0, 1) or (done.status == 0) != (run.status == "pass"):
         return error(f"the checks ended with {ended_with(done.status)}, and their report says {run.status}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from envspec.documents import read_json
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.open_folder import located
+from envspec.recipes.carried import check_digest
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run, SmokeReport
 from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
@@ -114,7 +115,8 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
     """
     results = plan.folders.results
     jobs = tuple(_submitted(job, plan) for job in plan.jobs)
-    submitted = replace(submitted, jobs=jobs)
+    by = next((check_digest(case.carried) for case in plan.cases), None)
+    submitted = replace(submitted, jobs=jobs, check=by)
     write_submitted(results, submitted)
     for index, job in enumerate(plan.jobs):
         run_step(plan.script(job), results / JOBS / LOG)
@@ -174,13 +176,16 @@ def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
 
 @dataclass(frozen=True)
 class Expected:
-    """One expected report: of a task, or of one of its nodes. `index` counts all reports of a submission."""
+    """One expected report: of a task, or of one of its nodes. `index` counts all reports of a submission; `by` is the
+    digest of the check that was carried there.
+    """
 
     index: int
     job: SubmittedJob
     at: int
     task: SubmittedTask
     output: str
+    by: str | None = None
 
     @property
     def slurm_name(self) -> str | None:
@@ -191,7 +196,10 @@ def expected(submitted: Submitted) -> tuple[Expected, ...]:
     found: list[Expected] = []
     for job in submitted.jobs:
         for at, task in enumerate(job.tasks):
-            found += [Expected(len(found) + n, job, at, task, output) for n, output in enumerate(task.outputs)]
+            found += [
+                Expected(len(found) + n, job, at, task, output, submitted.check)
+                for n, output in enumerate(task.outputs)
+            ]
     return tuple(found)
 
 
@@ -261,7 +269,7 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
     over = ENDINGS.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
         status = int(done["status"])
-        run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path)
+        run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path, one.by)
         if run.status != "error":
             return run
         if not last and status in _PROMISE and not (folder / REPORT).is_file():

@@ -54,11 +54,14 @@ class SubmittedJob:
 
 @dataclass(frozen=True)
 class Submitted:
-    """All jobs of one command. `failed` are cases whose environment couldn't be made: (spec, target, reason, log)."""
+    """All jobs of one command. `failed` are cases whose environment couldn't be made: (spec, target, reason, log).
+    `check` is the digest of the check that all of them carry.
+    """
 
     jobs: tuple[SubmittedJob, ...]
     failed: tuple[tuple[str, str, str, str | None], ...] = ()
     skipped: tuple[tuple[str, str, str], ...] = ()
+    check: str | None = None
 
     def with_job(self, index: int, job: SubmittedJob) -> Submitted:
         return replace(self, jobs=(*self.jobs[:index], job, *self.jobs[index + 1 :]))
@@ -91,9 +94,10 @@ def read_submitted(results: Path) -> Submitted:
         jobs = tuple(_job(one) for one in value["jobs"])
         failed = tuple((str(s), str(t), str(r), None if log is None else str(log)) for s, t, r, log in value["failed"])
         skipped = tuple((str(s), str(t), str(r)) for s, t, r in value["skipped"])
+        check = _text(value.get("check"))
     except (TypeError, KeyError, ValueError, AttributeError):
         raise InputError("this file wasn't written by envspec", place=Place(str(path))) from None
-    return Submitted(jobs, failed, skipped)
+    return Submitted(jobs, failed, skipped, check)
 
 
 def _job(value: dict[str, Any]) -> SubmittedJob:
