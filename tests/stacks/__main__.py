@@ -52,6 +52,7 @@ def record(names: list[str]) -> None:
             folder = Path(scratch)
             more = {"UV_DEFAULT_INDEX": index.url}
             ours = envspec_answer(known[name].spec_path, folder / "caches", folder, more)
+            index.passes_files = True
             theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more)
             failed = "".join(f"\n{one.told}" for one in (ours, theirs) if not one.packages)
             sys.stderr.write(f"{name}: {len(ours.packages)}, uv {len(theirs.packages)}{failed}\n")
