@@ -113,7 +113,9 @@ def test_what_is_locked_imports(tmp_path: Path, trap: Trap) -> None:
     run([inside, "-m", "pip", "uninstall", "-q", "-y", "setuptools"], tmp_path)
     requirements = tmp_path / "locks" / "trap" / "t" / "requirements.txt"
     try:
-        done = run([inside, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r", requirements], tmp_path)
+        done = run(
+            [inside, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r", requirements], tmp_path
+        )
         assert done.returncode == 0, done.stderr
         imported = run([inside, "-I", "-W", "ignore", "-c", trap.code], tmp_path)
         assert imported.returncode == 0, imported.stderr
