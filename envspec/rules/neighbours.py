@@ -127,8 +127,23 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Pr
             "torch",
             message,
             f"take a release or a build that is made for {around}",
-            f"{name.replace(' ', '!=').partition('+')[0]}",
+            _bound_of_notes(name, notes, around),
         )
+
+
+def _bound_of_notes(name: str, notes: BuildNotes, around: Surroundings) -> str:
+    """Admit the releases on the side of a wheel where fitting ones lie: what was built for a newer torch or CUDA has
+    older releases for this one. One by one, a solver would give up before it comes to them."""
+    package, _, version = name.partition("+")[0].partition(" ")
+    sides = set()
+    torch = numbers(_minor(around.torch)) if around.torch else None
+    if torch and notes.torch:
+        oldest, newest = (numbers(_minor(one)) for one in (notes.torch[0], notes.torch[-1]))
+        sides |= {"<"} if oldest > torch else {">"} if newest < torch else set()
+    if notes.cuda and around.cuda_major:
+        own, major = int(notes.cuda.partition(".")[0]), int(around.cuda_major)
+        sides |= {"<"} if own > major else {">"} if own < major else set()
+    return f"{package}{sides.pop() if len(sides) == 1 else '!='}{version}"
 
 
 def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem]:

@@ -240,25 +240,33 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
         for capability in case.capabilities if found else ():
             if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
                 continue
+            first, dropped = _first_without(found, capability, case)
             nccl, beyond = "nccl" in name, library_is_newer(name, version)
+            if "torch" in pins or "pytorch" in pins:
+                remedy = "take a torch whose build requires an older cuDNN"
+            else:
+                remedy = f"take {name}<{first}"
             yield Problem(
-                "warning" if nccl or beyond else "error",
+                # a GPU that was dropped doesn't come back, one that is newer may be added
+                "warning" if nccl or (beyond and not dropped) else "error",
                 "library-architecture",
                 "gpus",
                 f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
-                + (f", as far as {found.version} tells, the newest that envspec knows" if beyond else "")
+                + (f", which {first} dropped" if beyond and dropped else "")
+                + (f", as far as {found.version} tells, the newest that envspec knows" if beyond and not dropped else "")
                 + ("; torch uses it only with several GPUs" if nccl else ""),
-                None if nccl else "take a torch whose build requires an older cuDNN",
-                f"{name}<{_first_without(found, capability, case)}",
+                None if nccl else remedy,
+                f"{name}<{first}",
             )
 
 
-def _first_without(found: LibraryWheel, capability: str, case: Case) -> str:
-    """Find the first of the releases up to this one that all lack code for a capability."""
+def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[str, bool]:
+    """Find the first of the releases up to this one that all lack code for a capability, and whether one had it."""
     from envspec.facts import libraries
 
     older = [one for one in libraries.of(found.package) if numbers(one.version) <= numbers(found.version)]
     lacking = takewhile(
         lambda one: not covers(one.sm, capability, case.cuda) and not can_translate(one.ptx, capability), older[::-1]
     )
-    return [one.version for one in lacking][-1]
+    without = [one.version for one in lacking]
+    return without[-1], len(without) < len(older)

@@ -233,7 +233,7 @@ def _nothing(solved: Solved) -> tuple[Finding, ...]:
     return ()
 
 
-_ROUNDS = 4
+_ROUNDS = 8
 """Solutions to try again because the rules refuse one."""
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from envspec.facts import tables
 from envspec.facts.corrections import (
     Correction,
     Corrections,
@@ -20,6 +23,7 @@ from envspec.facts.corrections import (
     unknown,
 )
 from envspec.packages.edges import Markers
+from envspec.packages.requirement import canonical_name, published_requirement
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -103,6 +107,35 @@ def test_what_others_report_is_known_by_its_proof() -> None:
     assert {row.gives_way for row in table() if row.name.startswith("conda-forge-")} == {True}
     assert {row.gives_way for row in table() if not row.name.startswith("conda-forge-")} == {False}
     assert all("; " not in row.requirement or row.gives_way for row in table())
+
+
+OWN = [row for row in table() if not row.gives_way]
+
+
+def test_each_of_our_own_names_where_upstream_speaks_of_it() -> None:
+    sources = tables.read("corrections")["sources"]
+    thread = re.compile(r"(?<![\w/.-])[\w.-]+/[\w.-]+#\d+\b")
+    assert [row.name for row in OWN if not any(thread.search(sources[key]) for key in row.sources)] == []
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("row", OWN, ids=lambda row: row.name)
+def test_metadata_on_pypi_still_lacks_it(row: Correction) -> None:
+    """Of the newest release that a row is about. Where METADATA has come to agree, the row goes."""
+    from envspec.refresh.__main__ import PyPI
+    from envspec.refresh.releases import releases
+    from envspec.settings import load_settings
+
+    pypi = PyPI(load_settings(os.environ), os.environ)
+    about = [
+        one for one in releases(row.package, pypi.files(row.package)) if row.concerns(row.package, str(one.version))
+    ]
+    if not any(one.wheel for one in about):
+        pytest.skip(f"{row.package} has no wheels, so no METADATA beside its sources")
+    wheel = next(one.wheel for one in reversed(about) if one.wheel)
+    lines = [line for line in map(published_requirement, pypi.requires_dist(row.package, wheel)) if not line.marker]
+    said = [str(line.specifier) for line in lines if canonical_name(line.name) == row.bounded]
+    assert not said or not implies(said, row.requirement)
 
 
 def test_no_table_of_corrections_is_read_where_nothing_is_resolved() -> None:

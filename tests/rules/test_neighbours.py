@@ -119,6 +119,23 @@ def test_the_bound_admits_what_fits(cuda: str, pins: dict[str, str], bound: str)
     assert [one.bound for one in found(cuda, pins)] == [bound]
 
 
+@pytest.mark.parametrize(
+    ("notes", "bound"),
+    [
+        (BuildNotes("14.0", member="a.py"), "acme<2.0"),
+        (BuildNotes("11.8", member="a.py"), "acme>2.0"),
+        (BuildNotes(torch=("2.9.0", "2.9.1"), member="b.so"), "acme<2.0"),
+        (BuildNotes(torch=("2.4.0", "2.7.1"), member="b.so"), "acme>2.0"),
+        (BuildNotes(torch=("2.4.0", "2.9.1"), member="b.so"), "acme!=2.0"),
+        (BuildNotes("11.8", ("2.9",), member="c.py"), "acme!=2.0"),
+    ],
+)
+def test_what_a_wheel_notes_bounds_to_the_fitting_side(notes: BuildNotes, bound: str) -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    found = judge_pins(spec, target, {"torch": "2.8.0", "acme": "2.0"}, read={"acme": WheelBuild(notes)})
+    assert [one.bound for one in found if one.code == "built-for-another"] == [bound]
+
+
 def test_what_is_only_partly_there_is_a_warning() -> None:
     (finding,) = found("12.8", {"torch": "2.10.0", "torchao": "0.18.0"})
     assert finding.severity == "warning" and "leaves its extensions out" in finding.message

@@ -33,10 +33,29 @@ def test_the_locked_triton_decides_and_not_the_builds_own() -> None:
     assert codes(judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "4.0.0"})) == ["~triton-newer-than-tables"]
 
 
-def test_a_library_beyond_the_table_is_doubted_and_not_refused() -> None:
+@pytest.mark.parametrize(
+    ("cuda", "gpu", "known", "newer", "says"),
+    [
+        # what a release dropped stays away, what none had yet may have come
+        ("12.8", "V100", "nvidia-cudnn-cu12==9.13.0.50", "error", "which 9.11.0.98 dropped"),
+        ("13.0", "sm_110", "nvidia-cudnn-cu13==9.26.0.51", "warning", "the newest that envspec knows"),
+    ],
+)
+def test_a_library_beyond_the_table(cuda: str, gpu: str, known: str, newer: str, says: str) -> None:
+    spec, target = spec_of(cuda, (gpu,))
+    name, _, version = known.partition("==")
+    (old,) = judge_pins(spec, target, {name: version})
+    (beyond,) = judge_pins(spec, target, {name: "9.99.0.1"})
+    assert (old.severity, beyond.severity) == ("error", newer)
+    assert says in beyond.message and old.bound == beyond.bound
+
+
+def test_a_library_without_torch_is_bounded_itself() -> None:
+    spec, target = spec_of("12.8", ("V100",), pip=("jax[cuda12]",))
+    (found,) = judge_pins(spec, target, {"jax": "0.8.0", "nvidia-cudnn-cu12": "9.99.0.1"})
+    assert found.remedy == "take nvidia-cudnn-cu12<9.11.0.98" and found.bound == "nvidia-cudnn-cu12<9.11.0.98"
+
+
+def test_a_neighbour_beyond_the_table_is_told() -> None:
     spec, target = spec_of("12.8", ("V100",))
-    (known,) = judge_pins(spec, target, {"nvidia-cudnn-cu12": "9.13.0.50"})
-    (beyond,) = judge_pins(spec, target, {"nvidia-cudnn-cu12": "9.99.0.1"})
-    assert (known.severity, beyond.severity) == ("error", "warning")
-    assert "the newest that envspec knows" in beyond.message
     assert codes(judge_pins(spec, target, {"torchcodec": "0.99.0"})) == ["~neighbour-newer-than-tables"]

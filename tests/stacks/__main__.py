@@ -12,6 +12,7 @@ from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 from stacks.answers import envspec_answer, uv_answer
 from stacks.checkouts import digests_text
+from stacks.flat_pages import flat_page
 from stacks.projects import DIGESTS, FOLDER, projects
 from stacks.recording import RECORDING, Recorder, Recording, WheelRecorder
 from stacks.results import RESULTS, TABLE, read_results, result_of, results_text, table_text
@@ -25,9 +26,9 @@ def run(names: list[str]) -> None:
     results = read_results()
     for name in names or known:
         project = known[name]
-        with tempfile.TemporaryDirectory() as folder, open_proxy() as proxy:
-            ours = envspec_answer(project.spec_path, CACHES / "envspec", Path(folder))
-            theirs = uv_answer(project.spec(), CACHES / "uv", Path(folder), proxy)
+        with tempfile.TemporaryDirectory() as folder, open_proxy() as proxy, flat_page(project) as page:
+            ours = envspec_answer(project.spec_path, CACHES / "envspec", Path(folder), page=page)
+            theirs = uv_answer(project.spec(), CACHES / "uv", Path(folder), proxy, page=page)
         results[name] = result_of(ours, theirs)
         RESULTS.write_text(results_text(results), encoding="utf-8")
         row = results[name]
@@ -48,11 +49,13 @@ def record(names: list[str]) -> None:
             index,
             tempfile.TemporaryDirectory() as scratch,
             open_proxy() as proxy,
+            flat_page(known[name]) as page,
         ):
             folder = Path(scratch)
             more = {"UV_DEFAULT_INDEX": index.url}
-            ours = envspec_answer(known[name].spec_path, folder / "caches", folder, more)
-            theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more)
+            ours = envspec_answer(known[name].spec_path, folder / "caches", folder, more, page)
+            index.passes_files = True
+            theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more, page)
             failed = "".join(f"\n{one.told}" for one in (ours, theirs) if not one.packages)
             sys.stderr.write(f"{name}: {len(ours.packages)}, uv {len(theirs.packages)}{failed}\n")
     recording.save()
@@ -65,9 +68,9 @@ def record_wheels(names: list[str]) -> None:
     known = projects()
     for name in names or [name for name, project in known.items() if project.recorded]:
         index = WheelRecorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
-        with index, tempfile.TemporaryDirectory() as folder:
+        with index, tempfile.TemporaryDirectory() as folder, flat_page(known[name]) as page:
             more = {"UV_DEFAULT_INDEX": index.url}
-            ours = envspec_answer(known[name].spec_path, Path(folder) / "caches", Path(folder), more)
+            ours = envspec_answer(known[name].spec_path, Path(folder) / "caches", Path(folder), more, page)
         sys.stderr.write(f"{name}: {len(ours.packages)}{'' if ours.packages else ours.told}\n")
     recording.save()
 

@@ -19,6 +19,7 @@ from envspec.resolve.pip.request import Request, request_for
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.spec.model import Spec
 from envspec.uv.program import find_uv
+from stacks.flat_pages import Page
 
 SECONDS = 900
 """The longest that either may take."""
@@ -38,8 +39,15 @@ class Answer:
     told: str
 
 
-def envspec_answer(spec: Path, caches: Path, locks: Path, more: Mapping[str, str] | None = None) -> Answer:
-    """Lock a spec of one target as its user would, with caches of its own. `more` adds to its variables."""
+def envspec_answer(
+    spec: Path, caches: Path, locks: Path, more: Mapping[str, str] | None = None, page: Page | None = None
+) -> Answer:
+    """Lock a spec of one target as its user would, with caches of its own. `more` adds to its variables; `page` stands
+    for its flat index."""
+    if page is not None:
+        config = locks / "config.toml"
+        config.write_text(f"[mirrors]\n{page.mirror}\n", encoding="utf-8")
+        more = {**(more or {}), "ENVSPEC_CONFIG": str(config)}
     command = [sys.executable, "-m", "envspec", "lock", str(spec), "--upgrade", "--locks-dir", str(locks)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NO_COLOR": "1", **(more or {})}
     ended, seconds = _timed(command, environment, locks)
@@ -53,10 +61,15 @@ def envspec_answer(spec: Path, caches: Path, locks: Path, more: Mapping[str, str
 
 
 def uv_answer(
-    spec: Spec, caches: Path, folder: Path, proxy: IndexProxy, more: Mapping[str, str] | None = None
+    spec: Spec,
+    caches: Path,
+    folder: Path,
+    proxy: IndexProxy,
+    more: Mapping[str, str] | None = None,
+    page: Page | None = None,
 ) -> Answer:
-    """Ask plain `uv pip compile` for the same: requirements, Python, platform, date, and the torch family's index. It
-    builds what it needs from source, as it does for its users."""
+    """Ask plain `uv pip compile` for the same: requirements, Python, platform, date, the torch family's index and the
+    flat one. It builds what it needs from source, as it does for its users."""
     request = _request(spec)
     index = torch_index.choose(request)
     source = folder / "requirements.in"
@@ -66,6 +79,7 @@ def uv_answer(
         "--python-version", request.python, "--python-platform", request.uv_platform, "--no-config",
         *(("--exclude-newer", request.exclude_newer) if request.exclude_newer else ()),
         *(("--index", proxy.url(index.variant)) if index.variant else ()),
+        *(("--find-links", page.url) if page else ()),
     ]  # fmt: skip
     constraints = (*index.constraints, *request.constraints)
     for option, lines in (("constraints", constraints), ("overrides", request.overrides)):

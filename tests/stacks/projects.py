@@ -30,6 +30,7 @@ class Project:
     adds        requirement → where it comes from, if not from these files
     leaves_out  requirement of these files → why the spec doesn't have it
     explained   why envspec's answer isn't uv's
+    flat_page   wheels of a page like that of its spec's `find-links`, with what each requires: `stacks.flat_pages`
     recorded    whether `stacks.recording` has what it takes to lock it
     """
 
@@ -41,6 +42,7 @@ class Project:
     adds: Mapping[str, str] = field(default_factory=dict)
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     explained: str = ""
+    flat_page: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recorded: bool = False
 
     @property
@@ -77,6 +79,7 @@ def _project(name: str, table: Mapping[str, Any]) -> Project:
         table.get("adds", {}),
         table.get("leaves-out", {}),
         table.get("explained", ""),
+        {file: tuple(requires) for file, requires in table.get("flat-page", {}).items()},
         table.get("recorded", False),
     )
 

@@ -2,11 +2,13 @@
 
 `record` puts a server between envspec (and uv) and the real index, and keeps what they ask for: of each page every file
 up to the date, with name, SHA-256, size, time, Python and yanked; of METADATA the fields that a resolver reads; of the
-wheels that envspec reads what they say. The replay has no wheel but stubs that say the same: it is for resolving.
+wheels that envspec reads what they say; sources whole, and the wheels of what builds them. The replay has no other
+wheel but stubs that say the same: it is for resolving.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import lzma
 import os
@@ -35,6 +37,8 @@ RECORDING = Path(__file__).resolve().parent / "recorded.json.xz"
 DATE = "2026-11-01T00:00:00Z"
 """The specs' `exclude-newer`: later files aren't kept."""
 
+BUILDERS = ("flit-core", "hatchling", "packaging", "pathspec", "pluggy", "poetry-core", "setuptools", "wheel")
+"""What the recorded sources are built with: pure Python, so that any machine's Python builds them."""
 _NUMPYS = {1: b"module compiled against API version", 2: b"numpy._core._multiarray_umath"}
 Row = list[Any]
 """A file of a page: name, SHA-256, size, upload time, Requires-Python, why it is yanked (or null)."""
@@ -46,15 +50,17 @@ class Recording:
     metadata  wheel → the read part of its METADATA
     says      wheel → the NumPy that it was compiled for, the member that says it, and its modules that import
               pkg_resources
+    files     source, or wheel of what builds sources → its content in base64
     """
 
     pages: dict[str, list[Row]] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     says: dict[str, list[Any]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     def save(self) -> None:
         """Write recorded.json.xz, sorted, so that the same recording gives the same bytes."""
-        value = {"pages": self.pages, "metadata": self.metadata, "says": self.says}
+        value = {"pages": self.pages, "metadata": self.metadata, "says": self.says, "files": self.files}
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         RECORDING.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
@@ -62,7 +68,7 @@ class Recording:
     def load() -> Recording:
         """Read recorded.json.xz."""
         value = json.loads(lzma.decompress(RECORDING.read_bytes()))
-        return Recording(value["pages"], value["metadata"], value.get("says", {}))
+        return Recording(value["pages"], value["metadata"], value["says"], value.get("files", {}))
 
 
 @dataclass
@@ -81,6 +87,8 @@ class RecordedPyPI(Index):
             text = self.text(parts[-1].removesuffix(".metadata"))
             if text is not None:
                 return Answer(200, text.encode())
+        elif parts[0] == "files" and (content := self.content(parts[-1])) is not None:
+            return Answer(200, content)
         elif parts[0] == "files" and (said := self.said(parts[-1])) is not None:
             return Answer(200, _stub(said))
         self.unknown.append(path)
@@ -99,6 +107,11 @@ class RecordedPyPI(Index):
     def said(self, wheel: str) -> list[Any] | None:
         """Give what a wheel says, None without."""
         return self.recording.says.get(wheel)
+
+    def content(self, file: str) -> bytes | None:
+        """Give a file whole, None without."""
+        known = self.recording.files.get(file)
+        return None if known is None else base64.b64decode(known)
 
 
 @dataclass
@@ -136,8 +149,10 @@ class WheelRecorder(RecordedPyPI):
 
 @dataclass
 class Recorder(WheelRecorder):
-    """The real index behind the same server; what is asked for goes into the recording."""
+    """The real index behind the same server; what is asked for goes into the recording. `passes_files`: but for files,
+    which uv asks for to build sources with, and a replay doesn't need."""
 
+    passes_files: bool = False
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     @cached_property
@@ -169,6 +184,16 @@ class Recorder(WheelRecorder):
                 name, size = one["filename"], one.get("size")
                 rows.append([name, sha256, size, uploaded, one.get("requires-python"), one.get("yanked") or None])
         return rows
+
+    def content(self, file: str) -> bytes | None:
+        known = super().content(file)
+        builds = not file.endswith(".whl") or canonicalize_name(file.partition("-")[0]) in BUILDERS
+        if known is not None or file not in self._files or not (builds or self.passes_files):
+            return known
+        content = _get(self._files[file].url, "*/*")
+        if not self.passes_files:
+            self.recording.files[file] = base64.b64encode(content).decode()
+        return content
 
     def text(self, wheel: str) -> str | None:
         known = self.recording.metadata

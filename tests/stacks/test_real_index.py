@@ -9,6 +9,7 @@ import pytest
 from envspec.net.index_proxy.server import open_proxy
 from stacks.__main__ import CACHES
 from stacks.answers import envspec_answer, uv_answer
+from stacks.flat_pages import flat_page
 from stacks.projects import Project, projects
 from stacks.results import read_results, result_of
 
@@ -20,8 +21,8 @@ pytestmark = [pytest.mark.network, pytest.mark.nightly]
     "project", [one for one in projects().values() if one.name in RESULTS], ids=lambda one: one.name
 )
 def test_what_the_table_says(project: Project, tmp_path: Path) -> None:
-    with open_proxy() as proxy:
-        ours = envspec_answer(project.spec_path, CACHES / "envspec", tmp_path)
-        theirs = uv_answer(project.spec(), CACHES / "uv", tmp_path, proxy)
+    with open_proxy() as proxy, flat_page(project) as page:
+        ours = envspec_answer(project.spec_path, CACHES / "envspec", tmp_path, page=page)
+        theirs = uv_answer(project.spec(), CACHES / "uv", tmp_path, proxy, page=page)
     found, known = result_of(ours, theirs), RESULTS[project.name]
     assert (found.packages, found.differs) == (known.packages, known.differs), found.told or found.uv_told

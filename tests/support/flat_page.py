@@ -11,16 +11,17 @@ from support.packages import Dist
 
 @dataclass
 class FlatIndex(Index):
-    """An index that serves one page, `/torch-2.8.0+cu128.html`, with all its files. `hashed`: with their hashes."""
+    """An index that serves one page, `name`, with all its files. `hashed`: with their hashes."""
 
     hashed: bool = False
+    name: str = "torch-2.8.0+cu128.html"
 
     @property
     def page(self) -> str:
-        return f"{self.origin}/torch-2.8.0+cu128.html"
+        return f"{self.origin}/{self.name}"
 
     def answer(self, path: str) -> Answer:
-        if path == "/torch-2.8.0+cu128.html":
+        if path == f"/{self.name}":
             return Answer(200, self._links(), "text/html")
         return super().answer(path) if path.startswith("/files/") else Answer(404, b"no such thing", "text/plain")
 

@@ -90,6 +90,13 @@ def test_integrity_and_impossibility_cannot_be_accepted() -> None:
     assert not ACCEPTABLE.keys() & (INTEGRITY | IMPOSSIBLE)
 
 
+def test_the_docs_list_what_can_be_accepted() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "constraints.md").read_text(encoding="utf-8")
+    table = text.partition("| code | accepting it means |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(code for row in rows for code in re.findall(r"`([a-z-]+)`", row)) == sorted(ACCEPTABLE)
+
+
 def test_every_error_of_the_rules_and_flaw_of_a_lock_is_sorted() -> None:
     """A new code must be sorted into what can be accepted, and what can't."""
     package = Path(str(envspec.__file__)).parent

@@ -6,6 +6,7 @@ Those with an older torch are `huge`: their wheels on PyPI are CUDA's, and run o
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -111,10 +112,15 @@ def test_what_is_locked_imports(tmp_path: Path, trap: Trap) -> None:
     # not what venv brought along: what the lock has
     run([inside, "-m", "pip", "uninstall", "-q", "-y", "setuptools"], tmp_path)
     requirements = tmp_path / "locks" / "trap" / "t" / "requirements.txt"
-    done = run([inside, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r", requirements], tmp_path)
-    assert done.returncode == 0, done.stderr
-    imported = run([inside, "-I", "-W", "ignore", "-c", trap.code], tmp_path)
-    assert imported.returncode == 0, imported.stderr
+    try:
+        done = run(
+            [inside, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r", requirements], tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        imported = run([inside, "-I", "-W", "ignore", "-c", trap.code], tmp_path)
+        assert imported.returncode == 0, imported.stderr
+    finally:
+        shutil.rmtree(prefix)  # several GB, of those with torch
 
 
 @pytest.mark.nightly

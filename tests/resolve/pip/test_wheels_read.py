@@ -229,6 +229,15 @@ def test_a_wheel_built_for_another_cuda_is_given_up_for_one_that_fits(machine: M
     assert "t: onnxruntime-gpu 99.0 is locked, not 99.1: onnxruntime-gpu 99.1 is built for CUDA 14.0, as" in ran.err
 
 
+def test_a_row_of_releases_built_for_another_cuda_is_gone_through(machine: Machine, numpys: Index) -> None:
+    """vllm 0.26 to 0.20 are for CUDA 13, and 0.19 isn't."""
+    numpys.add(built_for("12.8", "98.0"), *(built_for("14.0", f"99.{minor}") for minor in range(6)))
+    machine.spec(cpu("onnxruntime-gpu", targets=f"{LINUX}\ncuda = '12.8'\ngpus = ['H100']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert "t: onnxruntime-gpu 98.0 is locked, not 99.5" in ran.err
+
+
 def test_what_a_wheel_was_built_for_is_refused_where_nothing_fits(machine: Machine, numpys: Index) -> None:
     numpys.add(built_for("14.0", "99.1"))
     machine.spec(cpu("onnxruntime-gpu", targets=f"{LINUX}\ncuda = '12.8'\ngpus = ['H100']"))
