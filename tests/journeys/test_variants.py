@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.flat_page import FlatIndex
 from support.index import Index
 from support.machine import ROOT, Machine
 from support.packages import wheel
@@ -263,3 +264,21 @@ def test_a_release_whose_variants_can_t_be_read_is_not_passed_over(
     ran = machine.envspec("lock", spec_of(machine, index, targets=hopper(), asked='"extension"'))
     assert ran.status == 3 and "extension-2.0-variants.json" in ran.error and "isn't a label" in ran.error
     assert "\x1b[31mcu130" not in ran.err
+
+
+@pytest.mark.slow
+def test_flat_indexes_have_variants_too(machine: Machine) -> None:
+    with FlatIndex() as flat:
+        files = release("torch", "2.9.1", TORCH)
+        flat.add(*files)
+        spec = machine.spec(
+            '[env]\nname = "demo"\npython = "3.12"\n[pip]\ndependencies = ["torch==2.9.*"]\n'
+            f'find-links = {{ flat = "{flat.page}" }}\nsources = {{ torch = "flat" }}\n{hopper("12.8")}'
+        )
+        assert label(locked(machine, spec).target("gpu")) == "cu128"
+        assert machine.envspec("verify", spec).status == 0
+        better = {"nvidia": {**cuda("12.8", 90)["nvidia"], "cuda_version_upper_bound": ["15.0"]}}
+        flat.remove(files[-1])
+        flat.add(variant_wheel("torch", "2.9.1", "cu128_new", better))
+        ran = machine.envspec("outdated", spec)
+        assert "variant cu128 -> cu128_new" in ran.out, ran.err
