@@ -144,6 +144,7 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     (dockerfile,) = (machine.base / "out").rglob("Dockerfile")
     text = dockerfile.read_text()
     line = next(line for line in text.splitlines() if "NV_VARIANT_PROVIDER_FORCE_SM_ARCH=9.0" in line)
+    assert "--find-links /run/wheels" in line and "FROM ${UV_IMAGE} AS wheels" in text
     variables = dict(re.findall(r"((?:UV|NV)_[A-Z_]+)=(\S+)", line))
     assert variables["UV_PREVIEW_FEATURES"] == "wheel-variants"
     requirements = next(p for p in [*(machine.base / "out").rglob("*.txt")] if "torch==" in p.read_text())
@@ -282,3 +283,39 @@ def test_flat_indexes_have_variants_too(machine: Machine) -> None:
         flat.add(variant_wheel("torch", "2.9.1", "cu128_new", better))
         ran = machine.envspec("outdated", spec)
         assert "variant cu128 -> cu128_new" in ran.out, ran.err
+
+
+@pytest.mark.slow
+def test_builds_against_the_numpy_that_the_lock_has(machine: Machine, indexes: tuple[Index, Index]) -> None:
+    """uv can't read such a release at all: see docs/variants.md."""
+    pypi, index = indexes
+    built = {f"np{major}": {"abi_dependency": {"numpy": [str(major)]}} for major in (1, 2)}
+    pypi.add(*release("arrays", "1.0", built, "numpy", namespaces=("abi_dependency",)))
+    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+    for asked, expected in (("numpy<2", "np1"), ("numpy", "np2")):
+        spec = spec_of(machine, index, targets=hopper(), asked=f'"arrays", "{asked}"')
+        shutil.rmtree(machine.locks, ignore_errors=True)
+        assert label(locked(machine, spec).target("gpu"), "arrays") == expected
+        assert machine.envspec("check", spec).status == 0
+
+
+@pytest.mark.slow
+def test_the_companions_and_corrections_of_torch_hold_for_a_variant(
+    machine: Machine, indexes: tuple[Index, Index]
+) -> None:
+    """torchvision 0.24 goes with torch 2.9, and torch 2.0 to 2.2 want NumPy 1, however the wheels came."""
+    pypi, index = indexes
+    old = {"null": {}, "cu121": cuda("12.1", 90)}
+    for torch, vision, variants in (("2.9.1", "0.24.1", TORCH), ("2.2.2", "0.17.2", old), ("2.10.0", "0.25.0", TORCH)):
+        pypi.add(*release("torch", torch, variants), *release("torchvision", vision, variants))
+    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+
+    def pins(cuda: str, asked: str) -> dict[str, str]:
+        text = (machine.folder / spec_of(machine, index, targets=hopper(cuda), asked=asked)).read_text()
+        spec = machine.spec(re.sub(r"(indexes|sources) = .*\n", "", text).replace('"3.12"', '"3.11"'))
+        shutil.rmtree(machine.locks, ignore_errors=True)
+        target = locked(machine, spec).target("gpu")
+        return {f"{pin.name} {label(target, pin.name)}": pin.version for pin in target.pins} if target else {}
+
+    assert pins("12.8", '"torch==2.9.*", "torchvision"') == {"torch cu128": "2.9.1", "torchvision cu128": "0.24.1"}
+    assert pins("12.1", '"torch==2.2.*", "numpy"') == {"torch cu121": "2.2.2", "numpy None": "1.26.4"}
