@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.compiled import Compiler, needs_compiler
 from support.flat_page import FlatIndex
 from support.index import Index
 from support.machine import ROOT, Machine
@@ -319,3 +320,23 @@ def test_the_companions_and_corrections_of_torch_hold_for_a_variant(
 
     assert pins("12.8", '"torch==2.9.*", "torchvision"') == {"torch cu128": "2.9.1", "torchvision cu128": "0.24.1"}
     assert pins("12.1", '"torch==2.2.*", "numpy"') == {"torch cu121": "2.2.2", "numpy None": "1.26.4"}
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_the_libraries_of_a_variant_are_linked(machine: Machine, indexes: tuple[Index, Index]) -> None:
+    pypi, index = indexes
+    compiler = Compiler(machine.base / "built")
+    compiler.library("libfoo.so.1", soname="libfoo.so.1")
+    built = {
+        "cu126": (cuda("12.6", 90), compiler.extension("_A.so")),
+        "cu130": (cuda("13.0", 90), compiler.extension("_B.so", needs=["libfoo.so.1"])),
+    }
+    for name, (properties, library) in built.items():
+        files = {f"ext/{library.name}": library.read_bytes()}
+        pypi.add(variant_wheel("ext", "1.0", name, properties, files=files, tag="cp312-cp312-manylinux_2_28_x86_64"))
+    pypi.add(about("ext", "1.0", {name: properties for name, (properties, _) in built.items()}))
+    spec = spec_of(machine, index, targets=hopper(), asked='"ext"')
+    locked(machine, spec)
+    ran = machine.envspec("link", spec)
+    assert ran.status == 1 and "ext/_B.so needs libfoo.so.1" in ran.out and "_A.so" not in ran.out, ran.err
