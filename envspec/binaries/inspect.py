@@ -21,7 +21,7 @@ from envspec.binaries.members import Member
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
 from envspec.errors import InputError, Place, StorageError
-from envspec.packages.variants import MAX_BYTES, InvalidVariants, read_variants
+from envspec.packages.variants import InvalidVariants, of_wheel
 
 THREADS = 4
 """Threads: decompression releases the interpreter's lock, and a thread holds some megabytes at most."""
@@ -99,14 +99,12 @@ def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspec
 
 def _variant(archive: zipfile.ZipFile) -> tuple[Mapping[str, tuple[str, ...]], tuple[str, ...]]:
     """Read what a wheel says of its variant (PEP 825), and why that can't be read."""
-    named = [one for one in archive.infolist() if PurePosixPath(one.filename).match("*.dist-info/variant.json")]
-    if not named:
-        return {}, ()
     try:
-        with archive.open(named[0]) as member:
-            read = read_variants(member.read(MAX_BYTES + 1))
+        read = of_wheel(archive)
     except InvalidVariants as error:
-        return {}, (f"{named[0].filename}: {error}",)
+        return {}, (str(error),)
+    if read is None:
+        return {}, ()
     return {label: tuple(map(str, properties)) for label, properties in read.variants.items()}, ()
 
 

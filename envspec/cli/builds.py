@@ -23,6 +23,7 @@ Examples:
   envspec builds torch --torch 2.9                    every wheel of torch 2.9
   envspec builds torch --cuda 12.6 --gpu V100         those for CUDA 12.6 that run on a V100
   envspec builds pytorch --platform linux-aarch64     conda-forge's builds
+  envspec builds torch --variants --gpu H100          the variant wheels of its newest release, for an H100
 
 \b
 Exit codes: 0 done, 1 no build matches, 2 the input is wrong.
@@ -32,7 +33,7 @@ PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
 
 
 @click.command(epilog=EPILOG)
-@click.argument("package", metavar="torch|pytorch")
+@click.argument("package", metavar="torch|pytorch|PACKAGE")
 @click.option("--cuda", metavar="VERSION", help='Only builds for this CUDA: "12.6"; "cpu" for the CPU builds.')
 @options.gpu('Only builds that run on this GPU: "V100", "hopper". Repeatable.')
 @click.option(
@@ -41,6 +42,13 @@ PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
 @click.option("--platform", type=click.Choice(PLATFORMS), help="Only builds for this platform.")
 @click.option("--python", metavar="VERSION", help='Only builds with a wheel for this Python: "3.12".')
 @click.option("--conda", is_flag=True, help="Show conda-forge's builds: the same as naming pytorch.")
+@click.option(
+    "--variants",
+    "as_variants",
+    is_flag=True,
+    help="List the variant wheels of PACKAGE or PACKAGE==VERSION on an index.",
+)
+@click.option("--index", metavar="URL", help="The index that --variants reads, by default the one for PyPI.")
 @options.as_json
 def command(
     package: str,
@@ -50,19 +58,29 @@ def command(
     platform: str | None,
     python: str | None,
     conda: bool,
+    as_variants: bool,
+    index: str | None,
     as_json: bool,
 ) -> int:
     """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need.
 
     `torch` means the wheels of PyPI and of the PyTorch index, `pytorch` means conda-forge's packages, which are
-    compiled for other architectures. The facts ship with envspec; the network isn't used.
+    compiled for other architectures. The facts ship with envspec; the network isn't used. With --variants, an index is
+    asked for the variant wheels (PEP 825) of one release of any package.
     """
     from envspec.cli.build_rows import conda_rows, pip_rows, running
 
+    if as_variants:
+        _refuse_malformed(cuda, None, python)
+        package = package if version is None else f"{package}=={version}"
+        return _variants(package, index, cuda, gpus, platform, python, as_json=as_json)
+    if index is not None:
+        raise InputError("--index is for --variants", hint="add --variants")
     if package not in ("torch", "pytorch"):
         raise InputError(
             f'envspec has no table of builds for "{printable(package)}"',
-            hint="the tables hold torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel",
+            hint="the tables hold torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel, "
+            "and --variants asks an index for variant wheels",
         )
     _refuse_malformed(cuda, version, python)
     meant = known_gpus(gpus)
@@ -87,6 +105,33 @@ def command(
         options.print_json("builds", {"package": name, "builds": [_as_json(row) for row in found]})
     else:
         out("\n".join(aligned(_table(found, from_conda))))
+    return 0
+
+
+def _variants(
+    package: str,
+    index: str | None,
+    cuda: str | None,
+    gpus: tuple[str, ...],
+    platform: str | None,
+    python: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    from envspec.cli.variant_builds import suiting, table, variant_rows
+
+    meant = known_gpus(gpus)
+    found = [
+        row
+        for row in suiting(variant_rows(package, index), cuda, meant)
+        if platform in (None, row.platform) and (python is None or python in row.pythons)
+    ]
+    if not found:
+        raise AnswerNo(f"no variant of {package} is like that", hint="leave out an option")
+    if as_json:
+        options.print_json("variants", {"package": package, "variants": [row.as_json() for row in found]})
+    else:
+        out("\n".join(aligned(table(found))))
     return 0
 
 

@@ -159,19 +159,22 @@ def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
 
 
 def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
-    """Find the variant of a pin's release that a machine would get today. None for a flat index."""
+    """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
+    has one."""
     from envspec.net.index_proxy.pages import Upstream
 
     url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
-    if url is None:
-        return None
-    upstream = Upstream(url, variants=frozenset({pin.name}), machine=machine)
+    pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
+    asked = [(page, True) for page in pages] if url is None else [(url, False)]
     try:
-        found = resolver.pages.variant(upstream, pin.name, pin.version)
+        for place, flat in asked:
+            upstream = Upstream(place, flat=flat, variants=frozenset({pin.name}), machine=machine)
+            found = resolver.pages.variant(upstream, pin.name, pin.version)
+            if found is not None:
+                return found.label
     except EnvspecError as error:
         failed[pin.name] = str(error)
-        return None
-    return found.label if found else None
+    return None
 
 
 def _read_all(pins: Sequence[Pin], read: Read) -> tuple[Mapping[tuple[str, str], Sequence[Release]], dict[str, str]]:

@@ -7,8 +7,10 @@ properties are bounded, and every name in it has the form that the PEP gives it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -119,6 +121,37 @@ def read_variants(content: bytes) -> Variants:
     variants = {label: _variant(label, row, priorities) for label, row in rows.items()}
     said = table.get("providers")
     return Variants(priorities, variants, {} if said is None else _providers(said, priorities))
+
+
+def of_wheel(archive: zipfile.ZipFile) -> Variants | None:
+    """Read what a wheel says of its own variant; None for a plain one. Raises InvalidVariants and zipfile's errors."""
+    named = [one for one in archive.infolist() if PurePosixPath(one.filename).match("*.dist-info/variant.json")]
+    if not named:
+        return None
+    with archive.open(named[0]) as member:
+        content = member.read(MAX_BYTES + 1)
+    try:
+        return read_variants(content)
+    except InvalidVariants as error:
+        raise InvalidVariants(f"{ascii(named[0].filename[:200])[1:-1]}: {error}") from None
+
+
+def combined(several: Iterable[Variants]) -> Variants:
+    """Put together what the wheels of a release say, each of its own variant. Raises InvalidVariants where they
+    contradict one another (PEP 825: of two lists of namespaces one begins with the other)."""
+    priorities: tuple[str, ...] = ()
+    variants: dict[str, tuple[Property, ...]] = {}
+    providers: dict[str, Provider] = {}
+    for one in several:
+        shorter, longer = sorted((priorities, one.priorities), key=len)
+        if longer[: len(shorter)] != shorter:
+            raise InvalidVariants("the release's wheels have their namespaces in different orders")
+        priorities = longer
+        for name, provider in one.providers.items():
+            if providers.setdefault(name, provider) != provider:
+                raise InvalidVariants(f"the release's wheels name different providers of {name}")
+        variants |= one.variants
+    return Variants(priorities, variants, providers)
 
 
 def _check_schema(said: Any) -> None:

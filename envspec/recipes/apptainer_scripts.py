@@ -38,6 +38,7 @@ base.
 _UV_SETTINGS = f"{SETTINGS}/uv.toml"
 _CHANNEL_HOST = f"{SETTINGS}/conda-channel-host"
 _PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
+_WHEELS = f"{SETTINGS}/wheels"
 _CONDARC = f"{SETTINGS}/condarc"
 _NETRC = f"{SETTINGS}/netrc"
 PROJECT = "/srv"
@@ -212,6 +213,11 @@ def _install(step: PipStep) -> Iterator[str]:
     if step.torch_backend:
         yield f"set -- --torch-backend={word(step.torch_backend)}"
         yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
+    if step.has_variants:
+        if step.torch_backend is None:
+            yield "set --"
+        yield f'if [ -d {_WHEELS} ]; then set -- "$@" --find-links {_WHEELS}; fi'
+    if step.torch_backend or step.has_variants:
         options.append('"$@"')
     variables = "".join(f"{name}={word(text)} " for name, text in step.variables)
     yield f"{variables}uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {at(step.file)}"

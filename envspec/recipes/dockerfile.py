@@ -13,7 +13,7 @@ from envspec.recipes import nvcc
 from envspec.recipes.dockerfile_apt import apt, python_headers, timed, user
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
-from envspec.recipes.dockerfile_steps import MIRROR, copy, run
+from envspec.recipes.dockerfile_steps import MIRROR, WHEELS, copy, run
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.layers import LAYERS
 from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
@@ -58,6 +58,8 @@ def _head(plan: Plan) -> str:
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
+    if plan.has_variants:
+        usage.append(f"Variants for other machines than uv knows: --build-context {WHEELS}=BUNDLE/wheels, of a bundle.")
     if plan.explicit:
         usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
     if plan.project:
@@ -89,6 +91,8 @@ def _stages(plan: Plan) -> Iterator[str]:
     yield "FROM ${UV_IMAGE} AS uv"
     for one in plan.borrowed:
         yield f"FROM ${{{_image_argument(one.name)}}} AS {one.name}"
+    if plan.has_variants:
+        yield f"# What --build-context {WHEELS}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {WHEELS}"
     if plan.explicit:
         yield conda_stage(plan)
     yield from layer_stages(plan)

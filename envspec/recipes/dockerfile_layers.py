@@ -20,7 +20,6 @@ from envspec.recipes.dockerfile_steps import (
     LAYERS,
     SCRATCH,
     SECRET,
-    UV_MOUNTS,
     at,
     bind,
     checked,
@@ -32,6 +31,7 @@ from envspec.recipes.dockerfile_steps import (
     run,
     settled,
     tools,
+    uv_mounts,
 )
 from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SUMS, Compiling, Plan
 from envspec.recipes.quote import dockerfile
@@ -123,7 +123,7 @@ def _group_stage(plan: Plan, group: str) -> str:
         [
             f"FROM python AS {group}",
             *index_arguments(steps),
-            run([UV_MOUNTS, *map(bind, files)], [*commands, *finished(group)]),
+            run(uv_mounts(steps), [*commands, *finished(group)]),
         ]
     )
 
@@ -144,7 +144,7 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
     if compiling.wheels:
         files = [step.file for step in compiling.wheels]
         commands = [*checked(plan, files), *map(install, compiling.wheels)]
-        lines.append(run([UV_MOUNTS, *map(bind, files)], commands))
+        lines.append(run(uv_mounts(compiling.wheels), commands))
     if compiling.env:
         lines.append(" ".join(["ENV", *(f"{name}={dockerfile(value)}" for name, value in compiling.env.items())]))
     if sources:

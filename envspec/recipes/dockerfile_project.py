@@ -6,14 +6,13 @@ from envspec.recipes.building import PRETENDED, project_install, project_wheel
 from envspec.recipes.dockerfile_steps import (
     SCRATCH,
     UV,
-    UV_MOUNTS,
-    bind,
     checked,
     finished,
     index_arguments,
     install,
     prefix,
     run,
+    uv_mounts,
 )
 from envspec.recipes.plan import OwnProject, Plan
 from envspec.recipes.quote import shell
@@ -35,7 +34,7 @@ def project_stage(plan: Plan, project: OwnProject) -> str:
     ]
     if files:
         commands = [*checked(plan, files), *map(install, project.wheels)]
-        lines.append(run([UV_MOUNTS, *map(bind, files)], commands))
+        lines.append(run(uv_mounts(project.wheels), commands))
     if project.versioned:
         lines.append(f'ARG {VERSION}=""')
     lines.append(f"COPY --from={CONTEXT} . {SCRATCH}/{CONTEXT}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from envspec.recipes.plan import CARRIED_FOLDER, ENVIRONMENT, PYTHON, PipStep, Plan
 from envspec.recipes.quote import dockerfile, shell
@@ -17,6 +17,9 @@ SCRATCH = "/tmp"
 """The folder of what stages write for a while; none of it is copied."""
 SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
 UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
+WHEELS = "wheels"
+"""The named build context with wheels by which uv needs no index for variants, and the stage that it replaces."""
+_WHEELS_AT = f"/run/{WHEELS}"
 BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
 MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
@@ -75,6 +78,9 @@ def install(step: PipStep, options: str = "") -> str:
     if step.built_with:
         words.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
     words.append(f"--requirements {at(step.file)}")
+    if step.has_variants:
+        # of what has the lock's hash uv takes a plain wheel, too, whatever it thinks of the variants of an index
+        words.append(f"--find-links {_WHEELS_AT}")
     if step.index:
         words.append(f'{step.index_option} "${index_argument(step.index)}"')
     if step.torch_backend is None:
@@ -93,6 +99,12 @@ def index_arguments(steps: Iterable[PipStep]) -> list[str]:
 
 def index_argument(index: str) -> str:
     return "INDEX_" + "".join(char if char.isalnum() and char.isascii() else "_" for char in index).upper()
+
+
+def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
+    """List what runs of uv see: the user's settings and cache, their files, and the wheels of variants."""
+    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.has_variants for one in steps) else []
+    return [UV_MOUNTS, *given, *(bind(step.file) for step in steps)]
 
 
 def run(mounts: Iterable[str], commands: Iterable[str]) -> str:

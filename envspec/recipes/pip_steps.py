@@ -119,9 +119,11 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
 
 
 def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
-    """List what uv has to know of a target to take the locked variants on a machine without a GPU.
+    """List what uv has to know of a target to take the locked variants of an index on a machine without a GPU.
 
-    uv checks the hash, so that another variant is an error. A target's first GPU stands for all: the variant serves it.
+    uv passes over variants that don't suit its machine, whatever hash is asked for; of those that do it takes the one
+    with the hash. So any of a target's GPUs will do: the variant serves them all. Given the file itself, under a plain
+    name, uv needs none of it.
     """
     if not any(pin.artifact and pin.artifact.variant for pin in pins):
         return ()

@@ -82,7 +82,7 @@ class PipStep:
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
-    variables      with which uv takes the locked variants, whatever machine it stands on
+    variables      with which uv takes the locked variants from an index, whatever GPU its machine has; none without
     """
 
     file: str
@@ -96,6 +96,11 @@ class PipStep:
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
     variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether some of the files are variants', which a folder may have under plain names."""
+        return bool(self.variables)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -222,6 +227,11 @@ class Plan:
     def has_sources(self) -> bool:
         """Whether any package is compiled, in the stage that `Compiling` describes."""
         return any(step.source for step in self.pip)
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether any file is a variant's (PEP 825)."""
+        return any(step.has_variants for step in self.pip)
 
     @property
     def system(self) -> str:

@@ -16,9 +16,9 @@ from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.flat_page import FlatPages, is_dated
-from envspec.net.index_proxy.variant_rows import VariantReader
 from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
+from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import stated_for
 from envspec.packages.variant_name import variants_file
 from envspec.packages.variants import InvalidVariants, Variants
@@ -154,14 +154,11 @@ class Indexes:
         return fetch_provenance(listed.provenance, self.fetcher)
 
     def variants(self, file: str, rows: Rows) -> Variants:
-        """Read what an index says of the variants of a file's release. Raises IndexFailure."""
-        name = variants_file(file)
+        """Read what an index says of the variants of a file's release, or the file of its own. Raises IndexFailure."""
         try:
-            if name not in rows:
-                raise InvalidVariants("the index doesn't have it")
-            return VariantReader(self.fetcher).read(rows[name])
+            return VariantReader(self.fetcher).of_release([rows[file]], rows)
         except InvalidVariants as error:
-            raise IndexFailure(f"{name}: {error}") from None
+            raise IndexFailure(f"{variants_file(file)}: {error}") from None
 
     def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
         """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises

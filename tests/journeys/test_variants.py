@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.compiled import Compiler, needs_compiler
+from support.flat_page import FlatIndex
 from support.index import Index
 from support.machine import ROOT, Machine
 from support.packages import wheel
@@ -143,6 +145,7 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     (dockerfile,) = (machine.base / "out").rglob("Dockerfile")
     text = dockerfile.read_text()
     line = next(line for line in text.splitlines() if "NV_VARIANT_PROVIDER_FORCE_SM_ARCH=9.0" in line)
+    assert "--find-links /run/wheels" in line and "FROM ${UV_IMAGE} AS wheels" in text
     variables = dict(re.findall(r"((?:UV|NV)_[A-Z_]+)=(\S+)", line))
     assert variables["UV_PREVIEW_FEATURES"] == "wheel-variants"
     requirements = next(p for p in [*(machine.base / "out").rglob("*.txt")] if "torch==" in p.read_text())
@@ -263,3 +266,77 @@ def test_a_release_whose_variants_can_t_be_read_is_not_passed_over(
     ran = machine.envspec("lock", spec_of(machine, index, targets=hopper(), asked='"extension"'))
     assert ran.status == 3 and "extension-2.0-variants.json" in ran.error and "isn't a label" in ran.error
     assert "\x1b[31mcu130" not in ran.err
+
+
+@pytest.mark.slow
+def test_flat_indexes_have_variants_too(machine: Machine) -> None:
+    with FlatIndex() as flat:
+        files = release("torch", "2.9.1", TORCH)
+        flat.add(*files)
+        spec = machine.spec(
+            '[env]\nname = "demo"\npython = "3.12"\n[pip]\ndependencies = ["torch==2.9.*"]\n'
+            f'find-links = {{ flat = "{flat.page}" }}\nsources = {{ torch = "flat" }}\n{hopper("12.8")}'
+        )
+        assert label(locked(machine, spec).target("gpu")) == "cu128"
+        assert machine.envspec("verify", spec).status == 0
+        better = {"nvidia": {**cuda("12.8", 90)["nvidia"], "cuda_version_upper_bound": ["15.0"]}}
+        flat.remove(files[-1])
+        flat.add(variant_wheel("torch", "2.9.1", "cu128_new", better))
+        ran = machine.envspec("outdated", spec)
+        assert "variant cu128 -> cu128_new" in ran.out, ran.err
+
+
+@pytest.mark.slow
+def test_builds_against_the_numpy_that_the_lock_has(machine: Machine, indexes: tuple[Index, Index]) -> None:
+    """uv can't read such a release at all: see docs/variants.md."""
+    pypi, index = indexes
+    built = {f"np{major}": {"abi_dependency": {"numpy": [str(major)]}} for major in (1, 2)}
+    pypi.add(*release("arrays", "1.0", built, "numpy", namespaces=("abi_dependency",)))
+    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+    for asked, expected in (("numpy<2", "np1"), ("numpy", "np2")):
+        spec = spec_of(machine, index, targets=hopper(), asked=f'"arrays", "{asked}"')
+        shutil.rmtree(machine.locks, ignore_errors=True)
+        assert label(locked(machine, spec).target("gpu"), "arrays") == expected
+        assert machine.envspec("check", spec).status == 0
+
+
+@pytest.mark.slow
+def test_the_companions_and_corrections_of_torch_hold_for_a_variant(
+    machine: Machine, indexes: tuple[Index, Index]
+) -> None:
+    """torchvision 0.24 goes with torch 2.9, and torch 2.0 to 2.2 want NumPy 1, however the wheels came."""
+    pypi, index = indexes
+    old = {"null": {}, "cu121": cuda("12.1", 90)}
+    for torch, vision, variants in (("2.9.1", "0.24.1", TORCH), ("2.2.2", "0.17.2", old), ("2.10.0", "0.25.0", TORCH)):
+        pypi.add(*release("torch", torch, variants), *release("torchvision", vision, variants))
+    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+
+    def pins(cuda: str, asked: str) -> dict[str, str]:
+        text = (machine.folder / spec_of(machine, index, targets=hopper(cuda), asked=asked)).read_text()
+        spec = machine.spec(re.sub(r"(indexes|sources) = .*\n", "", text).replace('"3.12"', '"3.11"'))
+        shutil.rmtree(machine.locks, ignore_errors=True)
+        target = locked(machine, spec).target("gpu")
+        return {f"{pin.name} {label(target, pin.name)}": pin.version for pin in target.pins} if target else {}
+
+    assert pins("12.8", '"torch==2.9.*", "torchvision"') == {"torch cu128": "2.9.1", "torchvision cu128": "0.24.1"}
+    assert pins("12.1", '"torch==2.2.*", "numpy"') == {"torch cu121": "2.2.2", "numpy None": "1.26.4"}
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_the_libraries_of_a_variant_are_linked(machine: Machine, indexes: tuple[Index, Index]) -> None:
+    pypi, index = indexes
+    compiler = Compiler(machine.base / "built")
+    compiler.library("libfoo.so.1", soname="libfoo.so.1")
+    built = {
+        "cu126": (cuda("12.6", 90), compiler.extension("_A.so")),
+        "cu130": (cuda("13.0", 90), compiler.extension("_B.so", needs=["libfoo.so.1"])),
+    }
+    for name, (properties, library) in built.items():
+        files = {f"ext/{library.name}": library.read_bytes()}
+        pypi.add(variant_wheel("ext", "1.0", name, properties, files=files, tag="cp312-cp312-manylinux_2_28_x86_64"))
+    pypi.add(about("ext", "1.0", {name: properties for name, (properties, _) in built.items()}))
+    spec = spec_of(machine, index, targets=hopper(), asked='"ext"')
+    locked(machine, spec)
+    ran = machine.envspec("link", spec)
+    assert ran.status == 1 and "ext/_B.so needs libfoo.so.1" in ran.out and "_A.so" not in ran.out, ran.err

@@ -7,48 +7,18 @@ from __future__ import annotations
 
 import os
 import random
-import re
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from support.index import Index
+from support.uv_variants import uv, uvs_choices
 from support.variants import Properties, about, cuda, document, variant_wheel
-from uv import find_uv_bin
 
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variants import read_variants
 
-_SELECTED = re.compile(r"Selecting: (\S+)==\S+ \[compatible\] \(\S+?-py3-none-any(?:-([a-z0-9_.]+))?\.whl\)")
 _NAMESPACES = ("nvidia", "x86_64", "blas")
-
-
-def uv(index: Index, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run uv with its preview of variants."""
-    env = {**os.environ, "UV_CACHE_DIR": str(folder / "cache"), "UV_PREVIEW_FEATURES": "wheel-variants", **variables}
-    for name in [name for name in env if name.startswith(("PIP_", "UV_INDEX", "UV_DEFAULT", "UV_FIND"))]:
-        del env[name]
-    command = [os.fspath(find_uv_bin()), "pip", *arguments, "--no-config", "--default-index", index.url]
-    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-
-
-def uvs_choices(
-    releases: Mapping[str, Mapping[str, Properties]], namespaces: Sequence[str], target: TargetMachine, folder: Path
-) -> dict[str, str]:
-    """The labels that uv takes of packages on the machine of a target, by package."""
-    with Index() as index:
-        for name, variants in releases.items():
-            for label, properties in variants.items():
-                index.add(variant_wheel(name, "1.0", label, properties, namespaces=namespaces))
-            index.add(about(name, "1.0", variants, namespaces))
-        ran = uv(
-            index, folder, "install", "--dry-run", "--verbose", "--target", str(folder / "out"), *releases,
-            NV_VARIANT_PROVIDER_FORCE_SM_ARCH=target.capabilities[0],
-            NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION=str(target.cuda),
-        )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return dict(_SELECTED.findall(ran.stderr))
 
 
 def _some(chance: random.Random, values: Sequence[str], most: int) -> list[str]:

@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,15 +36,13 @@ from envspec.net.index_proxy.address import (
 )
 from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
 from envspec.net.index_proxy.variant_rows import (
-    MAX_RELEASES,
     ShownVariant,
-    VariantReader,
-    about_variants,
+    Wheels,
     chosen,
-    has_variants,
-    representatives,
+    of_releases,
 )
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
+from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
@@ -113,12 +111,18 @@ class Upstream:
 
 @dataclass(frozen=True)
 class ServedPage:
-    """A page for uv. `status` is 200, 304 or 404; `holds` says whether the page has any release."""
+    """A page for uv. `status` is 200, 304 or 404; `holds`: it has some release, `faulty`: some part can't be read."""
 
     status: int
     body: bytes = b""
     etag: str | None = None
     holds: bool = False
+    faulty: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether uv may keep it for a while."""
+        return self.status != 404 and not self.faulty
 
 
 @dataclass
@@ -200,14 +204,25 @@ class Pages:
     def variant(self, upstream: Upstream, project: str, version: str) -> WheelOfVariant | None:
         """Find the variant of a release that the upstream's machine installs, as the index has it now. None for a
         release that has none for it. Raises IndexFailure."""
-        url, asked = upstream.page(project), version_of(version)
+        asked = version_of(version)
         if self.offline or upstream.machine is None:
             return None
-        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
-        rows = read_page(reply.body, url, self.fetcher) if reply.status == 200 else []
+        rows = self.listed(upstream, project)
+        about = about_variants(rows)
         wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several]
-        _, shown = chosen(wheels, about_variants(rows), self._variants.read, upstream.machine)
+        _, shown = chosen(wheels, lambda several: self._variants.of_release(several, about), upstream.machine)
+        for one in shown:
+            if one.fault is not None:
+                raise IndexFailure(one.fault)
         return next((one.variant for one in shown), None)
+
+    def listed(self, upstream: Upstream, project: str) -> Page:
+        """List the files of a project as its index has them now, none where it has no page. Raises IndexFailure."""
+        url = upstream.page(project)
+        if upstream.flat:
+            return [row for row in self._flat.rows(url) if project_of(str(row["filename"])) == project]
+        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
+        return read_page(reply.body, url, self.fetcher) if reply.status == 200 else []
 
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
@@ -228,8 +243,7 @@ class Pages:
         if self.offline:
             raise self._not_cached(project)
         if upstream.flat:
-            rows = [row for row in self._flat.rows(url) if project_of(str(row["filename"])) == project]
-            return self._made(upstream, project, rows, None)
+            return self._made(upstream, project, self.listed(upstream, project), None)
         headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
         theirs = _upstream_etag(known)
         if theirs:
@@ -257,30 +271,19 @@ class Pages:
             project,
             [row for version in files for row in _shown(files[version], project, upstream, shown.get(version))],
         )
-        return ServedPage(200, body, _etag(etag, body), bool(files))
+        # what is said of variants may change while the index's page stays
+        own = None if upstream.machine and project in upstream.variants else etag
+        faulty = any(one.fault for _, variants in shown.values() for one in variants)
+        return ServedPage(200, body, _etag(own, body), bool(files), faulty)
 
     def _with_variants(
         self, upstream: Upstream, project: str, files: Mapping[Version, list[dict[str, Any]]], rows: Page
     ) -> dict[Version, Wheels]:
         """Choose the wheels of those releases that have variants."""
         wheels = {version: [row for row in several if _is_wheel(row)] for version, several in files.items()}
-        found = [one for one in wheels if has_variants(str(row["filename"]) for row in wheels[one])]
-        machine = upstream.machine if project in upstream.variants else None
-        if machine is None:
-            return {version: representatives(wheels[version]) for version in found}
         about = about_variants(rows)
-        newest = sorted(found, reverse=True)[:MAX_RELEASES]
-        with ThreadPoolExecutor(_VARIANTS_AT_ONCE) as pool:
-            kept = {version_of(version): label for name, version, label in machine.kept if name == project}
-            choices = pool.map(
-                lambda version: chosen(wheels[version], about, self._variants.read, machine, kept.get(version)), newest
-            )
-        return dict(zip(newest, choices, strict=True)) if newest else {}
-
-
-Wheels = tuple[list[Mapping[str, Any]], list[ShownVariant]]
-"""What uv is shown of a release that has variants: wheels without, and variants."""
-_VARIANTS_AT_ONCE = 8
+        machine = upstream.machine if project in upstream.variants else None
+        return of_releases(wheels, lambda several: self._variants.of_release(several, about), project, machine)
 
 
 def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:

@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(parts) != 2 or pages is None:
             return self._reply(404, b"no such page", "text/plain")
         shown = pages.show(upstream, parts[1], self.headers.get("If-None-Match"))
-        self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if shown.status != 404 else 0)
+        self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if shown.lasts else 0)
 
     def _file(self, address: FileAddress, root: str) -> None:
         # uv puts .metadata behind the path, before what a query may follow

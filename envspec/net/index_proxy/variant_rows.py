@@ -8,62 +8,27 @@ in its answer is asked for again.
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from envspec.errors import EnvspecError, IndexFailure
-from envspec.net.fetch import Fetcher
+from envspec.errors import IndexFailure
+from envspec.net.index_proxy.releases import version_of
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import TargetMachine, choose
-from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file
-from envspec.packages.variants import MAX_BYTES, InvalidVariants, Variants, WheelOfVariant, read_variants
+from envspec.packages.variant_name import read_name, variants_file
+from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
 from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 Row = Mapping[str, Any]
 
 MAX_RELEASES = 200
 """Releases of a page whose variants are read, newest first; older ones have none."""
-
-
-@dataclass
-class VariantReader:
-    """Files about variants, each read once a run."""
-
-    fetcher: Fetcher
-    _jobs: dict[tuple[str, str], Future[Variants]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def read(self, row: Row) -> Variants:
-        """Read the file of a page's row. Raises InvalidVariants, IndexFailure."""
-        url, sha256 = str(row["url"]), str(row["hashes"].get("sha256", ""))
-        with self._lock:
-            job = self._jobs.get((url, sha256))
-            mine = job is None
-            if job is None:
-                job = self._jobs[url, sha256] = Future()
-        if mine:
-            try:
-                job.set_result(self._read(url, sha256))
-            except (InvalidVariants, EnvspecError) as error:
-                job.set_exception(error)
-        return job.result()
-
-    def _read(self, url: str, sha256: str) -> Variants:
-        reply = self.fetcher.get(url, limit=MAX_BYTES)
-        if reply.status != 200:
-            raise InvalidVariants(f"the index answered HTTP {reply.status}")
-        if sha256 and hashlib.sha256(reply.body).hexdigest() != sha256:
-            raise InvalidVariants("it has another sha256 than its page says")
-        return read_variants(reply.body)
-
-
-def about_variants(rows: Iterable[Row]) -> dict[str, Row]:
-    """Find a page's files about variants, by name."""
-    return {str(row["filename"]): row for row in rows if str(row["filename"]).endswith(VARIANTS_END)}
+_AT_ONCE = 8
 
 
 def has_variants(files: Iterable[str]) -> bool:
@@ -81,7 +46,13 @@ class ShownVariant:
     fault: str | None = None
 
 
-def representatives(wheels: Sequence[Row]) -> tuple[list[Row], list[ShownVariant]]:
+Wheels = tuple[list[Row], list[ShownVariant]]
+"""What uv is shown of a release that has variants: wheels without, and variants."""
+Read = Callable[[Sequence[Row]], Variants]
+"""Reads what is said of the variants of a release, of which these are wheels. Raises InvalidVariants, IndexFailure."""
+
+
+def representatives(wheels: Sequence[Row]) -> Wheels:
     """Of a release's wheels give one of each plain name: what has no variants, and any variant of what has some."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     variants: dict[str, Row] = {}
@@ -99,31 +70,27 @@ def representatives(wheels: Sequence[Row]) -> tuple[list[Row], list[ShownVariant
 
 def chosen(
     wheels: Sequence[Row],
-    about: Mapping[str, Row],
-    read: Callable[[Row], Variants],
+    read: Read,
     machine: TargetMachine,
     kept: str | None = None,
-) -> tuple[list[Row], list[ShownVariant]]:
+) -> Wheels:
     """Of a release's wheels give those of the variant that a machine installs, the `kept` one if that fits; those
-    without variants where none does.
+    without variants where none does. `read` gives what is said of the variants of some wheels.
 
-    Where the file about them can't be read, the plain wheels are left, and without any the reason."""
+    Where nothing can be read of them, there is the reason alone: a plain wheel beside them may be for CPUs."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     plain = [row for row in wheels if names[str(row["filename"])].label is None]
     tags = wheel_tags(machine.platform, machine.python, machine.glibc)
     fitting = [row for row in wheels if names[str(row["filename"])].label is not None and _fits(row, tags)]
     if not fitting:
         return plain, []
-    file = variants_file(str(fitting[0]["filename"]))
     try:
-        if file not in about:
-            raise InvalidVariants("the index doesn't have it")
-        variants = read(about[file])
+        variants = read(fitting)
     except (InvalidVariants, IndexFailure) as error:
+        name = str(fitting[0]["filename"])
         reason = error.message if isinstance(error, IndexFailure) else str(error)
-        said = printable(f"{file}: {reason}")
-        row = fitting[0]
-        return plain, [] if plain else [ShownVariant(row, names[str(row["filename"])].plain, fault=said)]
+        said = printable(f"{variants_file(name)}: {reason}")
+        return [], [ShownVariant(fitting[0], names[name].plain, fault=said)]
     labels = {names[str(row["filename"])].label or "" for row in fitting}
     best = choose(variants, labels, machine, kept)
     if best.label is None:
@@ -134,6 +101,24 @@ def chosen(
         for row in fitting
         if names[str(row["filename"])].label == best.label
     ]
+
+
+def of_releases(
+    releases: Mapping[Version, Sequence[Row]],
+    read: Read,
+    project: str,
+    machine: TargetMachine | None,
+) -> dict[Version, Wheels]:
+    """Choose the wheels of those releases of a project that have variants, for a machine; without one any variant
+    stands for all."""
+    found = [one for one in releases if has_variants(str(row["filename"]) for row in releases[one])]
+    if machine is None or not found:
+        return {version: representatives(releases[version]) for version in found}
+    newest = sorted(found, reverse=True)[:MAX_RELEASES]
+    kept = {version_of(version): label for name, version, label in machine.kept if name == project}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        choices = pool.map(lambda one: chosen(releases[one], read, machine, kept.get(one)), newest)
+        return dict(zip(newest, choices, strict=True))
 
 
 def _fits(row: Row, tags: frozenset[Any]) -> bool:
