@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
@@ -89,7 +90,7 @@ class Upstream:
     variants: frozenset[str] = frozenset()
     machine: TargetMachine | None = None
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
