@@ -75,6 +75,7 @@ class Upstream:
     corrections   what METADATA behind it lacks
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
                   a root before others, so that all other pages stay the same, and in uv's cache
+    without       serve no page of these names: uv goes on to the next index
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
     variants      names whose releases are shown as the variant that `machine` installs; of others any variant stands
                   for all
@@ -86,6 +87,7 @@ class Upstream:
     stated: tuple[StatedMetadata, ...] = ()
     corrections: Corrections = NO_CORRECTIONS
     only: frozenset[str] | None = None
+    without: frozenset[str] = frozenset()
     flat: bool = False
     variants: frozenset[str] = frozenset()
     machine: TargetMachine | None = None
@@ -103,10 +105,12 @@ class Upstream:
             names = (*names, repr(self.stated))
         if self.variants:
             names = (*names, *sorted(self.variants), repr(self.machine))
+        if self.without:
+            names = (*names, "without", *sorted(self.without))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:
-        return self.only is None or project in self.only
+        return project not in self.without and (self.only is None or project in self.only)
 
     def page(self, project: str) -> str:
         return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"
