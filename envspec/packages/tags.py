@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,12 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
         *compatible_tags((major, minor), interpreter, platforms),
     )
     return tuple(dict.fromkeys(by_rank))
+
+
+@lru_cache(maxsize=64)
+def tag_ranks(platform: str, python: str, glibc: str | None) -> Mapping[Tag, int]:
+    """Give each of these tags its place in that order. Raises InputError for a platform that envspec doesn't know."""
+    return {tag: rank for rank, tag in enumerate(ranked_tags(platform, python, glibc))}
 
 
 @lru_cache(maxsize=4096)

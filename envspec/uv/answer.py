@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envspec.documents import read_toml
 from envspec.errors import InternalError
@@ -48,10 +50,55 @@ class FoundFile:
 def read_pylock(text: str) -> tuple[Found, ...]:
     """Read the packages of a pylock.toml that uv wrote (PEP 751). Raises InternalError if it isn't one."""
     try:
-        packages = parse_pylock(read_toml(text)).packages
+        data = read_toml(text)
+        plain = _plain(data)
+        packages = parse_pylock(data).packages if plain is None else ()
     except ValueError as error:
         raise InternalError(f"uv's answer isn't valid by PEP 751: {error}") from None
-    return tuple(map(_found, packages))
+    return tuple(map(_found, packages)) if plain is None else plain
+
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_VERSION = re.compile(
+    rf"(?:{_NUMBER}!)?{_NUMBER}(?:\.{_NUMBER})*(?:(?:a|b|rc){_NUMBER})?(?:\.post{_NUMBER})?(?:\.dev{_NUMBER})?"
+    r"(?:\+[a-z][a-z0-9]*)?"
+)
+"""A version in the form that `str(Version)` gives."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def _plain(data: Mapping[str, Any]) -> tuple[Found, ...] | None:
+    """Read packages that are files of indexes with a hash each, as almost all of any answer are: in a tenth of the time
+    of a whole judgement by PEP 751. None where anything else is among them."""
+    try:
+        return tuple(map(_of_index, data["packages"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _of_index(package: Mapping[str, Any]) -> Found:
+    if package.keys() - {"name", "version", "index", "wheels", "sdist"} or not _NAME.fullmatch(package["name"]):
+        raise ValueError
+    files = package["wheels"] if "wheels" in package else [package["sdist"]]
+    if not files or not _VERSION.fullmatch(package["version"]):
+        raise ValueError
+    return Found(package["name"], package["version"], files=tuple(map(_plain_file, files)))
+
+
+def _plain_file(file: Mapping[str, Any]) -> FoundFile:
+    url, sha256, size = file["url"], file["hashes"]["sha256"], file.get("size")
+    name = url.rpartition("/")[2]
+    if file.keys() - {"url", "hashes", "size", "upload-time"} or not _SHA256.fullmatch(sha256):
+        raise ValueError
+    if not _FILE.fullmatch(name) or not (size is None or type(size) is int):
+        raise ValueError
+    uploaded = file.get("upload-time")
+    return FoundFile(url, name.replace("%2B", "+"), sha256, size, uploaded=uploaded and uploaded.isoformat())
+
+
+_FILE = re.compile(r"(?:[A-Za-z0-9._+!-]|%2B)+")
+"""A file's name in a URL that needs no more than this to be read."""
 
 
 def _found(package: Package) -> Found:

@@ -49,7 +49,8 @@ from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import _unpack
-from envspec.resolve.pip.static_source import _read_archive, facts_of, parse_requires
+from envspec.resolve.pip.source_content import Content, read_content
+from envspec.resolve.pip.static_source import facts_of, parse_requires
 from envspec.resolve.wheels.model import Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
@@ -120,7 +121,7 @@ def sdist_texts(data: bytes, folder: Path) -> object:
     info, project, requires = (part.encode("utf-8", "replace").decode() for part in parts(data, 3))
     texts = {"PKG-INFO": info, "pyproject.toml": project, "lib9.egg-info/requires.txt": requires}
     parse_requires(requires)
-    facts = facts_of(texts, [*texts, "src/lib9.c"], "lib9", "1.0", len(data))
+    facts = facts_of(Content(texts, [*texts, "src/lib9.c"]), "lib9", "1.0", len(data))
     return _edges(facts.metadata)
 
 
@@ -132,12 +133,12 @@ def sdist(data: bytes, folder: Path) -> object:
         source_fault(archive, BOUNDS, name)
         file = FoundFile(f"https://files.example.org/{name}", name, None)
         try:
-            texts, members = _read_archive(file, Stream(file.url, LIMITS.source_bytes, iter([data])))
+            content = read_content(file, Stream(file.url, LIMITS.source_bytes, iter([data])))
         except EnvspecError as error:
             last: EnvspecError | None = error
         else:
             last = None
-            facts_of(texts, members, "lib9", "1.0", len(data))
+            facts_of(content, "lib9", "1.0", len(data))
     _unpack(archive, folder / "into", "lib9")
     if last is not None:
         raise last

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from envspec.errors import InternalError
+from envspec.uv import answer
 from envspec.uv.answer import Found, FoundFile, read_pylock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -98,3 +99,43 @@ def test_a_local_folder_is_refused() -> None:
 def test_what_is_no_pylock_is_refused_with_its_place() -> None:
     with pytest.raises(InternalError, match=r"by PEP 751: packages\[0\]\.wheels\[0\]\.hashes: At least one hash"):
         read_pylock(f'{HEAD}[[packages]]\nname = "x"\nwheels = [{{ url = "https://host/x.whl", hashes = {{}} }}]\n')
+
+
+def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "ab" * 32
+    file = f'upload-time = 2024-01-01T00:00:00Z, size = 10, hashes = {{ sha256 = "{digest}" }}'
+    rows = [
+        f'name = "{name}"\nversion = "{version}"\nwheels = [{{ url = "http://127.0.0.1:9/{url}", {file} }}]'
+        for name, version, url in (
+            ("alpha", "1!2.0rc1.post2.dev3", "f/alpha-1!2.0rc1.post2.dev3-py3-none-any.whl"),
+            ("two-b", "2.1+cu126", "two_b-2.1%2Bcu126-py3-none-any.whl"),
+            ("one", "2024.1", "one-2024.1-1-py3-none-any.whl"),
+        )
+    ]
+    rows.append(f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}')
+    text = HEAD + "".join(f"[[packages]]\n{row}\n" for row in rows)
+    plain = read_pylock(text)
+    assert answer._plain(answer.read_toml(text)) == plain
+    monkeypatch.setattr(answer, "_plain", lambda data: None)
+    assert read_pylock(text) == plain
+    assert [one.files[0].uploaded for one in read_pylock(text)] == [one.files[0].uploaded for one in plain]
+
+
+@pytest.mark.parametrize(
+    ("of", "by"),
+    [
+        ('name = "x"', 'name = "X"'),
+        ('version = "1.0"', 'version = "v1.0"'),
+        ('version = "1.0"', 'version = "01.0"'),
+        ("/x.whl", "/x.whl?a=b"),
+        ("/x.whl", "/%41.whl"),
+        ("sha256", "sha512"),
+        ("size = 1", "size = true"),
+        ("size = 1", 'name = "other.whl"'),
+        ("wheels =", 'marker = "True"\nwheels ='),
+    ],
+)
+def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) -> None:
+    text = f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{{ url = "https://h/x.whl", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}]\n'
+    assert answer._plain(answer.read_toml(text)) is not None
+    assert answer._plain(answer.read_toml(text.replace(of, by))) is None

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
@@ -54,7 +55,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "4"
+_FORMAT = "5"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -72,6 +73,7 @@ class Upstream:
     corrections   what METADATA behind it lacks
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
                   a root before others, so that all other pages stay the same, and in uv's cache
+    without       serve no page of these names: uv goes on to the next index
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
     variants      names whose releases are shown as the variant that `machine` installs; of others any variant stands
                   for all
@@ -83,11 +85,12 @@ class Upstream:
     stated: tuple[StatedMetadata, ...] = ()
     corrections: Corrections = NO_CORRECTIONS
     only: frozenset[str] | None = None
+    without: frozenset[str] = frozenset()
     flat: bool = False
     variants: frozenset[str] = frozenset()
     machine: TargetMachine | None = None
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
@@ -100,10 +103,12 @@ class Upstream:
             names = (*names, repr(self.stated))
         if self.variants:
             names = (*names, *sorted(self.variants), repr(self.machine))
+        if self.without:
+            names = (*names, "without", *sorted(self.without))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:
-        return self.only is None or project in self.only
+        return project not in self.without and (self.only is None or project in self.only)
 
     def page(self, project: str) -> str:
         return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"

@@ -138,6 +138,9 @@ class _Builds:
                 source = self.reader.git_source(*repository, self.folder())
             elif file is not None:
                 within = (pin.url or "").partition("#subdirectory=")[2]
+                told = None if within else self.reader.all_it_requires(file, pin.name, pin.version)
+                if told is not None:
+                    return self._keep(key, pin, told)
                 source = self.reader.sdist_source(file, self.folder(), within)
             else:
                 raise InternalError(f"nothing is known of where the source of {name} lies")
@@ -149,8 +152,12 @@ class _Builds:
                 except BuildFailed as error:
                     failed = error
                     self.resolver.notice(_not_asked(name, error))
-        requires = self._asked[key] = tuple(dict.fromkeys((*declared, *asked)))
-        if failed is None:
+        requires = tuple(dict.fromkeys((*declared, *asked)))
+        return self._keep(key, pin, requires, known=failed is None)
+
+    def _keep(self, key: str, pin: Pin, requires: tuple[str, ...], *, known: bool = True) -> tuple[str, ...]:
+        self._asked[key] = requires
+        if known:
             self.reader.cache.put(key, Metadata(pin.name, pin.version, requires, (), None, None))
         return requires
 

@@ -19,6 +19,8 @@ from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 
+_PYTORCH = frozenset((*FAMILY, "triton"))
+"""What may come from PyTorch's index."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 
 
@@ -50,18 +52,25 @@ class UvIndexes:
         ]
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
+        pytorch = []
         if torch is not None:
             url = proxy.url(str(torch.variant), triton=needs_own_triton(request), corrections=request.corrections)
-            ordered.append(UvIndex("pytorch", url, cacheable=False))
-        if self.default_index:
-            special, usual = self._special(request), self._usual(request)
-            if special.only:
-                # uv asks an index that must be named for these packages alone, any other for all
-                direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
-                alone = special.only if special.only <= direct else frozenset()
-                ordered.append(UvIndex("special", proxy.index(special), explicit=bool(alone), packages=alone))
-            ordered.append(UvIndex("pypi", proxy.index(usual), default=True))
-        return ordered
+            pytorch.append(UvIndex("pytorch", url, cacheable=False))
+        if not self.default_index:
+            return [*ordered, *pytorch]
+        special = self._special(request)
+        if special.only:
+            # uv asks an index that must be named for these packages alone, any other for all
+            direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
+            alone = special.only if special.only <= direct else frozenset()
+            one = UvIndex("special", proxy.index(special), explicit=bool(alone), packages=alone)
+            # what both have is PyTorch's
+            ordered += [one] if alone else [*pytorch, one]
+            pytorch = pytorch if alone else []
+        # PyTorch's index has three packages, and uv, which keeps no "no such page", would ask it for all: so it comes
+        # behind the default one, which is without these
+        ordered.append(UvIndex("pypi", proxy.index(self._usual(request))))
+        return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True)]
 
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
@@ -86,8 +95,12 @@ class UvIndexes:
                 )
 
     def _usual(self, request: Request) -> Upstream:
-        """Give the default index with the corrections that hold in every solution."""
-        return Upstream(str(self.default_index), corrections=request.corrections.inactive())
+        """Give the default index without PyTorch's packages, with the corrections that hold in every solution."""
+        return Upstream(str(self.default_index), corrections=request.corrections.inactive(), without=_PYTORCH)
+
+    def _torch(self, request: Request) -> Upstream:
+        """Give PyTorch's packages on the default index, likewise."""
+        return replace(self._usual(request), without=frozenset(), only=_PYTORCH)
 
     def _special(self, request: Request) -> Upstream:
         """Give the part of the default index that this request has to itself: the sources that uv sees, and the
@@ -103,14 +116,14 @@ class UvIndexes:
     def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from."""
         sources = dict(request.sources)
-        special, usual = self._special(request), self._usual(request)
+        special, torch, usual = self._special(request), self._torch(request), self._usual(request)
 
         def releases(name: str) -> Sequence[Release]:
             if name in sources:
                 return self.pages.releases(self._named(request, sources[name]), name)
             if not self.default_index:
                 return ()
-            return self.pages.releases(special if special.serves(name) else usual, name)
+            return self.pages.releases(next(one for one in (special, torch, usual) if one.serves(name)), name)
 
         return releases
 
@@ -124,7 +137,8 @@ class UvIndexes:
         source = dict(request.sources).get(name)
         if source is None and not self.default_index:
             return ()
-        upstream = self._named(request, source) if source else self._usual(request)
+        usual = self._torch(request) if name in _PYTORCH else self._usual(request)
+        upstream = self._named(request, source) if source else usual
         return self.pages.store.get(upstream.root, name) or ()
 
     def variant_versions(self, request: Request, name: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import ranked_tags, wheel_file_tags
+from envspec.packages.tags import tag_ranks, wheel_file_tags
 from envspec.redact import without_credentials
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, newer
@@ -76,7 +76,7 @@ def installed(package: Found, request: Request) -> FoundFile | None:
         return package.archive
     if len(package.files) == 1:
         return package.files[0]
-    ranks = {tag: rank for rank, tag in enumerate(ranked_tags(request.platform, request.python, request.glibc))}
+    ranks = tag_ranks(request.platform, request.python, request.glibc)
     ranked = []
     for file in package.files:
         if not file.file.endswith(".whl"):

@@ -130,6 +130,13 @@ class SourceReader:
         source = self.git_source(url, commit, subdirectory, folder)
         return self._keep(key, self._from_backend(source.folder, folder, source.what), None)
 
+    def all_it_requires(self, file: FoundFile, name: str, version: str) -> tuple[str, ...] | None:
+        """Give what the build of a source distribution requires, where its content says all of it: nothing of it runs.
+        None where its backend may ask for more. Raises IndexFailure, StorageError."""
+        self._fetched(file)
+        facts = self.static.read(file, name, version)
+        return None if facts.asks else facts.builds
+
     def sdist_source(self, file: FoundFile, folder: Path, subdirectory: str = "") -> UnpackedSource:
         """Unpack a source distribution into an empty folder; nothing of it runs. Raises IndexFailure, StorageError."""
         source = _unpack(self._fetched(file), folder / "source", redact(file.url))

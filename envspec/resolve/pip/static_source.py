@@ -1,10 +1,9 @@
 """Metadata of a source distribution, read without running any of its code.
 
-The archive is read as it streams in. Nothing is written to disk; three small texts are kept, and the names of all other
-files. The texts count in this order:
+Three small texts of the archive count, in this order:
 
-    static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), or a pyproject.toml whose
-               [project] lists them and doesn't call them dynamic (PEP 621)
+    static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), as uv reads it, or a
+               pyproject.toml whose [project] lists them and doesn't call them dynamic (PEP 621)
     unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
                author's machine had; one here may have others
     unknown    none of these: only running its code can tell
@@ -12,19 +11,14 @@ files. The texts count in this order:
 
 from __future__ import annotations
 
-import io
 import json
-import lzma
 import re
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json, read_toml
@@ -32,19 +26,14 @@ from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
+from envspec.resolve.pip.source_content import Content, read_content
 from envspec.uv.answer import FoundFile
 
-_SCHEMA = 3
-_ARCHIVE = 1 << 30
-"""Bytes of the largest archive that is read."""
-_UNPACKED = 8 << 30
-"""Bytes of its unpacked content, which is read and not kept."""
-_MEMBERS = 500_000
-_TEXT = 4 << 20
-"""Bytes of the largest text that is kept."""
+_SCHEMA = 4
 _PIECE = 1 << 20
 
 Trust = Literal["static", "unproved", "unknown"]
@@ -70,12 +59,14 @@ class SourceFacts:
     trust     how certain that is: static, unproved or unknown
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
     builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
+    asks      its build backend may ask for more than that; if not, nobody needs to run it to know
     """
 
     metadata: Metadata
     trust: Trust
     compiles: str | None
     builds: tuple[str, ...] = ()
+    asks: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,10 +85,10 @@ class StaticReader:
             return known
         with self._open(file) as stream:
             try:
-                texts, names = _read_archive(file, stream)
+                content = read_content(file, stream)
             except DamagedFile:
                 # should it be chosen, whoever builds it is told
-                texts, names = {}, []
+                content = Content({}, [])
             while stream.read(_PIECE):
                 # the hash is of the whole file
                 pass
@@ -106,7 +97,7 @@ class StaticReader:
                 f"{redact(file.url)}: the content has sha256 {stream.sha256}, but the index says {file.sha256}",
                 hint="don't install from this index until whoever runs it has found the cause",
             )
-        facts = facts_of(texts, names, name, version, stream.length)
+        facts = facts_of(content, name, version, stream.length)
         self._keep(key, facts)
         return facts
 
@@ -139,7 +130,8 @@ class StaticReader:
         try:
             entry: Any = read_json(read_entry(self._path(key)))
             fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
-            return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"], tuple(entry["builds"]))
+            builds = tuple(entry["builds"])
+            return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"], builds, entry["asks"])
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
 
@@ -147,8 +139,9 @@ class StaticReader:
         keep_entry(self._path(key), json.dumps(asdict(facts)))
 
 
-def facts_of(texts: dict[str, str], names: list[str], name: str, version: str, size: int | None) -> SourceFacts:
-    """Read the facts from a source's texts: those below its one top folder, by path. Pure."""
+def facts_of(content: Content, name: str, version: str, size: int | None) -> SourceFacts:
+    """Read the facts from a source's content. Pure."""
+    texts, names = content.texts, content.names
     info = _info(texts.get("PKG-INFO"), name, version)
     version = version or (info.version if info else "")
     project = _toml(texts.get("pyproject.toml"))
@@ -158,7 +151,25 @@ def facts_of(texts: dict[str, str], names: list[str], name: str, version: str, s
         trust,
         _compiles(names, project),
         build_requires(project),
+        content.asks or not _is_setuptools_alone(project),
     )
+
+
+def _is_setuptools_alone(project: Mapping[str, Any]) -> bool:
+    """Say whether setuptools builds a source, with no package beside it that could ask for more. Of itself it asks for
+    what `setup_requires` says, and up to 70.0 for wheel."""
+    system = project.get("build-system", {})
+    if not isinstance(system, dict) or "backend-path" in system:
+        return False
+    backend = system.get("build-backend", _LEGACY)
+    try:
+        declared = {requirement_name(line) for line in build_requires(project)}
+    except ValueError:
+        return False
+    return backend in ("setuptools.build_meta", _LEGACY) and declared == {"setuptools", "wheel"}
+
+
+_LEGACY = "setuptools.build_meta:__legacy__"
 
 
 def build_requires(project: Mapping[str, Any]) -> tuple[str, ...]:
@@ -210,13 +221,15 @@ def _info(text: str | None, name: str, version: str) -> Metadata | None:
 
 
 def _is_static(text: str) -> bool:
-    """Say whether PKG-INFO binds the wheel's dependencies (PEP 643)."""
-    head = text.replace("\r\n", "\n").partition("\n\n")[0].lower().splitlines()
-    version = next((line.partition(":")[2].strip() for line in head if line.startswith("metadata-version:")), "1.0")
-    dynamic = {line.partition(":")[2].strip() for line in head if line.startswith("dynamic:")}
+    """Say whether PKG-INFO binds the wheel's dependencies (PEP 643). As for uv, the case of a field's name in `Dynamic`
+    counts: in lower case setuptools lists all that a setup.py says, also where it says the same everywhere."""
+    head = text.replace("\r\n", "\n").partition("\n\n")[0].splitlines()
+    fields = [(key.strip().lower(), value.strip()) for key, _, value in (line.partition(":") for line in head)]
+    version = next((value for key, value in fields if key == "metadata-version"), "1.0")
+    dynamic = {value for key, value in fields if key == "dynamic"}
     numbers = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", version)
     newer = numbers is not None and (int(numbers[1]), int(numbers[2])) >= (2, 2)
-    return newer and not dynamic & {"requires-dist", "provides-extra", "requires-python"}
+    return newer and not dynamic & {"Requires-Dist", "Provides-Extra", "Requires-Python"}
 
 
 def _toml(text: str | None) -> dict[str, Any]:
@@ -284,97 +297,3 @@ def _compiles(names: list[str], project: dict[str, Any]) -> str | None:
         if path.lower().endswith(_COMPILED) and not set(folders) & set(_ASIDE):
             return path
     return None
-
-
-def _read_archive(file: FoundFile, stream: Stream) -> tuple[dict[str, str], list[str]]:
-    """Read the wanted texts and the names of all files, below the archive's one top folder."""
-    bounded = _Bounded(stream, file)
-    members = _zip_members if file.file.endswith(".zip") else _tar_members
-    texts: dict[str, str] = {}
-    names: list[str] = []
-    unpacked = 0
-    try:
-        for path, size, read in members(bounded):
-            unpacked += size
-            if len(names) >= _MEMBERS or unpacked > _UNPACKED:
-                raise IndexFailure(
-                    f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
-                    hint="don't build it; exclude the release with a bound in the spec",
-                )
-            below = path.removeprefix("./").partition("/")[2]
-            names.append(below)
-            wanted = below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt")
-            if wanted and size <= _TEXT:
-                texts[below] = read().decode("utf-8", "replace")
-    except _UNREADABLE as error:
-        raise DamagedFile(
-            f"{redact(file.url)} can't be unpacked: {error}",
-            hint="report this to whoever runs the index: the file is damaged",
-        ) from None
-    return texts, names
-
-
-_UNREADABLE = (
-    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
-    RuntimeError, ValueError,
-)  # fmt: skip
-
-Member = tuple[str, int, Callable[[], bytes]]
-"""Path in the archive, unpacked size in bytes, and its content."""
-
-
-def _tar_members(stream: _Bounded) -> Iterator[Member]:
-    with tarfile.open(fileobj=stream, mode="r|*") as archive:
-        for member in archive:
-            if member.isfile():
-                yield member.name, member.size, partial(_tarred, archive, member)
-            # tarfile keeps every member that it has seen
-            archive.members = []  # type: ignore[attr-defined]
-
-
-def _tarred(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    return _content(archive.extractfile(member))
-
-
-def _content(file: IO[bytes] | None) -> bytes:
-    return file.read(_TEXT) if file else b""
-
-
-def _zip_members(stream: _Bounded) -> Iterator[Member]:
-    """List a zip's members. Its table is at its end, so the archive is held in memory, with a smaller limit."""
-    content = stream.read(256 << 20)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for entry in archive.infolist():
-            if not entry.is_dir():
-                yield entry.filename, entry.file_size, partial(_zipped, archive, entry)
-
-
-def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    with archive.open(entry) as file:
-        return _content(file)
-
-
-class _Bounded(io.RawIOBase):
-    """The stream, which ends with an error where it is larger than any source."""
-
-    def __init__(self, stream: Stream, file: FoundFile) -> None:
-        self._stream, self._file = stream, file
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """As many bytes as asked for, fewer at the end alone: what reads archives takes less for the end."""
-        pieces, left = [], size if size >= 0 else _ARCHIVE
-        while left:
-            piece = self._stream.read(min(left, _PIECE))
-            if not piece:
-                break
-            pieces.append(piece)
-            left -= len(piece)
-        if self._stream.length > _ARCHIVE:
-            raise IndexFailure(
-                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, the limit for a source distribution",
-                hint="exclude the release with a bound in the spec",
-            )
-        return b"".join(pieces)

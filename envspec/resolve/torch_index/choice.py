@@ -109,15 +109,7 @@ class TorchRequest:
     specifiers: tuple[str, ...]
 
     def admits(self, version: str) -> bool:
-        from packaging.specifiers import SpecifierSet
-        from packaging.version import Version
-
-        candidate = Version(version)
-        public = Version(candidate.public)
-        return all(
-            SpecifierSet(s).contains(candidate, prereleases=True) or SpecifierSet(s).contains(public, prereleases=True)
-            for s in self.specifiers
-        )
+        return _admits(self.specifiers, version)
 
     def beyond(self, releases: Sequence[str]) -> bool:
         """Say whether the spec asks for a release that isn't in the facts at all."""
@@ -126,6 +118,21 @@ class TorchRequest:
             self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
         )
         return self.named and not any(public.admits(release) for release in releases)
+
+
+@lru_cache(maxsize=4096)
+def _admits(specifiers: tuple[str, ...], version: str) -> bool:
+    """Say whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask the
+    same of the same releases."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    candidate = Version(version)
+    public = Version(candidate.public)
+    return all(
+        own.contains(candidate, prereleases=True) or own.contains(public, prereleases=True)
+        for own in map(SpecifierSet, specifiers)
+    )
 
 
 def asked_of(request: Request) -> TorchRequest:

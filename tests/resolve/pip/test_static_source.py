@@ -15,7 +15,8 @@ from support.packages import Dist, metadata_text, sdist
 
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.resolve.pip import static_source
+from envspec.resolve.pip import source_content
+from envspec.resolve.pip.source_content import Content
 from envspec.resolve.pip.static_source import SourceFacts, StaticReader, facts_of, parse_requires
 from envspec.uv.answer import FoundFile
 
@@ -25,7 +26,7 @@ POETRY = '[build-system]\nrequires = ["poetry-core"]\n[tool.poetry.dependencies]
 
 
 def facts(texts: Mapping[str, str], *names: str) -> SourceFacts:
-    return facts_of(dict(texts), [*texts, *names], "a", "1.0", 5)
+    return facts_of(Content(dict(texts), [*texts, *names], asks=False), "a", "1.0", 5)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,7 @@ def facts(texts: Mapping[str, str], *names: str) -> SourceFacts:
         ({"PKG-INFO": metadata_text("a", "1.0", ["b>=2"])}, "static", ("b>=2",)),
         ({"PKG-INFO": metadata_text("a", "1.0", ["b"], dynamic=["License"])}, "static", ("b",)),
         ({"PKG-INFO": metadata_text("a", "1.0", ["b"], dynamic=["Requires-Dist"])}, "unproved", ("b",)),
+        ({"PKG-INFO": metadata_text("a", "1.0", ["b"], dynamic=["requires-dist"])}, "static", ("b",)),
         ({"PKG-INFO": metadata_text("a", "1.0", dynamic=["Requires-Dist"])}, "unknown", ()),
         ({"PKG-INFO": metadata_text("a", "1.0", ["b"], metadata_version="2.1")}, "unproved", ("b",)),
         ({"PKG-INFO": metadata_text("other", "1.0", ["b"])}, "unknown", ()),
@@ -96,6 +98,35 @@ def test_what_shows_that_a_compiler_is_needed(pyproject: str, names: tuple[str, 
     assert facts({"pyproject.toml": pyproject}, *names).compiles == shown
 
 
+BOTH = 'requires = ["setuptools>=61", "wheel"]'
+
+
+@pytest.mark.parametrize(
+    ("build_system", "asks"),
+    [
+        ("", False),
+        (BOTH, False),
+        (f'{BOTH}\nbuild-backend = "setuptools.build_meta"', False),
+        (f'{BOTH}\nbuild-backend = "hatchling.build"', True),
+        (f'{BOTH}\nbackend-path = ["."]', True),
+        ('requires = ["setuptools<60"]', True),
+        ('requires = ["setuptools", "wheel", "pbr"]', True),
+        ('requires = ["setuptools", "wheel", "?"]', True),
+    ],
+)
+def test_whether_a_backend_may_ask_for_more_than_the_source_declares(build_system: str, asks: bool) -> None:
+    texts = {"pyproject.toml": f"[build-system]\n{build_system}\n" if build_system else ""}
+    assert facts(texts).asks is asks
+    assert facts_of(Content(texts, []), "a", "1.0", 5).asks, "not all of it was read"
+
+
+@pytest.mark.parametrize("says", ["a/b.py", "setup.cfg", "build/x.toml"])
+def test_setup_requires_anywhere_in_a_source_may_ask_for_more(index: Index, tmp_path: Path, says: str) -> None:
+    for text, asks in (("install_requires = []", False), ("setup(**{'setup_requires': []})", True)):
+        members = {"a-1.0/PKG-INFO": metadata_text("a", "1.0").encode(), f"a-1.0/{says}": text.encode()}
+        assert read(index, tmp_path, zipped(members)).asks is asks
+
+
 def reader(folder: Path) -> StaticReader:
     return StaticReader(folder / "cache", Fetcher(credentials={}, env={"HOME": str(folder), "UV_HTTP_RETRIES": "0"}))
 
@@ -136,14 +167,14 @@ def test_what_can_not_be_unpacked_says_nothing(index: Index, tmp_path: Path, con
 
 
 def test_a_bomb_is_refused(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_source, "_UNPACKED", 1 << 20)
+    monkeypatch.setattr(source_content, "_UNPACKED", 1 << 20)
     bomb = zipped({"a-1.0/PKG-INFO": OLD.encode(), "a-1.0/zeros": bytes(2 << 20)})
     with pytest.raises(IndexFailure, match="unpacks to more files or bytes than envspec accepts"):
         read(index, tmp_path, bomb)
 
 
 def test_too_many_names_are_refused(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_source, "_MEMBERS", 3)
+    monkeypatch.setattr(source_content, "_MEMBERS", 3)
     with pytest.raises(IndexFailure, match="unpacks to more"):
         read(index, tmp_path, sdist("a", "1.0", files={str(number): "" for number in range(5)}))
 
@@ -161,4 +192,4 @@ def test_nothing_is_written_but_the_cache(index: Index, tmp_path: Path) -> None:
     found = read(index, tmp_path, replace(sdist("a", "1.0"), content=buffer.getvalue()))
     assert found.trust == "unknown"
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
-    assert [path.parts[:2] for path in written] == [("cache", "sources-v3")]
+    assert [path.parts[:2] for path in written] == [("cache", "sources-v4")]

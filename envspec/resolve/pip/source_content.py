@@ -1,0 +1,144 @@
+"""The content of a source distribution, read as it streams in: nothing is written to disk, and nothing of it runs."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import IO
+
+from envspec.errors import IndexFailure
+from envspec.net.fetch import Stream
+from envspec.net.remote_file import DamagedFile
+from envspec.redact import redact
+from envspec.uv.answer import FoundFile
+
+_ARCHIVE = 1 << 30
+"""Bytes of the largest archive that is read."""
+_UNPACKED = 8 << 30
+"""Bytes of its unpacked content, which is read and not kept."""
+_MEMBERS = 500_000
+_TEXT = 4 << 20
+"""Bytes of the largest text that is kept."""
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is read of a source, by the paths below its one top folder.
+
+    texts  those that say what it requires
+    names  of all files
+    asks   a text says `setup_requires`, or wasn't read
+    """
+
+    texts: dict[str, str]
+    names: list[str]
+    asks: bool = True
+
+
+_TOLD = (".py", ".cfg", ".toml")
+"""Files in which a source says what setuptools asks for."""
+
+
+def read_content(file: FoundFile, stream: Stream) -> Content:
+    """Read what counts of an archive."""
+    bounded = _Bounded(stream, file)
+    members = _zip_members if file.file.endswith(".zip") else _tar_members
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    unpacked, asks = 0, False
+    try:
+        for path, size, read in members(bounded):
+            unpacked += size
+            if len(names) >= _MEMBERS or unpacked > _UNPACKED:
+                raise IndexFailure(
+                    f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
+                    hint="don't build it; exclude the release with a bound in the spec",
+                )
+            below = path.removeprefix("./").partition("/")[2]
+            names.append(below)
+            wanted = below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt")
+            told = below.endswith(_TOLD) and not asks
+            content = read() if (wanted or told) and size <= _TEXT else b""
+            if wanted and size <= _TEXT:
+                texts[below] = content.decode("utf-8", "replace")
+            if told:
+                asks = size > _TEXT or b"setup_requires" in content
+    except _UNREADABLE as error:
+        raise DamagedFile(
+            f"{redact(file.url)} can't be unpacked: {error}",
+            hint="report this to whoever runs the index: the file is damaged",
+        ) from None
+    return Content(texts, names, asks)
+
+
+_UNREADABLE = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
+    RuntimeError, ValueError,
+)  # fmt: skip
+
+Member = tuple[str, int, Callable[[], bytes]]
+"""Path in the archive, unpacked size in bytes, and its content."""
+
+
+def _tar_members(stream: _Bounded) -> Iterator[Member]:
+    with tarfile.open(fileobj=stream, mode="r|*") as archive:
+        for member in archive:
+            if member.isfile():
+                yield member.name, member.size, partial(_tarred, archive, member)
+            # tarfile keeps every member that it has seen
+            archive.members = []  # type: ignore[attr-defined]
+
+
+def _tarred(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    return _content(archive.extractfile(member))
+
+
+def _content(file: IO[bytes] | None) -> bytes:
+    return file.read(_TEXT) if file else b""
+
+
+def _zip_members(stream: _Bounded) -> Iterator[Member]:
+    """List a zip's members. Its table is at its end, so the archive is held in memory, with a smaller limit."""
+    content = stream.read(256 << 20)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            if not entry.is_dir():
+                yield entry.filename, entry.file_size, partial(_zipped, archive, entry)
+
+
+def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    with archive.open(entry) as file:
+        return _content(file)
+
+
+class _Bounded(io.RawIOBase):
+    """The stream, which ends with an error where it is larger than any source."""
+
+    def __init__(self, stream: Stream, file: FoundFile) -> None:
+        self._stream, self._file = stream, file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes as asked for, fewer at the end alone: what reads archives takes less for the end."""
+        pieces, left = [], size if size >= 0 else _ARCHIVE
+        while left:
+            piece = self._stream.read(min(left, _PIECE))
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+        if self._stream.length > _ARCHIVE:
+            raise IndexFailure(
+                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, the limit for a source distribution",
+                hint="exclude the release with a bound in the spec",
+            )
+        return b"".join(pieces)
