@@ -21,6 +21,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from envspec.errors import NotPlain
+from envspec.flock import hold_now
 from envspec.open_folder import Location, OpenFolder, located
 
 _STAGING = re.compile(r"\.envspec-[0-9a-f]{16}")
@@ -130,18 +131,12 @@ def _sweep(folder: OpenFolder, name: str) -> None:
 def _hold(staging: OpenFolder, flags: int) -> int | None:
     """Lock a staging folder and give the lock's descriptor; None where another process holds the lock."""
     descriptor = staging.open_file(_HELD, flags)
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    held = hold_now(descriptor)
+    # no locks here: a file that nobody has touched for so long is nobody's
+    young = not flags & os.O_CREAT and time.time() - os.fstat(descriptor).st_mtime < _SECONDS
+    if held is False or (held is None and young):
         os.close(descriptor)
         return None
-    except (ImportError, OSError):
-        # no locks here: a file that nobody has touched for so long is nobody's
-        if not flags & os.O_CREAT and time.time() - os.fstat(descriptor).st_mtime < _SECONDS:
-            os.close(descriptor)
-            return None
     return descriptor
 
 

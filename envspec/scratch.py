@@ -7,12 +7,15 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from envspec.errors import StorageError
 
+_LOOK = 0x1000
+"""Windows' PROCESS_QUERY_LIMITED_INFORMATION."""
 _ROOM = "free some space, or set ENVSPEC_CACHE_DIR to a writable folder"
 
 
@@ -64,6 +67,11 @@ def _is_here(name: str) -> bool:
 
 
 def _alive(pid: int) -> bool:
+    if sys.platform == "win32":
+        # its os.kill would end the process
+        import ctypes
+
+        return bool(ctypes.windll.kernel32.OpenProcess(_LOOK, False, pid))
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

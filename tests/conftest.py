@@ -118,6 +118,11 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def project_files(root: Path) -> tuple[Path, ...]:
     """Every file that is tracked or would be: what git doesn't ignore, relative to the root."""
+    if not (root / ".git").exists():
+        # an sdist holds nothing else, but for what its own build added and tests leave
+        made = ("PKG-INFO", "__pycache__", ".pytest_cache", ".hypothesis", ".scratch", ".venv")
+        found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+        return tuple(sorted(path for path in found if not set(made) & {*path.parts}))
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout.decode()
     return tuple(sorted({Path(name) for name in listed.split("\0") if name and (root / name).is_file()}))

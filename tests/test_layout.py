@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact", "documents"),
-    ("texts", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
+    ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries", "cache"),

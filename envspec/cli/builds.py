@@ -104,7 +104,7 @@ def command(
         name = "pytorch" if from_conda else "torch"
         options.print_json("builds", {"package": name, "builds": [_as_json(row) for row in found]})
     else:
-        out("\n".join(aligned(_table(found, from_conda))))
+        out("\n".join(aligned(_table(found, from_conda), heading=True)))
     return 0
 
 

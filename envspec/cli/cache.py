@@ -12,6 +12,7 @@ import click
 from envspec.cli import options
 from envspec.cli.cache_size import environments_at, looked_at, removed
 from envspec.cli.console import out, say, warn
+from envspec.cli.table import aligned
 from envspec.errors import InputError
 from envspec.settings import Settings, load_settings
 from envspec.texts import byte_size, bytes_of, nearest, printable
@@ -69,10 +70,10 @@ def size(as_json: bool) -> int:
         return 0
     from envspec.cache.model import KINDS
 
-    rows = [(kind, f"{count:,}", byte_size(total)) for kind, (count, total) in contents.by_kind().items()]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    for kind, count, total in rows:
-        out(f"{kind:<{widths[0]}}  {total:>{widths[2]}}  {count:>{widths[1]}}  {KINDS[kind]}")
+    found = contents.by_kind().items()
+    rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in found]
+    for line in aligned(rows, right="12"):
+        out(line)
     environments = contents.by_kind().get("environments", (0, 0))[1]
     out(f"{byte_size(contents.size - environments)} in {settings.cache_dir}")
     if "environments" in contents.by_kind():

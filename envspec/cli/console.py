@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ from envspec.texts import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+NARROWEST, WIDEST = 60, 200
+"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer ones nobody reads."""
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
 """The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
@@ -63,8 +67,26 @@ def warn(text: str | Exception) -> None:
 
 
 def out(text: str, *, newline: bool = True) -> None:
-    """Print lines of an answer on stdout."""
-    click.echo(_safe(text), nl=newline, color=True)
+    """Print lines of an answer on stdout. Lines wider than the terminal go on below, and no word is broken."""
+    click.echo(_fitted(_safe(text)), nl=newline, color=True)
+
+
+def columns() -> int | None:
+    """Give the width of what is printed on stdout: the terminal's, or what COLUMNS says; None for a pipe or a file,
+    where a line is as long as it is.
+    """
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        found = int(told)
+    elif sys.stdout.isatty():
+        try:
+            found = os.get_terminal_size(sys.stdout.fileno()).columns
+        except (OSError, ValueError):
+            return None
+    else:
+        return None
+    # a terminal that says 0 doesn't know
+    return min(max(found, NARROWEST), WIDEST) if found else None
 
 
 def out_file(text: str) -> None:
@@ -140,6 +162,39 @@ def _styled(text: str, codes: str) -> str:
 def _safe(text: str) -> str:
     parts = _STYLE.split(text)
     return "".join(f"\x1b[{part}m" if odd % 2 else visible(redact(part)) for odd, part in enumerate(parts))
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_HEAD = re.compile(r"[ │├└─]*")
+_BELOW = str.maketrans("├└─", "│  ")
+
+
+def _fitted(text: str) -> str:
+    width = columns()
+    if width is None or len(text) <= width:
+        return text
+    return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
+
+
+def _pieces(line: str, width: int) -> Iterator[str]:
+    """Break a line between words. What goes on below is indented, and a tree's trunk goes on beside it."""
+    if _seen(line) <= width:
+        yield line
+        return
+    (head,) = _HEAD.findall(line)[:1]
+    here = head
+    indent = f"{head.translate(_BELOW)}    "
+    for word in re.split(r"(?<! )(?= )", line[len(head) :]):
+        if _seen(here + word) > width and here.strip(" │├└─"):
+            yield here.rstrip()
+            here, word = indent, word.lstrip()
+        here += word
+    yield here
+
+
+def _seen(text: str) -> int:
+    """Count what is seen of a text: colours take no room."""
+    return len(_COLOUR.sub("", text))
 
 
 def _redacted(value: Any) -> Any:

@@ -12,7 +12,7 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.edition import tell_edition
-from envspec.cli.table import coloured
+from envspec.cli.table import aligned_each, coloured
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import printable
 
@@ -150,17 +150,17 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
 
 
 def _check_lines(results: tuple[Result, ...]) -> Iterator[str]:
-    width = max((len(result.check) for result in results), default=0)
-    for result in results:
-        yield f"{result.check.ljust(width)}  {coloured(result.state, 7)}  {printable(result.summary)}"
+    rows = [(result.check, result.state.ljust(7), printable(result.summary)) for result in results]
+    for lines, result in zip(aligned_each(rows), results, strict=True):
+        yield from lines
         yield from _finding_lines(result.findings)
 
 
 def _verdict_lines(verdicts: tuple[Feasibility, ...]) -> Iterator[str]:
-    width = max((len(verdict.target) for verdict in verdicts), default=0)
-    for verdict in verdicts:
-        told = verdict.reason or (f"torch {', '.join(verdict.torch)}" if verdict.torch else "")
-        yield f"{verdict.target.ljust(width)}  {coloured(verdict.status, 10)}  {told}".rstrip()
+    told = (verdict.reason or (f"torch {', '.join(verdict.torch)}" if verdict.torch else "") for verdict in verdicts)
+    rows = [(verdict.target, verdict.status.ljust(10), why) for verdict, why in zip(verdicts, told, strict=True)]
+    for lines, verdict in zip(aligned_each(rows), verdicts, strict=True):
+        yield from lines
         yield from _finding_lines(verdict.findings)
 
 

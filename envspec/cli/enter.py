@@ -83,10 +83,6 @@ class Planned:
 def enter(asked: RunOptions) -> Ready:
     """Give the environment, made or brought up to date if need be, and hold it until the program has ended that takes
     this process's place. Raises EnvspecError."""
-    if os.name != "posix":
-        raise InputError(
-            "envspec runs commands in environments on Linux and macOS alone", hint="use them in WSL, or in a container"
-        )
     path = asked.spec_path()
     locks_dir = None if asked.locks_dir is None else os.path.abspath(asked.locks_dir)
     key = memo.key_of(os.path.abspath(path), locks_dir, asked.target, os.environ)

@@ -43,7 +43,7 @@ def command(as_json: bool) -> int:
         options.print_json("facts", {**edition_document(), "age_days": age, "note": found.note, "tables": tables})
         return 0
     out(f"facts {found.version}, {plural(max(age, 0), 'day')} old, from {found.origin} ({found.folder})")
-    out("\n".join(aligned([("TABLE", "ROWS", "REACHES TO", "PROOF"), *map(_line, tables)])))
+    out("\n".join(aligned([("TABLE", "ROWS", "REACHES TO", "PROOF"), *map(_line, tables)], heading=True)))
     return 0
 
 
@@ -53,6 +53,5 @@ def _table(name: str, until: str, rows: int, kinds: Mapping[str, int]) -> dict[s
 
 def _line(table: Mapping[str, Any]) -> Sequence[str]:
     until = table["reaches_to"]
-    shown = until if len(until) <= 60 else f"{until[:60].rpartition(',')[0]}, …"
     kinds = ", ".join(f"{kind} {count}" for kind, count in table["proof"].items())
-    return table["table"], f"{table['rows']:,}", shown, kinds
+    return table["table"], f"{table['rows']:,}", until, kinds

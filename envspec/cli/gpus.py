@@ -47,7 +47,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
     if as_json:
         options.print_json("gpus", {"gpus": [_as_json(gpu) for gpu in found]})
     else:
-        out("\n".join(aligned([_HEADING, *_rows(found)])))
+        out("\n".join(aligned([_HEADING, *_rows(found)], heading=True)))
     return 0
 
 

@@ -62,6 +62,12 @@ COMMANDS = {
 FOLDERS = ("diff", "export", "image", "lock", "smoke")
 """The commands made of several modules: `command` is in `envspec.cli.x.command`."""
 
+POSIX = ("install", "run", "shell", "bundle", "image", "smoke", "link")
+"""The commands that make, start or take apart environments: they run on Linux and macOS, and in WSL."""
+
+ANYWHERE = ("lock", "check", "diff", "why", "export", "doctor", "report", "verify")
+"""The commands that a Windows user is pointed to: with those that only read or write specs, they run everywhere."""
+
 HIDDEN = ("git-textconv", "git-merge")
 """The commands that programs call, not people."""
 
@@ -99,6 +105,11 @@ class Commands(click.Group):
             near = get_close_matches(args[0], COMMANDS, n=1)
             hint = f"did you mean `envspec {near[0]}`?" if near else "`envspec --help` lists the commands"
             raise InputError(f"unknown command {args[0]!r}", hint=hint)
+        if sys.platform == "win32" and args and args[0] in POSIX and not {"-h", "--help"} & {*args}:
+            raise InputError(
+                f"`envspec {args[0]}` runs on Linux and macOS, and this is Windows",
+                hint=f"run it in WSL or in a container; here you can still {', '.join(ANYWHERE)}",
+            )
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -136,9 +147,10 @@ def main(argv: list[str] | None = None) -> None:
     import threading
 
     # told to stop (a batch system's time limit, a closed terminal) is an interruption: children end, scratch goes
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # nohup has it ignored, and means it
-        if signal.getsignal(number) != signal.SIG_IGN:
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Windows has no SIGHUP; nohup has it ignored, and means it
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
     close_umask()
     with _woken_from_waits():

@@ -1,10 +1,15 @@
-"""Tables for people: aligned plain text, coloured only on a terminal."""
+"""Tables for people: aligned plain text as wide as the terminal, coloured only on one.
+
+Names and numbers stay whole: a column is never narrower than its longest word, and where that is too much for the
+terminal, a row is a list. (rich's tables would break the words, and take longer to load than the command.)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
-from envspec.cli.console import styled
+from envspec.cli.console import columns, styled
 
 COLOURS: Mapping[str, str] = {
     "error": "red",
@@ -21,19 +26,89 @@ COLOURS: Mapping[str, str] = {
     "skip": "bright_black",
 }
 
+_GAP = "  "
 
-def aligned(rows: Iterable[Sequence[str]], indent: str = "") -> Iterator[str]:
-    """Render the rows as lines, each column as wide as its widest cell, without empty columns and trailing spaces."""
+
+def aligned(
+    rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = ""
+) -> Iterator[str]:
+    """Render the rows as lines, each column as wide as its widest cell, without empty columns and trailing spaces.
+
+    On a terminal, cells go on below where the row would be too wide. A cell that is a word of `COLOURS` is coloured.
+
+    heading   the first row names the columns: where even the longest words don't fit, each row is a list by these names
+    right     the columns, by their numbers ("12"), whose cells stand at the right
+    """
+    for lines in aligned_each(rows, indent, heading=heading, right=right):
+        yield from lines
+
+
+def aligned_each(
+    rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = ""
+) -> Iterator[list[str]]:
+    """Render the rows as `aligned` does, and give each row's lines by themselves."""
     cells = [list(row) for row in rows]
     if not cells:
         return
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    shown = [index for index, width in enumerate(widths) if width]
+    shown = [index for index, column in enumerate(zip(*cells, strict=True)) if any(column)]
+    cells = [[row[index] for index in shown] for row in cells]
+    at_right = {place for place, index in enumerate(shown) if str(index) in right}
+    widths = _widths(cells, columns(), len(indent))
+    if widths is None and heading:
+        names, *others = cells
+        yield []
+        yield from (_listed(names, row, indent) for row in others)
+        return
     for row in cells:
-        yield (indent + "  ".join(row[index].ljust(widths[index]) for index in shown)).rstrip()
+        parts = [_wrapped(cell, width) for cell, width in zip(row, widths or map(len, row), strict=True)]
+        yield [
+            (
+                indent
+                + _GAP.join(
+                    _padded(cell, widths[place] if widths else len(cell), place in at_right)
+                    for place, cell in enumerate(line)
+                )
+            ).rstrip()
+            for line in zip_longest(*parts, fillvalue="")
+        ]
 
 
 def coloured(word: str, width: int = 0) -> str:
     """Pad a word of `COLOURS` to a width, in its colour where stdout is a terminal that wants colour."""
     padded = word.ljust(width)
-    return styled(padded, COLOURS[word]) if word in COLOURS else padded
+    colour = COLOURS.get(word.strip())
+    return styled(padded, colour) if colour else padded
+
+
+def _padded(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else coloured(cell, width)
+
+
+def _widths(cells: Sequence[Sequence[str]], most: int | None, indent: int) -> list[int] | None:
+    """Give the columns' widths, the widest taken in where they are too wide together; None where words don't fit."""
+    found = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if most is None:
+        return found
+    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*cells, strict=True)]
+    room = most - indent - len(_GAP) * (len(found) - 1)
+    if sum(least) > room:
+        return None
+    while sum(found) > room:
+        _, widest = max((width, place) for place, width in enumerate(found) if width > least[place])
+        found[widest] -= 1
+    return found
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    if len(cell) <= width:
+        return [cell]
+    from textwrap import wrap
+
+    return wrap(cell, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _listed(names: Sequence[str], row: Sequence[str], indent: str) -> list[str]:
+    """Give a row as its first cell and a line for each other, by the columns' names."""
+    width = max(map(len, names))
+    others = zip(names[1:], row[1:], strict=True)
+    return [f"{indent}{row[0]}", *(f"{indent}  {name.ljust(width)}  {cell}" for name, cell in others if cell)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -59,5 +60,8 @@ def ask_program(name: str, *arguments: str, env: Mapping[str, str], seconds: flo
 
 def _end(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
-        os.killpg(process.pid, 9)
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, 9)
         process.communicate()

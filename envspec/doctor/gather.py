@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -157,29 +159,36 @@ def _ldconfig(env: Mapping[str, str]) -> list[Path]:
 
 def _shared_memory() -> int | None:
     try:
-        state = os.statvfs("/dev/shm")
+        return shutil.disk_usage("/dev/shm").total
     except OSError:
         return None
-    return state.f_frsize * state.f_blocks
 
 
 def _spaces(env: Mapping[str, str]) -> Iterator[Space]:
     folders = {
         "here": os.curdir,
         "home": str(_home(env)),
-        "scratch": next((env[name] for name in ("SCRATCH", "WORK", "TMPDIR") if env.get(name)), "/tmp"),
+        "scratch": next((env[name] for name in ("SCRATCH", "WORK", "TMPDIR") if env.get(name)), tempfile.gettempdir()),
     }
     for role, folder in folders.items():
         with suppress(OSError):
-            state = os.statvfs(folder)
+            room = shutil.disk_usage(folder)
             yield Space(
                 role=role,
                 path=str(Path(folder).absolute()),
-                free=state.f_frsize * state.f_bavail,
-                total=state.f_frsize * state.f_blocks,
-                inodes_free=state.f_favail if state.f_files else None,
+                free=room.free,
+                total=room.total,
+                inodes_free=_inodes_free(folder),
                 read_only=not os.access(folder, os.W_OK),
             )
+
+
+def _inodes_free(folder: str) -> int | None:
+    """None where files aren't counted: on some file systems, and on Windows."""
+    if sys.platform == "win32":
+        return None
+    state = os.statvfs(folder)
+    return state.f_favail if state.f_files else None
 
 
 def _quotas(env: Mapping[str, str]) -> Iterator[Quota]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envspec.cache.use import mark_used
 from envspec.environments.ready import RECORDS, STATE
+from envspec.flock import has_flock, hold_now
 
 _FILE = f"{RECORDS}/running"
 
@@ -19,27 +20,21 @@ _FILE = f"{RECORDS}/running"
 def hold(prefix: str) -> bool:
     """Hold an environment until this process and the program that takes its place have ended. False where it is about
     to be removed, and has to be made again. A system without such locks lets every run pass."""
+    if not has_flock():
+        return True
     try:
-        import fcntl
-
         if not os.path.exists(os.path.join(prefix, STATE)):
             return False
         descriptor = os.open(os.path.join(prefix, _FILE), os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    except ImportError:
-        return True
     except FileNotFoundError:
         return False
     except OSError:
         # another user's, or a filesystem that is read-only: whoever can't write to it can't remove it either
         return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    held = hold_now(descriptor, shared=True)
+    if not held:
         os.close(descriptor)
-        return False
-    except OSError:
-        os.close(descriptor)
-        return True
+        return held is None
     if not os.path.exists(os.path.join(prefix, _FILE)):
         os.close(descriptor)
         return False
@@ -52,9 +47,7 @@ def hold(prefix: str) -> bool:
 def unused(prefix: Path) -> Iterator[bool]:
     """Keep programs from starting in an environment for a block. Gives False where one runs in it, or another envspec
     is making it."""
-    try:
-        import fcntl
-    except ImportError:
+    if not has_flock():
         yield True
         return
     held: list[int] = []
@@ -67,10 +60,7 @@ def unused(prefix: Path) -> Iterator[bool]:
             # what isn't there, or is no plain file, holds nothing
             with suppress(OSError):
                 held.append(os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600))
-                try:
-                    fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    free = False
+                free = hold_now(held[-1]) is not False and free
         yield free
     finally:
         for descriptor in held:

@@ -8,7 +8,6 @@ unpacks a package apart, checks its members, and only then moves it to the place
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import os
 import shutil
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure
+from envspec.flock import hold
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.model import InstallProgress
 from envspec.net import limits
@@ -137,7 +137,7 @@ class CondaCache:
         mark = entry.with_name(f"{entry.name}.lock")
         with (self.folder / ".cache.lock").open("ab") as held:
             # the lock that rattler's installers of all processes hold
-            fcntl.flock(held, fcntl.LOCK_EX)
+            hold(held.fileno())
             before = mark.read_bytes() if mark.is_file() else b""
             if entry.is_dir() and before[8:] == sha256:
                 return

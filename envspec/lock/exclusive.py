@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.flock import has_flock, held_by_file, hold
 from envspec.open_folder import Location, OpenFolder
 
 LOCK_FILE = ".envspec-lock"
@@ -28,11 +29,16 @@ def exclusive(place: Location | Path, on_wait: Callable[[], None]) -> Iterator[H
 
     The folder is made if need be, and is removed again if it's empty at the end. The lock is on the folder itself
     (flock), so even a killed process leaves nothing behind. Network filesystems can't lock a folder; there the lock is
-    on a file in it, which is removed with the block. Where even that can't be locked, two writers aren't kept apart.
+    on a file in it, which is removed with the block, as always on Windows. Where even that can't be locked, two writers
+    aren't kept apart.
 
     Raises NotPlain for a link in the folder's place, OSError.
     """
     location = place if isinstance(place, Location) else Location(place)
+    if not has_flock():
+        with _held_without_flock(location, on_wait) as held:
+            yield held
+        return
     held = _acquire(location, on_wait)
     try:
         yield held
@@ -51,14 +57,14 @@ def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
     while True:
         folder = location.open(make=True)
         try:
-            if _flock(folder.descriptor, on_wait):
+            if hold(folder.descriptor, on_wait):
                 # Whoever we waited for may have taken away what we then locked: lock what is there now.
                 with location.open(make=True) as now:
                     if os.path.samestat(os.fstat(folder.descriptor), os.fstat(now.descriptor)):
                         return Held(folder, folder.descriptor)
             else:
                 descriptor = folder.open_file(LOCK_FILE, os.O_RDWR | os.O_CREAT)
-                _flock(descriptor, on_wait)
+                hold(descriptor, on_wait)
                 found = folder.look(LOCK_FILE)
                 if found is not None and os.path.samestat(os.fstat(descriptor), found):
                     return Held(folder, descriptor)
@@ -71,17 +77,13 @@ def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
         folder.close()
 
 
-def _flock(descriptor: int, on_wait: Callable[[], None]) -> bool:
-    """Lock an open file or folder, waiting for it. Return False where the system can't lock it."""
+@contextmanager
+def _held_without_flock(location: Location, on_wait: Callable[[], None]) -> Iterator[Held]:
     try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        on_wait()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
+        with location.open(make=True) as folder:
+            folder.refuse_odd(LOCK_FILE)
+            with held_by_file(folder.path / LOCK_FILE, on_wait):
+                yield Held(folder, folder.descriptor)
+    finally:
+        with suppress(OSError):
+            location.remove_empty()

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -19,6 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure
+from envspec.flock import has_flock, held_by_file, hold
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault
@@ -120,8 +120,10 @@ class FileStore:
                 refuse_other(digest, out.tell(), wanted, split_credentials(url)[0])
                 refuse_unfit(part, wanted.file)
             except IndexFailure:
+                _let_go(out)
                 part.unlink()
                 raise
+            _let_go(out)
             self._keep(part, place)
         return place
 
@@ -153,8 +155,10 @@ class FileStore:
             try:
                 refuse_unfit(part, file)
             except IndexFailure:
+                _let_go(out)
                 part.unlink()
                 raise
+            _let_go(out)
             self._keep(part, place)
         return found
 
@@ -205,27 +209,38 @@ class FileStore:
 @contextmanager
 def _held(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
     """The part of a file, opened for appending, held until the block ends. One without anything in it goes."""
+    if has_flock():
+        yield from _held_open(part, on_wait)
+        return
+    with held_by_file(part.with_suffix(".lock"), on_wait):
+        yield from _held_open(part, on_wait)
+
+
+def _held_open(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
     while True:
         # unbuffered: what is told to be there is there
         with part.open("ab", buffering=0) as out:
-            try:
-                fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                on_wait()
-                fcntl.flock(out, fcntl.LOCK_EX)
-            except OSError:
-                # a file system without locks: two would write the same bytes, and the hash tells
-                pass
+            # on a file system without locks, two would write the same bytes, and the hash tells
+            hold(out.fileno(), on_wait)
             with suppress(FileNotFoundError):
                 # whoever was waited for may have given it its place
                 if os.path.samestat(os.fstat(out.fileno()), os.stat(part)):
                     try:
                         yield out
                     finally:
+                        _let_go(out)
                         with suppress(FileNotFoundError):
                             if not part.stat().st_size:
                                 part.unlink()
                     return
+
+
+def _let_go(out: BinaryIO) -> None:
+    """Close a file that is about to be moved or removed, where the system wants that (Windows). Elsewhere it stays
+    held until it has gone.
+    """
+    if os.name == "nt":
+        out.close()
 
 
 def _empty(out: BinaryIO) -> None:

@@ -1,0 +1,83 @@
+"""What is printed for people fits the terminal: no line is wider, and no name or number is broken or left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_project import Told
+
+pytest_plugins = ["cli_fixtures"]
+
+SPEC, OLD = "specs/mm-v2.9.toml", "locks/cpu-py311/envspec.lock"
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("builds", "torch", "--torch", "2.9.1"),
+    ("builds", "pytorch", "--torch", "2.9"),
+    ("cache", "size"),
+    ("check", "specs/cpu-py311.toml"),
+    ("diff", OLD, "locks/mm-v2.9/envspec.lock"),
+    ("doctor", SPEC, "--gpu", "A100", "--driver", "450.51.05"),
+    ("explain", "driver-too-old"),
+    ("facts",),
+    ("gpus",),
+    ("tree", SPEC, "--target", "cpu"),
+    ("why", SPEC, "numpy"),
+)
+WIDTHS = (60, 80, 120, 200)
+
+
+def words(text: str) -> set[str]:
+    """The words of an output, but those that name columns: a table that is a list has no line of them."""
+    return {word for word in re.sub(r"[│├└─]", " ", text).split() if not word.isupper()}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_line_is_wider_than_the_terminal(
+    command: tuple[str, ...], envspec: Callable[..., Told], root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("ENVSPEC_CACHE_DIR", str(tmp_path))
+    for kind in ("artifacts", "wheels"):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "some").write_text("bytes")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = envspec(*command).out
+    assert whole.strip()
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = envspec(*command).out
+        # a name alone may be longer: it goes on a line of its own, and stays whole
+        wide = [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]
+        assert wide == []
+        assert words(shown) == words(whole)
+
+
+def test_a_pipe_gets_a_line_a_row(envspec: Callable[..., Told], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    rows = envspec("builds", "torch", "--torch", "2.9.1").out.splitlines()
+    assert max(map(len, rows)) > 100 and all(row.startswith(("TORCH", "2.9.1")) for row in rows)
+
+
+def test_columns_are_taken_in_and_rows_become_lists(
+    envspec: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    wrapped = envspec("gpus", "H100", "V100").out.splitlines()
+    assert wrapped[0].startswith("GPU ") and len(wrapped) == 3
+    monkeypatch.setenv("COLUMNS", "82")
+    wrapped = envspec("gpus", "H100").out.splitlines()
+    assert wrapped[0].startswith("GPU ") and len(wrapped) == 3
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = envspec("builds", "torch", "--torch", "2.9.1", "--cuda", "12.8", "--python", "3.12").out.splitlines()
+    assert listed[0] == "2.9.1" and any(line.startswith("  CUDA ") for line in listed)
+
+
+def test_a_tree_keeps_its_trunk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from envspec.cli.console import out
+
+    monkeypatch.setenv("COLUMNS", "60")
+    out(f"├── {'word ' * 20}\n└── {'word ' * 20}")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:8] for line in lines] == ["├── word", "│       ", "└── word", "        "]
