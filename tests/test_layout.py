@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support.parsed import PARSED, nodes_of
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
@@ -83,13 +84,7 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-pytestmark = pytest.mark.xdist_group("layout")
-"""One worker parses the package, and once."""
-
-
-@cache
-def nodes_of(source: str) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(source)))
+pytestmark = PARSED
 
 
 @cache

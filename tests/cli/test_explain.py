@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cli_project import Envspec
+from support.parsed import PARSED, nodes_of
 
 import envspec as package
 from envspec.audit.rules import CODES
@@ -31,7 +32,7 @@ Placed = tuple[Path, ast.AST]
 @cache
 def nodes() -> tuple[Placed, ...]:
     paths = [path for path in sorted(ROOT.rglob("*.py")) if "carried" not in path.parts]
-    return tuple((path, node) for path in paths for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    return tuple((path, node) for path in paths for node in nodes_of(path.read_text("utf-8")))
 
 
 def positions() -> dict[tuple[Path | None, str], int]:
@@ -86,6 +87,7 @@ def _reasons(kind: type[freshness.Reason]) -> Iterator[str]:
         yield from _reasons(one)
 
 
+@PARSED
 def test_every_code_of_the_package_is_explained() -> None:
     found = {one for one in in_the_package() if re.fullmatch(r"[a-z*]+(-[a-z0-9*]+)*", one)}
     assert len(found) > 240

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from support.hub import Hub, serving
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
-from support.packages import wheel
+from support.packages import Dist, wheel
 
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries
@@ -26,7 +27,12 @@ for tool in ("docker-registry", "buildah"):
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool}", allow_module_level=True)
 
-LIB, LIB2, CUBLAS = wheel("lib", "1.0"), wheel("lib", "2.0"), wheel("nvidia-cublas-cu12", "12.0", padding=40 << 20)
+LIB, LIB2 = wheel("lib", "1.0"), wheel("lib", "2.0")
+
+
+@cache
+def cublas() -> Dist:
+    return wheel("nvidia-cublas-cu12", "12.0", padding=40 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +64,13 @@ def push(machine: Machine, base: str, name: str) -> tuple[int, int, int, str]:
 
 
 def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Machine, index: Index) -> None:
-    index.add(LIB, LIB2, CUBLAS)
-    write_lock(machine, [pip_pin(LIB), pip_pin(CUBLAS)], platform="linux-64")
+    index.add(LIB, LIB2, cublas())
+    write_lock(machine, [pip_pin(LIB), pip_pin(cublas())], platform="linux-64")
     name = f"{hub.host}/team/demo"
     sent, mounted, there, digest = push(machine, base, f"{name}:1")
     assert (sent, mounted, there) == (6, 1, 0), "five layers and the configuration; the base's layer is taken over"
     assert push(machine, base, f"{name}:again") == (0, 0, 7, digest)
-    write_lock(machine, [pip_pin(LIB2), pip_pin(CUBLAS)], platform="linux-64")
+    write_lock(machine, [pip_pin(LIB2), pip_pin(cublas())], platform="linux-64")
     sent, mounted, there, moved = push(machine, base, f"{name}:2")
     assert (sent, there) == (3, 4) and moved != digest, "the packages that moved, the carried files, the configuration"
     ran = machine.envspec("image", SPEC, "--base", base, "--verify", f"{name}:2")
@@ -78,8 +84,8 @@ def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Mach
 
 
 def test_buildah_pulls_what_was_pushed(hub: Hub, base: str, machine: Machine, index: Index) -> None:
-    index.add(LIB, CUBLAS)
-    write_lock(machine, [pip_pin(LIB), pip_pin(CUBLAS)], platform="linux-64")
+    index.add(LIB, cublas())
+    write_lock(machine, [pip_pin(LIB), pip_pin(cublas())], platform="linux-64")
     push(machine, base, f"{hub.host}/team/pulled:1")
     hub.buildah("pull", "--tls-verify=false", f"docker://{hub.host}/team/pulled:1")
     container = hub.buildah("from", "--pull-never", f"{hub.host}/team/pulled:1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,21 +13,26 @@ from support.base_image import system, write_base
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
-from support.packages import wheel
+from support.packages import Dist, wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-OLD, NEW = wheel("lib", "1.0"), wheel("lib", "2.0", padding=60 << 20)
+OLD = wheel("lib", "1.0")
+
+
+@cache
+def new() -> Dist:
+    return wheel("lib", "2.0", padding=60 << 20)
 
 
 @pytest.fixture
 def old(machine: Machine, index: Index) -> Path:
     """The layout of an older image, and a lock with a package that takes a while to pack."""
     write_base(machine.folder / "base", system(PYTHON))
-    index.add(OLD, NEW)
+    index.add(OLD, new())
     write_lock(machine, [pip_pin(OLD)], platform="linux-64")
     assert machine.envspec("image", SPEC, "--base", "./base", "-o", "out").status == 0
-    write_lock(machine, [pip_pin(NEW)], platform="linux-64")
+    write_lock(machine, [pip_pin(new())], platform="linux-64")
     return machine.folder / "out"
 
 

@@ -57,6 +57,7 @@ def test_killed_at_many_moments(locked: Machine) -> None:
             shutil.rmtree(prefix)
 
 
+@pytest.mark.slow
 def test_five_at_once(locked: Machine, index: Index) -> None:
     """One makes it, the others wait and say so; each file is fetched once."""
     index.fail("/files/", slow(1))

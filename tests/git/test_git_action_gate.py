@@ -48,6 +48,7 @@ def test_the_indexes_are_asked_and_refute_a_new_version(tmp_path: Path) -> None:
     assert "NOT WHAT ITS INDEX PUBLISHES" in job.compared and "NOT WHAT ITS INDEX PUBLISHES" in job.posted
 
 
+@pytest.mark.slow
 def test_an_index_that_cant_be_asked_passes_no_gate_and_forges_nothing(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "VERIFY": "true"}

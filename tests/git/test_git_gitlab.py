@@ -158,6 +158,7 @@ def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes
     assert in_gitlab(job, url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
 
 
+@pytest.mark.slow
 def test_gitlab_asks_the_indexes_unless_told_not_to(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     job = runner(tmp_path, BUMPED)

@@ -9,6 +9,7 @@ import time
 import zipfile
 import zlib
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,12 @@ SMALL = limits.Limits(
     first_seconds=0.5,
     bytes_per_second=1000,
 )
-BOMB = gzip.compress(bytes(64 << 20))
-"""64 MiB in 64 KiB."""
+
+
+@cache
+def bomb(coding: str) -> bytes:
+    """64 MiB in 64 KiB."""
+    return {"gzip": gzip.compress, "deflate": zlib.compress}[coding](bytes(64 << 20))
 
 
 @pytest.fixture
@@ -91,8 +96,8 @@ def test_a_byte_at_a_time_as_a_file(index: Index, tmp_path: Path) -> None:
     ("fault", "told"),
     [
         (endless, "is larger than 1 MiB"),
-        (packed(BOMB, "gzip"), "is larger than 1 MiB"),
-        (packed(zlib.compress(bytes(64 << 20)), "deflate"), "is larger than 1 MiB"),
+        ("gzip", "is larger than 1 MiB"),
+        ("deflate", "is larger than 1 MiB"),
         (packed(b"\x1b\x00\x00", "br"), "has a content encoding that envspec didn't ask for: 'br'"),
         (packed(b"\x1b\x00\x00", "zstd"), "has a content encoding that envspec didn't ask for"),
         (packed(gzip.compress(b"x"), "gzip, gzip"), "has a content encoding that envspec didn't ask for"),
@@ -101,7 +106,7 @@ def test_a_byte_at_a_time_as_a_file(index: Index, tmp_path: Path) -> None:
     ids=["endless", "gzip bomb", "deflate bomb", "br", "zstd", "twice", "broken gzip"],
 )
 def test_a_page_that_is_too_much(index: Index, tmp_path: Path, fault: Any, told: str) -> None:
-    index.fail("^/simple/", fault)
+    index.fail("^/simple/", packed(bomb(fault), fault) if isinstance(fault, str) else fault)
     with pytest.raises(IndexFailure) as error:
         fetcher(tmp_path).get(f"{index.url}/large/")
     assert told in error.value.message and index.url in error.value.message
@@ -140,10 +145,10 @@ def test_metadata_that_unpacks_to_too_much(index: Index, tmp_path: Path) -> None
 @pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("path", ["^/simple/app", r"^/files/app.*\.metadata"], ids=["page", "METADATA"])
-@pytest.mark.parametrize("fault", [dripping, packed(BOMB, "gzip")], ids=["slow", "bomb"])
+@pytest.mark.parametrize("fault", [dripping, "gzip"], ids=["slow", "bomb"])
 def test_lock_gives_it_up(machine: Machine, index: Index, small: None, path: str, fault: Any) -> None:
     index.add(wheel("app", "1.0"))
-    index.fail(path, fault)
+    index.fail(path, packed(bomb(fault), fault) if isinstance(fault, str) else fault)
     machine.spec(cpu("app"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 3, ran.err

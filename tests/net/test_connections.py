@@ -9,6 +9,7 @@ import pytest
 from support.index import Index
 from support.network import WebProxy, certified
 from support.packages import wheel
+from support.parsed import PARSED, nodes_of
 
 import envspec
 from envspec.errors import IndexFailure, InputError
@@ -20,13 +21,14 @@ ALPHA = wheel("alpha", "1.0")
 NO_NETRC = {"NETRC": "/nonexistent", "UV_HTTP_RETRIES": "0"}
 
 
+@PARSED
 def test_one_place_makes_fetchers() -> None:
     """Else one command knows the keyring and another one doesn't."""
     root = Path(envspec.__file__).parent
     calling = {
         str(path.relative_to(root))
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes_of(path.read_text("utf-8"))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Fetcher"
     }
     assert calling == {"net/connections.py"}

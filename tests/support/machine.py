@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envspec.lock.model import Lock
 from envspec.lock.read import load
-from support import in_process
+from support import forked, in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 # A process started under nohup ignores SIGHUP, and hands that on; the program's own answer is what is tested.
@@ -140,8 +140,8 @@ class Machine:
         """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about."""
         whole = self.environment(env)
         self._introduce()
-        if not spawn and in_process.can_run(whole):
-            ended = in_process.run(arguments, cwd=self.folder, env=whole, seconds=seconds)
+        if in_process.can_run(whole):
+            ended = (forked if spawn else in_process).run(arguments, cwd=self.folder, env=whole, seconds=seconds)
             assert "Traceback" not in ended.err, ended.err
             return Ran(*ended)
         with self.start(*arguments, env=env) as process:

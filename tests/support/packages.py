@@ -79,7 +79,8 @@ def wheel(
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in members.items():
-            archive.writestr(zipfile.ZipInfo(path, _EPOCH), data)
+            noise = bool(padding) and path == f"{stem}.bin"  # is not worth the time that pressing takes
+            archive.writestr(zipfile.ZipInfo(path, _EPOCH), data, zipfile.ZIP_STORED if noise else None)
     return Dist(name, version, f"{stem}-{version}-{tag}.whl", buffer.getvalue(), metadata, requires_python)
 
 
@@ -154,8 +155,7 @@ def _record_hash(data: bytes) -> str:
 
 
 def _noise(length: int) -> bytes:
-    blocks = (hashlib.sha256(str(number).encode()).digest() for number in range(length // 32 + 1))
-    return b"".join(blocks)[:length]
+    return hashlib.shake_128(b"padding").digest(length)
 
 
 def with_members(dist: Dist, name: str, size: int, count: int = 1) -> Dist:
