@@ -154,11 +154,13 @@ class Indexes:
         return fetch_provenance(listed.provenance, self.fetcher)
 
     def variants(self, file: str, rows: Rows) -> Variants:
-        """Read what an index says of the variants of a file's release, or the file of its own. Raises IndexFailure."""
+        """Read what an index says of the variants of a file's release. Raises IndexFailure."""
+        about = variants_file(file)
+        wheels = [row for name, row in rows.items() if name.endswith(".whl") and variants_file(name) == about]
         try:
-            return VariantReader(self.fetcher).of_release([rows[file]], rows)
+            return VariantReader(self.fetcher).of_release(wheels, rows)
         except InvalidVariants as error:
-            raise IndexFailure(f"{variants_file(file)}: {error}") from None
+            raise IndexFailure(f"{about}: {error}") from None
 
     def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
         """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises

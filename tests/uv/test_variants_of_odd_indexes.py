@@ -71,6 +71,9 @@ def test_a_missing_file_is_made_up_for_by_the_wheels(machine: tuple[Machine, Ind
     ran = made.envspec("lock", "specs/demo.toml")
     assert ran.status == 0 and locked(made) == "2.0 cu130", ran.err
     assert made.envspec("verify", "specs/demo.toml").status == 0
+    more = variant_wheel("lib", "2.0", "v9", {"x86_64": {"level": ["v9"]}}, namespaces=("nvidia", "x86_64"))
+    index.add(more)
+    assert made.envspec("verify", "specs/demo.toml").status == 0, "a variant more, and a namespace"
     index.add(variant_wheel("lib", "2.0", "cu130", cuda("13.0", 80, 90)))
     assert made.envspec("verify", "specs/demo.toml").status == 1, "the wheel is another one"
 
