@@ -91,7 +91,7 @@ def conda_stage(plan: Plan) -> str:
 
 
 def layer_stages(plan: Plan) -> Iterator[str]:
-    """Render the stages of Python, of variants, of each group of wheels, of what is compiled, and of what is carried."""
+    """Render the stages of Python, variants, every group of wheels, what is compiled, and the carried files."""
     yield _python_stage(plan)
     yield from variant_stages(plan)
     for group in (*BELOW_SOURCES, "rest"):
