@@ -16,7 +16,7 @@ from envspec.errors import InputError, Place
 from envspec.lock.graph import Node
 from envspec.lock.model import LockedTarget
 from envspec.report.collect import numbers_of
-from envspec.report.model import AuditSummary, Release, Trouble
+from envspec.report.model import AuditSummary, KnownRelease, Trouble
 from envspec.spec.model import Audit as Rules
 
 _SCHEMA = "envspec/audit/1"
@@ -88,11 +88,11 @@ def _day(database: OsvDatabase) -> datetime:
         return _NEVER
 
 
-def _releases(rows: Iterable[Mapping[str, Any]]) -> Iterable[Release]:
+def _releases(rows: Iterable[Mapping[str, Any]]) -> Iterable[KnownRelease]:
     for row in rows:
         named = (str(row[key]) for key in ("kind", "package", "version", "index"))
         page = _text(row["page"])
-        yield Release(*named, _text(row["published"]), page if page and page.startswith("https://") else None)
+        yield KnownRelease(*named, _text(row["published"]), page if page and page.startswith("https://") else None)
 
 
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:

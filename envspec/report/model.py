@@ -155,7 +155,7 @@ class CountedAdvisory:
 
 
 @dataclass(frozen=True)
-class Release:
+class KnownRelease:
     """What an audit learned of a release."""
 
     kind: str
@@ -181,7 +181,7 @@ class AuditSummary:
     unknown: tuple[tuple[str, tuple[int, ...]], ...]
     unread: tuple[str, ...]
     left_out: tuple[int, ...]
-    releases: tuple[Release, ...] = ()
+    releases: tuple[KnownRelease, ...] = ()
 
     @property
     def vulnerabilities(self) -> tuple[Trouble, ...]:
