@@ -45,7 +45,7 @@ _NAMES = 12
     "--format",
     "-f",
     "form",
-    type=click.Choice(["text", "json", "sarif"]),
+    type=click.Choice(["text", "json", "sarif", "gitlab"]),
     default="text",
     show_default=True,
     help="What to print on stdout.",
@@ -86,8 +86,8 @@ def command(
     from envspec.audit.waivers import about_waivers
     from envspec.lock.write import digest, dumps
 
-    if as_json and form == "sarif":
-        raise InputError("--json and --format sarif exclude each other", hint="give one of the two")
+    if as_json and form in ("sarif", "gitlab"):
+        raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
     spec, lock = inputs.look_at_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
@@ -111,8 +111,12 @@ def command(
         tuple((one, published((one,), facts), page_of(one, facts)) for one in found),
     )
     try:
-        if form == "sarif" and not as_json:
+        if form == "sarif":
             _print_sarif(report, lock_path, dumps(lock))
+        elif form == "gitlab":
+            from envspec.audit.code_quality import code_quality
+
+            out(code_quality(report, within_repository(lock_path), dumps(lock)))
         elif form == "json" or as_json:
             options.print_json("audit", _as_json(report, digest(lock), fail_on))
         else:
