@@ -20,7 +20,7 @@ class Database:
 class AuditReport:
     """One audited lock.
 
-    releases   each package with the day of its newest file and its authors' page, None where nobody says
+    releases   each package with the day of its newest file and its authors' page, None where that isn't known
     not_asked  what wasn't looked for in some packages, with the reason
     unread     what should have been read and wasn't: with any, the audit is incomplete and doesn't pass
     """

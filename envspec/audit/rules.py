@@ -229,7 +229,7 @@ def published(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
 
 
 def page_of(package: AuditedPackage, facts: Facts) -> str | None:
-    """Return where a release's authors say what changed in it, or where its source is; None where nobody says."""
+    """Return where a release's authors say what changed in it, or where its source is; None where that isn't known."""
     answer = facts.answers.get(package.release) if package.release else None
     return answer.page if answer else None
 

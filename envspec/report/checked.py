@@ -90,9 +90,10 @@ def _day(database: OsvDatabase) -> datetime:
 
 def _releases(rows: Iterable[Mapping[str, Any]]) -> Iterable[KnownRelease]:
     for row in rows:
-        named = (str(row[key]) for key in ("kind", "package", "version", "index"))
+        kind, name, version, index = (str(row[key]) for key in ("kind", "package", "version", "index"))
         page = _text(row["page"])
-        yield KnownRelease(*named, _text(row["published"]), page if page and page.startswith("https://") else None)
+        safe = page if page and page.startswith("https://") else None
+        yield KnownRelease(kind, name, version, index, _text(row["published"]), safe)
 
 
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:

@@ -43,7 +43,8 @@ def test_the_page_that_the_authors_of_a_release_name() -> None:
     def page(**urls: str) -> str | None:
         made = document("Jinja2", "3.1.2")
         made["info"]["project_urls"] = urls
-        return parsed(made).page
+        found: str | None = parsed(made).page
+        return found
 
     changes, source = "https://example.org/changes", "https://example.org/source"
     assert page(**{"Source Code": source, "Release Notes": changes, "Donate": "https://example.org"}) == changes
