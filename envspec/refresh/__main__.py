@@ -1,7 +1,8 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names; `linked SPEC…` writes what `envspec link` knows of wheels without reading them.
+for that of the most used names; `linked SPEC…` writes what `envspec link` knows of wheels without reading them;
+`sizes VARIANT…` asks the PyTorch indexes how large the wheels of the tables are.
 `edition` writes the tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
@@ -32,15 +33,17 @@ from envspec.errors import EnvspecError, IndexFailure, InputError, Place, ToolEr
 from envspec.facts.edition import MANIFEST, shipped
 from envspec.link.store import SHIPPED, LinkStore
 from envspec.net.connections import index_fetcher
+from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
-from envspec.refresh import edition, most_used_table
+from envspec.refresh import edition, most_used_table, wheel_sizes
 from envspec.refresh.linked import shipped_facts
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.released_table import refreshed_dates
 from envspec.refresh.torch_table import refreshed
 from envspec.refresh.triton_table import refreshed_triton
+from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.texts import byte_size
@@ -187,6 +190,46 @@ def linked(specs: tuple[str, ...]) -> int:
     return 1 if unread else 0
 
 
+@command.command()
+@click.argument("variants", nargs=-1, required=True)
+@click.option("--write", is_flag=True, help="Write the tables instead of only showing what would change.")
+def sizes(variants: tuple[str, ...], write: bool) -> int:
+    """Ask the PyTorch indexes of variants (cu126) for the lengths of files whose size the tables lack, and print the
+    difference. Files that an index doesn't have, or has with another hash, are left as they are."""
+    settings = load_settings(os.environ)
+    fetcher = index_fetcher(settings, {}, os.environ)
+    status = 0
+    for variant in variants:
+        table = TABLE.parent / "wheels" / f"{variant}.json"
+        if not table.is_file():
+            raise InputError(f"{variant}: envspec has no table of this variant", hint="name one such as cu126")
+        text = table.read_text(encoding="utf-8")
+        address = split_credentials(index_address(f"pytorch/{variant}", {}, settings, os.environ).rstrip("/"))[0]
+        wanted = wheel_sizes.unsized(text)
+        projects = sorted({file.split("-", 1)[0].replace("_", "-") for file, _ in wanted})
+        rows = [row for project in projects for row in _rows(fetcher, f"{address}/{project}/")]
+        listed = {(row["filename"], row["hashes"].get("sha256")): row for row in rows}
+        asked = {key: listed[key] for key in wanted if key in listed}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            lengths = pool.map(lambda row: row.get("size") or _length(fetcher, row["url"]), asked.values())
+            found = {key: size for key, size in zip(asked, lengths, strict=True) if size}
+        say(f"{variant}: {len(found)} of {len(wanted)} sizes found")
+        again = f"python -m envspec.refresh sizes {' '.join(variants)} --write"
+        status = max(status, _shown(table, wheel_sizes.with_sizes(text, found), write, again))
+    return status
+
+
+def _rows(fetcher: Fetcher, url: str) -> list[dict[str, Any]]:
+    reply = fetcher.get(url, headers={"Accept": ACCEPT})
+    return [dict(row) for row in parse_page(reply.body, url)] if reply.status == 200 else []
+
+
+def _length(fetcher: Fetcher, url: str) -> int | None:
+    """Give what a server says of a file's length when it is asked for one byte; None where it says none."""
+    reply = fetcher.range(url, 0, 1)
+    return reply.total if reply.status in (200, 206) else None
+
+
 @command.command("edition")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("envspec-facts", "envspec_facts"))
 def write_edition(folder: Path) -> int:
@@ -209,7 +252,8 @@ def _pypi() -> PyPI:
 def _shown(table: Path, text: str, write: bool, hint: str) -> int:
     """Print how a table changes, and write it if asked. Gives the exit code."""
     before = table.read_text(encoding="utf-8") if table.exists() else ""
-    name = f"envspec/facts/data/{table.name}"
+    data = table.parent.parent if table.parent.name == "wheels" else table.parent
+    name = f"envspec/facts/data/{table.relative_to(data).as_posix()}"
     out("".join(_diff(before, text, name)), newline=False)
     if text == before:
         say(f"{name} is up to date")
@@ -218,7 +262,7 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
         say(f"hint: {hint}")
         return 1
     version = edition.stamped(shipped().version, datetime.now(timezone.utc).date())
-    for path, said in ((table, text), (table.with_name(MANIFEST), edition.manifest(version))):
+    for path, said in ((table, text), (data / MANIFEST, edition.manifest(version))):
         partial = path.with_suffix(".partial")
         partial.write_text(said, encoding="utf-8")
         partial.replace(path)
