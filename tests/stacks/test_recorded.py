@@ -13,6 +13,8 @@ from stacks.projects import Project, projects
 from stacks.recording import RECORDING, RecordedPyPI, Recording
 
 RECORDED = [project for project in projects().values() if project.recorded]
+EACH_COMMIT = ("open-clip", "lerobot", "jax", "speechbrain-torch-2.1", "mamba")
+"""A library for torch, a large project, another framework, one for an old torch, and one that is built from source."""
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
@@ -37,7 +39,13 @@ def lock(project: Project, folder: Path, index: str | None) -> bytes:
     return machine.lock_path(name).read_bytes()
 
 
-@pytest.mark.parametrize("project", RECORDED, ids=lambda project: project.name)
+@pytest.mark.parametrize(
+    "project",
+    [
+        pytest.param(project, marks=() if project.name in EACH_COMMIT else pytest.mark.nightly, id=project.name)
+        for project in RECORDED
+    ],
+)
 def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
     assert lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []
