@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 from support.machine import Machine
 
+from stacks.flat_pages import flat_page
 from stacks.projects import Project, projects
 from stacks.recording import RECORDING, RecordedPyPI, Recording
+from stacks.results import read_results
 
 RECORDED = [project for project in projects().values() if project.recorded]
+LARGE = 105
+"""Packages of the stacks whose locks are the night's, from here on."""
+
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
@@ -33,11 +38,21 @@ def lock(project: Project, folder: Path, index: str | None) -> bytes:
     machine = Machine(folder, index)
     name = project.name
     machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
-    machine.locked(name=name)
+    with flat_page(project) as page:
+        machine.configure(page.mirror if page else "")
+        machine.locked(name=name)
     return machine.lock_path(name).read_bytes()
 
 
-@pytest.mark.parametrize("project", RECORDED, ids=lambda project: project.name)
+def cases() -> list[object]:
+    """Give the recorded stacks, of which the large ones are the night's."""
+    sizes = {name: row.packages or 0 for name, row in read_results().items()}
+    return [
+        pytest.param(one, marks=[pytest.mark.nightly] * (sizes[one.name] >= LARGE), id=one.name) for one in RECORDED
+    ]
+
+
+@pytest.mark.parametrize("project", cases())
 def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
     assert lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []
