@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from support.machine import Machine
 
+from stacks.flat_pages import flat_page
 from stacks.projects import Project, projects
 from stacks.recording import RECORDING, RecordedPyPI, Recording
 
 RECORDED = [project for project in projects().values() if project.recorded]
-EACH_COMMIT = ("open-clip", "lerobot", "jax", "speechbrain-torch-2.1", "mamba")
-"""A library for torch, a large project, another framework, one for an old torch, and one that is built from source."""
+EACH_COMMIT = ("open-clip", "lerobot", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
+"""A library for torch, a large project, another framework, one for an old torch, one that is built from source, and one of a flat page."""
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
@@ -35,7 +36,9 @@ def lock(project: Project, folder: Path, index: str | None) -> bytes:
     machine = Machine(folder, index)
     name = project.name
     machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
-    machine.locked(name=name)
+    with flat_page(project) as page:
+        machine.configure(page.mirror if page else "")
+        machine.locked(name=name)
     return machine.lock_path(name).read_bytes()
 
 
