@@ -165,8 +165,8 @@ def _safe(text: str) -> str:
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_HEAD = re.compile(r"[ │├└─]*")
-_BELOW = str.maketrans("├└─", "│  ")
+_HEAD = re.compile(r"[ │├└─|`-]*")
+_BELOW = str.maketrans("├└─`-", "│    ")
 
 
 def _fitted(text: str) -> str:
@@ -185,7 +185,7 @@ def _pieces(line: str, width: int) -> Iterator[str]:
     here = head
     indent = f"{head.translate(_BELOW)}    "
     for word in re.split(r"(?<! )(?= )", line[len(head) :]):
-        if _seen(here + word) > width and here.strip(" │├└─"):
+        if _seen(here + word) > width and here.strip(" │├└─|`-"):
             yield here.rstrip()
             here, word = indent, word.lstrip()
         here += word
