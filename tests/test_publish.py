@@ -135,8 +135,11 @@ def test_the_image_of_envspec_itself(root: Path, tmp_path: Path) -> None:
     with opened_builder(tmp_path, root, "publish", "") as builder:
         builder.build("localhost/envspec")
         container = builder("from", "localhost/envspec").strip()
-        (tmp_path / "work").mkdir(mode=0o777)
-        for arguments in (["--version"], ["gpus", "H100"], ["init", "demo", "--cuda", "cpu", "-o", "/work/demo.toml"]):
+        for arguments in (
+            ["--version"],
+            ["gpus", "H100"],
+            ["init", "demo", "--cuda", "cpu", "-o", "/project/demo.toml"],
+        ):
             ran = builder.run(container, "envspec", *arguments)
             assert ran.returncode == 0, ran.stdout + ran.stderr
         told = builder(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NARROWEST, WIDEST = 60, 200
-"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer ones nobody reads."""
+"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer lines are hard to read."""
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
 """The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
