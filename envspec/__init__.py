@@ -12,13 +12,15 @@ __version__ = "0.1.0"
 __all__ = ["Complaint", "EnvspecError", "Lock", "Spec", "__version__", "check", "load_lock", "load_spec", "render"]
 
 
-def __getattr__(name: str) -> object:
-    """Import what is asked for: `import envspec` alone costs nothing, and the command line imports what it needs."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a checker would take any name for one of these
 
-    return getattr(import_module("envspec.library"), name)
+    def __getattr__(name: str) -> object:
+        """Import what is asked for: `import envspec` alone imports nothing."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module("envspec.library"), name)
 
 
 def __dir__() -> list[str]:
