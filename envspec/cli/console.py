@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NARROWEST, WIDEST = 60, 200
-"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer ones nobody reads."""
+"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer lines are hard to read."""
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
 """The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
@@ -165,8 +165,8 @@ def _safe(text: str) -> str:
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_HEAD = re.compile(r"[ │├└─]*")
-_BELOW = str.maketrans("├└─", "│  ")
+_HEAD = re.compile(r"[ │├└─|`-]*")
+_BELOW = str.maketrans("├└─`-", "│    ")
 
 
 def _fitted(text: str) -> str:
@@ -185,7 +185,7 @@ def _pieces(line: str, width: int) -> Iterator[str]:
     here = head
     indent = f"{head.translate(_BELOW)}    "
     for word in re.split(r"(?<! )(?= )", line[len(head) :]):
-        if _seen(here + word) > width and here.strip(" │├└─"):
+        if _seen(here + word) > width and here.strip(" │├└─|`-"):
             yield here.rstrip()
             here, word = indent, word.lstrip()
         here += word
