@@ -116,7 +116,8 @@ def test_the_command_makes_rows_again_from_the_recorded_index(tmp_path: Path, mo
     (tmp_path / "wheels" / "cu129.json").write_text(written(less))
     monkeypatch.setattr(program, "WHEELS", tmp_path / "wheels")
     monkeypatch.setattr(program, "TABLE", tmp_path / "torch.toml")
-    with RecordedIndex() as index:
+    index = RecordedIndex()
+    with index:
         monkeypatch.setenv("ENVSPEC_CONFIG", str(tmp_path / "config.toml"))
         (tmp_path / "config.toml").write_text(f'[mirrors]\npytorch = "{index.whl}"\n')
         monkeypatch.setenv("ENVSPEC_CACHE_DIR", str(tmp_path / "cache"))
