@@ -112,7 +112,10 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
             ("one", "2024.1", "one-2024.1-1-py3-none-any.whl"),
         )
     ]
-    rows.append(f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}')
+    rows[0] += "\nmarker = \"os_name != 'nt'\""
+    rows.append(
+        f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}'
+    )
     text = HEAD + "".join(f"[[packages]]\n{row}\n" for row in rows)
     plain = read_pylock(text)
     assert answer._plain(answer.read_toml(text)) == plain
@@ -132,7 +135,7 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
         ("sha256", "sha512"),
         ("size = 1", "size = true"),
         ("size = 1", 'name = "other.whl"'),
-        ("wheels =", 'marker = "True"\nwheels ='),
+        ("wheels =", 'requires-python = "3"\nwheels ='),
     ],
 )
 def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) -> None:
