@@ -79,13 +79,15 @@ class DatabaseAnswer:
     """What a database knows of a release, and when it was read (RFC 3339, UTC).
 
     `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
-    the release: then the lack of an advisory means nothing.
+    the release: then the lack of an advisory means nothing. `page` is where its authors say what changed, or else
+    where its source is (https only).
     """
 
     fetched: str
     advisories: tuple[Advisory, ...] = ()
     files: Mapping[str, FileFacts] = field(default_factory=dict)
     known: bool = True
+    page: str | None = None
 
 
 @dataclass(frozen=True)

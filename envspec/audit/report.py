@@ -20,6 +20,7 @@ class Database:
 class AuditReport:
     """One audited lock.
 
+    releases   each package with the day of its newest file and its authors' page, None where that isn't known
     not_asked  what wasn't looked for in some packages, with the reason
     unread     what should have been read and wasn't: with any, the audit is incomplete and doesn't pass
     """
@@ -32,6 +33,7 @@ class AuditReport:
     findings: tuple[AuditFinding, ...]
     not_asked: tuple[NotAsked, ...]
     unread: tuple[str, ...]
+    releases: tuple[tuple[AuditedPackage, str | None, str | None], ...] = ()
 
     @property
     def names(self) -> frozenset[tuple[str, str]]:

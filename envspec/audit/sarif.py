@@ -29,6 +29,14 @@ def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
     return found
 
 
+def line_of(finding: AuditFinding, lines: Mapping[tuple[str, str, str], int]) -> int:
+    """Return the line of a finding's package, or of what is built with it; the first for what is no package's."""
+    one = finding.package
+    own = lines.get((one.kind, one.name, one.version)) if one else None
+    of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in finding.builds)
+    return own or next(of_sources, 1)
+
+
 def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
     """Render the report as SARIF. `lock` is the lock's path from the root of its repository, `version` is envspec's.
     Ignored findings are included, as suppressed.
@@ -115,7 +123,7 @@ def _result(
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": uri, "uriBaseId": _ROOT},
-                    "region": {"startLine": lines.get(key) or _line_of_source(finding, lines)},
+                    "region": {"startLine": line_of(finding, lines)},
                 }
             }
         ],
@@ -125,11 +133,6 @@ def _result(
     if finding.ignored is not None:
         result["suppressions"] = [{"kind": "inSource", "justification": finding.ignored}]
     return result
-
-
-def _line_of_source(finding: AuditFinding, lines: Mapping[tuple[str, str, str], int]) -> int:
-    """Return the line of what is built with a package that is in no target."""
-    return next((line for (kind, name, _), line in lines.items() if kind == "pip" and name in finding.builds), 1)
 
 
 def _fingerprint(rule: str, finding: AuditFinding) -> str:

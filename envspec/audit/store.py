@@ -98,6 +98,7 @@ def _row(release: PublishedRelease, answer: DatabaseAnswer) -> dict[str, Any]:
         "version": release.version,
         "fetched": answer.fetched,
         "known": answer.known,
+        "page": answer.page,
         "advisories": [asdict(advisory) for advisory in answer.advisories],
         "files": {name: _facts_row(facts) for name, facts in sorted(answer.files.items())},
     }
@@ -121,7 +122,11 @@ def _answer(row: Mapping[str, Any]) -> DatabaseAnswer:
         for one in row["advisories"]
     )
     return DatabaseAnswer(
-        row["fetched"], advisories, {name: _facts(one) for name, one in row["files"].items()}, row["known"]
+        row["fetched"],
+        advisories,
+        {name: _facts(one) for name, one in row["files"].items()},
+        row["known"],
+        row.get("page"),
     )
 
 

@@ -17,7 +17,7 @@ from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
-    from envspec.audit.model import AuditFinding
+    from envspec.audit.model import AuditedPackage, AuditFinding
     from envspec.audit.report import AuditReport
 
 EPILOG = """\b
@@ -45,7 +45,7 @@ _NAMES = 12
     "--format",
     "-f",
     "form",
-    type=click.Choice(["text", "json", "sarif"]),
+    type=click.Choice(["text", "json", "sarif", "gitlab"]),
     default="text",
     show_default=True,
     help="What to print on stdout.",
@@ -82,12 +82,12 @@ def command(
     from envspec.audit.learn import How, look_up_facts
     from envspec.audit.packages import packages
     from envspec.audit.report import AuditReport, Database
-    from envspec.audit.rules import findings, in_order, not_asked, oldest
+    from envspec.audit.rules import findings, in_order, not_asked, oldest, page_of, published
     from envspec.audit.waivers import about_waivers
     from envspec.lock.write import digest, dumps
 
-    if as_json and form == "sarif":
-        raise InputError("--json and --format sarif exclude each other", hint="give one of the two")
+    if as_json and form in ("sarif", "gitlab"):
+        raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
     spec, lock = inputs.look_at_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
@@ -108,10 +108,15 @@ def command(
         told,
         not_asked(found, facts),
         (*facts.unread, *facts.unread_files),
+        tuple((one, published((one,), facts), page_of(one, facts)) for one in found),
     )
     try:
-        if form == "sarif" and not as_json:
+        if form == "sarif":
             _print_sarif(report, lock_path, dumps(lock))
+        elif form == "gitlab":
+            from envspec.audit.code_quality import code_quality
+
+            out(code_quality(report, within_repository(lock_path), dumps(lock)))
         elif form == "json" or as_json:
             options.print_json("audit", _as_json(report, digest(lock), fail_on))
         else:
@@ -194,10 +199,16 @@ def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, A
         "targets": list(report.targets),
         "packages": len(report.names),
         "database": {"name": report.database.name, "oldest": report.database.oldest},
+        "releases": [_release(*one) for one in report.releases if any(one[1:])],
         "findings": [_finding(one) for one in report.findings],
         "not_asked": [asdict(one) for one in report.not_asked],
         "unread": list(report.unread),
     }
+
+
+def _release(package: AuditedPackage, published: str | None, page: str | None) -> dict[str, Any]:
+    named = {"kind": package.kind, "package": package.name, "version": package.version, "index": package.index}
+    return {**named, "published": published, "page": page}
 
 
 def _finding(finding: AuditFinding) -> dict[str, Any]:

@@ -107,6 +107,13 @@ _FILE_PLATFORMS = {
 }
 
 
+def size_of(index: str, file: str, sha256: str) -> int | None:
+    """Give the bytes of a file on a PyTorch index ("pytorch/cu126"), None where the tables don't know."""
+    variant = index.removeprefix("pytorch/")
+    known = load(variant).file(file) if index.startswith("pytorch/") and variant in variants() else None
+    return known.size if known is not None and known.sha256 == sha256 else None
+
+
 @cache
 def pythons(variant: str, project: str, release: str, platform: str) -> tuple[str, ...]:
     """List the Pythons ("3.12") for which the facts have a wheel of a release (without its local part) in a variant."""

@@ -16,7 +16,7 @@ from envspec.errors import InputError, Place
 from envspec.lock.graph import Node
 from envspec.lock.model import LockedTarget
 from envspec.report.collect import numbers_of
-from envspec.report.model import AuditSummary, Trouble
+from envspec.report.model import AuditSummary, KnownRelease, Trouble
 from envspec.spec.model import Audit as Rules
 
 _SCHEMA = "envspec/audit/1"
@@ -48,6 +48,7 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
             ),
             unread=tuple(map(str, document["unread"])) or (() if document["complete"] else ("it wasn't completed",)),
             left_out=tuple(place for place, target in enumerate(targets) if target.name not in audited),
+            releases=tuple(_releases(document.get("releases", ()))),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError("this isn't what `envspec audit --json` prints", place=place, hint=_AGAIN) from None
@@ -85,6 +86,14 @@ def _day(database: OsvDatabase) -> datetime:
         return datetime.fromisoformat(f"{database.modified[:19]}+00:00")
     except ValueError:
         return _NEVER
+
+
+def _releases(rows: Iterable[Mapping[str, Any]]) -> Iterable[KnownRelease]:
+    for row in rows:
+        kind, name, version, index = (str(row[key]) for key in ("kind", "package", "version", "index"))
+        page = _text(row["page"])
+        safe = page if page and page.startswith("https://") else None
+        yield KnownRelease(kind, name, version, index, _text(row["published"]), safe)
 
 
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:

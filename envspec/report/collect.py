@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from envspec.diff.rows import Review
+from envspec.facts import wheels
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.licences import is_acceptable
 from envspec.proof.model import Standing
 from envspec.report.coverage import coverage
-from envspec.report.model import AuditSummary, Licence, Link, PackageRow, Page, TargetRow, Variant
+from envspec.report.model import AuditSummary, KnownRelease, Licence, Link, PackageRow, Page, TargetRow, Variant
 from envspec.rungs import RUNGS, said
 from envspec.spec.model import Audit as Rules
 from envspec.spec.model import Spec
@@ -35,7 +36,7 @@ def page_of(
     proved = {one.target: one.line for one in standings}
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
-    packages = tuple(_packages(targets, numbers, names, spec.audit))
+    packages = tuple(_packages(targets, numbers, names, spec.audit, audit.releases if audit else ()))
     return Page(
         name=spec.name,
         description=spec.description,
@@ -62,7 +63,7 @@ def numbers_of(targets: Iterable[LockedTarget]) -> dict[Node, int]:
 
 
 def _target(target: LockedTarget, numbers: Mapping[Node, int], proved: str) -> TargetRow:
-    sizes = {numbers[Node(pin.kind, pin.name)]: pin.artifact.size if pin.artifact else None for pin in target.pins}
+    sizes = {numbers[Node(pin.kind, pin.name)]: _size(pin) for pin in target.pins}
     inputs = target.inputs
     return TargetRow(
         name=target.name,
@@ -80,13 +81,18 @@ def _target(target: LockedTarget, numbers: Mapping[Node, int], proved: str) -> T
 
 
 def _packages(
-    targets: Sequence[LockedTarget], numbers: Mapping[Node, int], names: Sequence[str | None], rules: Rules
+    targets: Sequence[LockedTarget],
+    numbers: Mapping[Node, int],
+    names: Sequence[str | None],
+    rules: Rules,
+    releases: Iterable[KnownRelease],
 ) -> Iterable[PackageRow]:
     pins: dict[Node, dict[int, Pin]] = {node: {} for node in numbers}
     for place, target in enumerate(targets):
         for pin in target.pins:
             pins[Node(pin.kind, pin.name)][place] = pin
     licences = {name: number for number, name in enumerate(names)}
+    known = {(one.kind, one.name, one.version, one.index): one for one in releases}
     for node, found in pins.items():
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, pin in found.items():
@@ -95,12 +101,23 @@ def _packages(
         for places in groups.values():
             pin = found[places[0]]
             artifact, licence = pin.artifact, licences[_licence(pin, rules)]
-            file, size = (artifact.file, artifact.size) if artifact else (None, None)
+            file, size = artifact.file if artifact else None, _size(pin)
             where = tuple(places)
             source, origin = _source(pin), pin.git.url if pin.git else pin.url
-            variants.append(Variant(pin.version, pin.build, pin.index, source, licence, file, size, where, origin))
+            told = known.get((pin.kind, pin.name, pin.version, pin.index))
+            asked = (told.published, told.page) if told else (None, None)
+            variants.append(
+                Variant(pin.version, pin.build, pin.index, source, licence, file, size, where, origin, *asked)
+            )
         direct = tuple(place for place, pin in found.items() if pin.direct)
         yield PackageRow(node.kind, node.name, direct, tuple(variants))
+
+
+def _size(pin: Pin) -> int | None:
+    """Return the bytes of a pin's file. A lock has none of what a PyTorch index serves, unless the tables had them."""
+    if pin.artifact is None or pin.artifact.size is not None:
+        return pin.artifact.size if pin.artifact else None
+    return wheels.size_of(pin.index, pin.artifact.file, pin.artifact.sha256)
 
 
 def _alike(pin: Pin) -> tuple[object, ...]:

@@ -33,6 +33,7 @@ class Variant:
 
     `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`. `origin` is the
     address that the lock names, which it does for git and URLs alone: indexes have names there, and no hosts.
+    `published` is the day of its files, and `page` where its authors say what changed: an audit has asked.
     """
 
     version: str
@@ -44,6 +45,8 @@ class Variant:
     size: int | None
     targets: tuple[int, ...]
     origin: str | None = None
+    published: str | None = None
+    page: str | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,18 @@ class CountedAdvisory:
 
 
 @dataclass(frozen=True)
+class KnownRelease:
+    """What an audit learned of a release."""
+
+    kind: str
+    name: str
+    version: str
+    index: str
+    published: str | None
+    page: str | None
+
+
+@dataclass(frozen=True)
 class AuditSummary:
     """What was looked up. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
     isn't empty, no package is.
@@ -166,6 +181,7 @@ class AuditSummary:
     unknown: tuple[tuple[str, tuple[int, ...]], ...]
     unread: tuple[str, ...]
     left_out: tuple[int, ...]
+    releases: tuple[KnownRelease, ...] = ()
 
     @property
     def vulnerabilities(self) -> tuple[Trouble, ...]:

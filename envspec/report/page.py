@@ -72,7 +72,9 @@ def _asset(name: str) -> str:
 
 
 def _header(page: Page) -> Iterator[str]:
-    pinned = f" · nothing newer than {text(page.exclude_newer)}" if page.exclude_newer else ""
+    pinned = (
+        f' · nothing newer than <span class="whole">{text(page.exclude_newer)}</span>' if page.exclude_newer else ""
+    )
     yield f'<header><h1>{text(page.name)}</h1><p class="lead">{text(page.description)}</p>'
     yield f'<p class="quiet">{text(page.spec)}{pinned}</p>'
     yield from sections.eyes(page)
@@ -163,6 +165,8 @@ def _variant(variant: Variant, targets: int) -> dict[str, Any]:
         "file": variant.file,
         "size": variant.size,
         "origin": variant.origin,
+        "published": variant.published,
+        "page": variant.page,
         "targets": None if len(variant.targets) == targets else list(variant.targets),
     }
 

@@ -57,7 +57,7 @@ def _eye(one: Eye) -> str:
 def figures(page: Page) -> Iterator[str]:
     """Yield the key figures. Each links to its section."""
     direct = sum(bool(package.direct) for package in page.packages)
-    unsized = {number for target in page.targets for number in target.unsized}
+    unsized = [one for package in page.packages for one in package.variants if one.size is None]
     largest = f'<span class="whole">{words.bytes_text(max(target.download for target in page.targets))}</span>'
     # a file of unknown size makes it no bound from above
     span = f"at least {largest}" if unsized else f"up to {largest}" if len(page.targets) > 1 else largest

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from audit_cases import (
+    LOCK,
     about,
     checked_sarif,
     found,
@@ -13,6 +15,7 @@ from audit_cases import (
 )
 from support.audit import package
 
+from envspec.audit.code_quality import code_quality
 from envspec.audit.model import Advisory, Facts, NotAsked
 from envspec.audit.rules import CODES
 from envspec.spec.model import Audit, Waiver
@@ -43,6 +46,17 @@ def test_sarif() -> None:
     assert first["partialFingerprints"] == {"envspec/1": "pip:lib:1.0:A"} and "suppressions" not in first
     assert second["ruleId"] == "source" and second["level"] == "note"
     assert third["suppressions"] == [{"kind": "inSource", "justification": "no"}]
+
+
+def test_gitlab_s_report_has_what_the_spec_does_not_accept() -> None:
+    lib = package("lib", source="sdist")
+    facts = about(lib, Advisory("A", summary="Bad\x1b."), Advisory("B"))
+    made = report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")})))
+    first, second = json.loads(code_quality(made, PurePosixPath("locks/s/envspec.lock"), LOCK))
+    assert (first["check_name"], first["severity"]) == ("envspec-audit-vulnerability", "critical")
+    assert first["location"] == {"path": "locks/s/envspec.lock", "lines": {"begin": 8}}
+    assert first["description"].startswith("lib 1.0: A: Bad") and "\x1b" not in first["description"]
+    assert second["severity"] == "info" and len({first["fingerprint"], second["fingerprint"]}) == 2
 
 
 def test_sarif_of_one_advisory_in_two_packages() -> None:

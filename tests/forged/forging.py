@@ -114,7 +114,8 @@ def _of_targets(lock: Lock, change: Change, published: Published) -> Lock:
 
     def changed(target: LockedTarget) -> LockedTarget:
         # a CPU target has none of these, before and after
-        return replace(target, **{key: value or None for key, value in said.items() if getattr(target, key)})
+        fields: dict[str, Any] = {key: value or None for key, value in said.items() if getattr(target, key)}
+        return replace(target, **fields)
 
     return each_target(lock, changed)
 

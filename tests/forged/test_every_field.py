@@ -34,7 +34,7 @@ ABSENT = {
     *(f"LockedCorrection.{name}" for name in ("package", "version", "file", "sha256", "constraint", "reason")),
     *(f"StatedMetadata.{name}" for name in ("name", "version", "dependencies")),
 }
-"""The fields of what no shipped lock has, nor can have without another spec; forgeries.py has some of them."""
+"""The fields of what no shipped lock has, nor can have without another spec; forgeries have some of them."""
 
 
 def types_of(kind: Any) -> Iterator[type]:

@@ -157,7 +157,7 @@ def pretend(torch: Any) -> None:
     amp = importlib.import_module("torch.amp")
     torch.autocast = torch.amp.autocast = pretended_context(amp.autocast)
     # before torch 2.3 the one scaler was CUDA's
-    scalers = amp if hasattr(amp, "GradScaler") else importlib.import_module("torch.cuda.amp")
+    scalers: Any = amp if hasattr(amp, "GradScaler") else importlib.import_module("torch.cuda.amp")
     scalers.GradScaler = pretended_scaler(scalers.GradScaler, of_devices=scalers is amp)
     distributed: Any = importlib.import_module("torch.distributed")
     begin = distributed.init_process_group

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from envspec_check.checks.isolation import static_library_path
 from envspec_check.checks.memory import Held, leak
 from envspec_check.failures import explained
 from envspec_check.interface import Context
-from envspec_check.trainer import lacks
+from envspec_check.trainer import exact_fp32, lacks
 
 CONTEXT = Context({"target": "t", "lock": {"targets": {"t": {}}}}, "cpu", "llm", 5, True, 0, 60.0, Path(), "check")
 
@@ -181,3 +182,10 @@ def test_what_compiles_runs_beside_the_others_and_figures_alone(tmp_path: Path) 
     if (os.cpu_count() or 1) > 1:
         apart = found["compile.slow"]["details"]["ended"] - found["operators.bad"]["details"]["ended"]
         assert apart < 1.5, time.monotonic() - began
+
+
+def test_float32_is_no_tf32_whatever_torch_allows() -> None:
+    """Convolutions take TF32 on Ampere unless they are told not to."""
+    allowed = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)), SimpleNamespace(allow_tf32=True)
+    exact_fp32(SimpleNamespace(backends=SimpleNamespace(cuda=allowed[0], cudnn=allowed[1])))
+    assert (allowed[0].matmul.allow_tf32, allowed[1].allow_tf32) == (False, False)

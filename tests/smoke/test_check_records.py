@@ -1,4 +1,4 @@
-"""What a wheel's RECORD says, before and after it is installed, is one digest, and the check holds the installed to it."""
+"""A RECORD has one digest, in the wheel and where it is installed; the check holds the second to the first."""
 
 from __future__ import annotations
 

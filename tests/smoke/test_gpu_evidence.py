@@ -13,6 +13,7 @@ from support.smoke_env import SECONDS
 from support.smoke_env import smoke_env as smoke_env
 
 from envspec.proof.records import of_report
+from envspec.recipes.carried import check_digest, check_files
 from envspec.smoke.report.read import load_report
 
 PROGRAM = ROOT / "bench" / "gpu_evidence.py"
@@ -50,3 +51,20 @@ def test_one_report_a_workload_and_none_is_evidence_of_a_lock(smoke_env: Path, t
         assert not proof.rungs and proof.refused and "it is of machine" in proof.refused
         assert not any(one["group"] == "static" for one in json.loads(path.read_text())["checks"])
     assert (tmp_path / "doctor.json").exists() and (tmp_path / "inspect.json").exists()
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
+@pytest.mark.network
+def test_with_a_lock_its_own_environment_is_made_and_its_report_is_evidence(smoke_env: Path, tmp_path: Path) -> None:
+    words = [sys.executable, str(PROGRAM), "-o", str(tmp_path), "--python", str(smoke_env / "bin" / "python")]
+    words += ["--minutes", "0", "--lock", "specs/cpu-py311.toml:cpu", "--quick"]
+    subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS)
+    steps = {one["name"]: one["came"] for one in json.loads((tmp_path / "machine.json").read_text())["steps"]}
+    assert steps["lock specs/cpu-py311.toml:cpu"] == "status 0"
+    (path,) = tmp_path.glob("lock/runs/*/check.json")
+    report = load_report(path)
+    assert report.evidence == "lock" and report.check_digest == check_digest(check_files())
+    assert of_report(report, path.name).rungs == {"linked", "imports", "trained-cpu"}
+    distributions = next(one for one in report.checks if one.name == "static.distributions")
+    assert distributions.details["records_compared"] > 5

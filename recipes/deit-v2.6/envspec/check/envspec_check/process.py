@@ -145,13 +145,7 @@ def ending(status: int) -> str:
             name = signal.Signals(number).name
         except ValueError:
             name = "signal %d" % number
-        said = {
-            "SIGSEGV": "crashed",
-            "SIGBUS": "crashed",
-            "SIGABRT": "aborted",
-            "SIGFPE": "crashed",
-            "SIGILL": "crashed",
-        }
+        said = {**dict.fromkeys(("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"), "crashed"), "SIGABRT": "aborted"}
         return "{} ({})".format(said.get(name, "was killed"), name)
     return "ended with status %d" % os.WEXITSTATUS(status)
 

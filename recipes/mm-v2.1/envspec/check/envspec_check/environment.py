@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -14,6 +15,13 @@ from envspec_check.lock import canonical
 
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """Where this check lies. It may be anywhere, and is no part of the environment."""
+
+
+def check_digest() -> str:
+    """The digest of this check's own files: of their list, as sha256sum writes it."""
+    files = sorted((path.relative_to(FOLDER).as_posix(), path.read_bytes()) for path in Path(FOLDER).rglob("*.py"))
+    rows = "".join("%s  %s\n" % (hashlib.sha256(content).hexdigest(), name) for name, content in files)
+    return "sha256:" + hashlib.sha256(rows.encode()).hexdigest()
 
 
 def is_within(path: str, roots: Iterable[str]) -> bool:

@@ -13,16 +13,8 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 GROUPS = (
-    "static",
-    "device",
-    "operators",
-    "training",
-    "determinism",
-    "compile",
-    "dataloader",
-    "collectives",
-    "stack",
-    "figures",
+    *("static", "device", "operators", "training", "determinism"),
+    *("compile", "dataloader", "collectives", "stack", "figures"),
 )
 
 WORKLOAD_NAMES = ("basic", "multimodal", "llm", "deit", "dynamic")

@@ -8,6 +8,7 @@ import time
 from typing import Any, Dict, Optional, Sequence, Set, Tuple
 
 from envspec_check.beside import GROUP, Beside
+from envspec_check.environment import check_digest
 from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
 from envspec_check.machine import NO_GPU, NO_GPU_REMEDY, card_of, machine_facts, probe
 from envspec_check.report import Progress, figure, slow_words, summary
@@ -41,7 +42,7 @@ class Session:
         self.checks: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
         self.curves: dict[str, Any] = {}
-        self.began = time.monotonic()
+        self.digest, self.began = check_digest(), time.monotonic()
         self.started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def run(self, progress: Progress) -> None:
@@ -166,6 +167,7 @@ class Session:
             "spec": ctx.lock["env"].get("name", ""),
             "target": ctx.target_name,
             "lock_digest": ctx.config["lock_digest"],
+            "check_digest": self.digest,
             "fingerprint": ctx.config.get("fingerprint", ""),
             "workload": ctx.workload,
             "steps": ctx.steps,

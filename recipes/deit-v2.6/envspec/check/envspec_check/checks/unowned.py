@@ -14,9 +14,6 @@ CODE = (".py", ".so", ".pth", ".egg-link")
 MADE_WITH_IT = ("_virtualenv.py", "_virtualenv.pth")
 """What virtualenv and uv put into each environment that they make."""
 
-NO_CODE = ("__pycache__", ".dist-info", ".egg-info")
-"""Ends of folders that nothing is imported from."""
-
 RUN_AT_START = ("sitecustomize", "usercustomize")
 
 

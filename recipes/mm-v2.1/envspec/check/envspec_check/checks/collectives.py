@@ -114,13 +114,8 @@ class Exchange:
 
 
 OPERATIONS = (
-    "all_reduce",
-    "reduce_scatter",
-    "broadcast",
-    "all_gather",
-    "all_gather_into_tensor",
-    "all_to_all",
-    "send_and_receive",
+    *("all_reduce", "reduce_scatter", "broadcast", "all_gather"),
+    *("all_gather_into_tensor", "all_to_all", "send_and_receive"),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import os
 import re
 import sys
@@ -55,8 +57,7 @@ def built_for(tags: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def other_wheels(lock: dict[str, Any], there: Sequence[Installed]) -> list[str]:
-    """Which distributions are from a wheel for another Python, ABI or processor than the locked file. A lock has no
-    digest of what is installed; static.files holds that to its RECORD."""
+    """Which distributions are from a wheel for another Python, ABI or processor than the locked file."""
     files, wrong = {one["name"]: one["artifacts"][0]["file"] for one in lock.get("pip", ()) if one.get("artifacts")}, []
     for one in there:
         own = re.findall(r"^Tag: *(\S+)", one.distribution.read_text("WHEEL") or "", re.MULTILINE)
@@ -70,6 +71,24 @@ def other_wheels(lock: dict[str, Any], there: Sequence[Installed]) -> list[str]:
         ):
             wrong.append(f"{one.name} is built for {own[0]}, locked is {file}")
     return wrong
+
+
+def record_digest(text: str) -> str:
+    """The digest of what a RECORD says of a wheel's files among the packages: what an installer adds isn't the
+    wheel's."""
+    added = r"\.\./|/|[^/]+\.dist-info/(RECORD|INSTALLER|REQUESTED|direct_url\.json|uv_)"
+    rows = [row[:2] for row in csv.reader(text.splitlines()) if len(row) == 3 and row[1].startswith("sha256=")]
+    kept = sorted("%s %s\n" % (path, digest) for path, digest in rows if not re.match(added, path))
+    return "sha256:" + hashlib.sha256("".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def other_records(config: dict[str, Any], there: Sequence[Installed]) -> tuple[int, list[str]]:
+    """How many distributions have a RECORD that is known by the locked wheel, and which have another one."""
+    known, locked = config.get("records") or {}, config["lock"].get("pip", ())
+    right = {one["name"]: known.get(one["artifacts"][0]["sha256"]) for one in locked if one.get("artifacts")}
+    mine = [(one, right[one.name]) for one in there if right.get(one.name) and one.installer != "conda"]
+    wrong = [one for one, digest in mine if record_digest(one.distribution.read_text("RECORD") or "") != digest]
+    return len(mine), [f"{one.name} {one.version} is another build than the locked wheel's: RECORD" for one in wrong]
 
 
 def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> list[str]:
@@ -106,8 +125,10 @@ def static_distributions(ctx: Context) -> Outcome:
     wrong = compare_distributions(locked, there, folders, ctx.config.get("project"))
     has_conda = records or any(pin.kind == "conda" for pin in locked)
     wrong += compare_conda(locked, records) if has_conda else []
-    wrong += other_wheels(ctx.lock, there)
+    compared, others = other_records(ctx.config, there)
+    wrong += other_wheels(ctx.lock, there) + others
     details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
+    details["records_compared"] = compared
     if wrong:
         remedy = "install the environment again from its lock: envspec install, or pip install --require-hashes"
         return failed(f"the environment isn't what is locked: {some(wrong)}", remedy, details=details)
