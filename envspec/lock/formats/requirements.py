@@ -94,8 +94,9 @@ def _variant_note(target: LockedTarget) -> list[str]:
         return []
     return [
         "#",
-        "# Some of these are variant wheels (PEP 825), which pip can't install. uv takes them on the target's own",
-        "# machines, with --preview-features wheel-variants. `envspec install` and bundles need neither.",
+        "# Some of these are variant wheels (PEP 825). Of an index pip takes none, and uv, on the target's own machines",
+        "# and with --preview-features wheel-variants, some. Of an unpacked bundle both take all, with --find-links wheels.",
+        "# `envspec install` needs neither.",
     ]
 
 
