@@ -94,9 +94,9 @@ def _variant_note(target: LockedTarget) -> list[str]:
         return []
     return [
         "#",
-        "# Some of these are variant wheels (PEP 825). Of an index pip takes none, and uv, on the target's own machines",
-        "# and with --preview-features wheel-variants, some. Of an unpacked bundle both take all, with --find-links wheels.",
-        "# `envspec install` needs neither.",
+        "# Some of these are variant wheels (PEP 825), of which pip takes none from an index, and uv only with",
+        "# --preview-features wheel-variants those that suit its machine. Both take all from an unpacked bundle, with",
+        "# --find-links wheels. `envspec install` needs neither.",
     ]
 
 
