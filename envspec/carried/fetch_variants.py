@@ -197,7 +197,8 @@ def main(folder: str, *arguments: str) -> int:
         file, sha256, size = arguments[at : at + 3]
         said = find(web, places, folder, file, sha256, int(size))
         if said:
-            sys.stderr.write("".join(f"fetch_variants.py: {line}\n" for line in said))
+            hint = "hint: a bundle has them, too; the head of the recipe says how its wheels are given"
+            sys.stderr.write("".join(f"{line}\n" for line in (*(f"error: {one}" for one in said), hint)))
             return 1
     return 0
 

@@ -171,6 +171,6 @@ def test_the_program_says_what_it_could_not_have_and_no_login(tmp_path: Path, in
     assert (tmp_path / "wheels" / PLAIN).read_bytes() == WHEEL.content
     index.remove(WHEEL)
     status, said = run(index.url_with("user", SECRET))
-    assert status == 1 and said == f"fetch_variants.py: {WHEEL.file}: {index.url}/my-kernels/ doesn't have it\n"
+    assert status == 1 and said.startswith(f"error: {WHEEL.file}: {index.url}/my-kernels/ doesn't have it\nhint: ")
     status, said = run("http://[")
     assert status == 2 and said.startswith("error:") and "Traceback" not in said, "uv's own message, and its status"
