@@ -86,6 +86,7 @@ def test_no_lock_and_no_spec(machine: Machine) -> None:
     assert refused(machine).hint == f"hint: envspec lock {SPEC}"
 
 
+@pytest.mark.slow
 def test_from_a_subfolder_of_the_repository(locked: Machine) -> None:
     (locked.folder / ".git").mkdir()
     below = locked.folder / "src" / "deep"

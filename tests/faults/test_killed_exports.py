@@ -133,6 +133,7 @@ def test_thirty_times_by_kill_9(exported: Machine) -> None:
     print(ended)  # noqa: T201 - docs/security.md has these figures
 
 
+@pytest.mark.slow
 def test_two_at_once(exported: Machine) -> None:
     """Exports of two versions of a spec at once: one after the other, and the files are of one of them."""
     where = str(exported.folder / "recipes" / "demo")
