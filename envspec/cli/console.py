@@ -72,21 +72,14 @@ def out(text: str, *, newline: bool = True) -> None:
 
 
 def columns() -> int | None:
-    """Give the width of what is printed on stdout: the terminal's, or what COLUMNS says; None for a pipe or a file,
-    where a line is as long as it is.
+    """Give the width of the terminal that stdout is, or what COLUMNS says of it; None for a pipe or a file, where a
+    line is as long as it is.
     """
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        found = int(told)
-    elif sys.stdout.isatty():
-        try:
-            found = os.get_terminal_size(sys.stdout.fileno()).columns
-        except (OSError, ValueError):
-            return None
-    else:
+    if not sys.stdout.isatty():
         return None
-    # a terminal that says 0 doesn't know
-    return min(max(found, NARROWEST), WIDEST) if found else None
+    import shutil
+
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
 
 
 def out_file(text: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from support.index import Index
 from support.installs import PYTHON
 from support.machine import Machine, cpu
-from support.packages import Dist, sdist, source_files, wheel
+from support.packages import Dist, metadata_text, sdist, source_files, wheel
 from support.site import place_policy
 from uv import find_uv_bin
 
@@ -219,3 +219,17 @@ def test_a_site_s_policy_holds_for_what_sources_are_built_with(
     place_policy(monkeypatch, demo.base, '[indexes]\nallow = ["internal"]\n')
     ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
     assert "src is built with packages from pypi" in ran.err, ran
+
+
+def test_what_setuptools_builds_alone_is_locked_without_running_it(machine: Machine, index: Index) -> None:
+    ran = machine.folder / "ran"
+    files = {"pyproject.toml": "", "backend.py": "", "setup.py": f"open({str(ran)!r}, 'w')"}
+    # as setuptools writes PKG-INFO of a setup.py
+    files["PKG-INFO"] = metadata_text("src", "1.0", ["below"], dynamic=["requires-dist", "license"])
+    index.add(sdist("src", "1.0", files=files), wheel("below", "1.0"), wheel("setuptools", "84.0"), wheel("wheel", "1"))
+    machine.spec(cpu("src", extra="allow-source = ['src']", python=PYTHON))
+    lock = machine.locked()
+    pin = lock.targets[0].pin("src")
+    assert pin is not None and pin.dependencies == ("below",)
+    assert built_with(lock) == ["setuptools 84.0", "wheel 1"]
+    assert not ran.exists()

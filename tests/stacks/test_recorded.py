@@ -15,7 +15,7 @@ from stacks.recording import RECORDING, RecordedPyPI, Recording
 
 RECORDED = [project for project in projects().values() if project.recorded]
 EACH_COMMIT = ("open-clip", "lerobot", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
-"""A library for torch, a large project, another framework, one for an old torch, one that is built from source, and one of a flat page."""
+"""A library for torch, a large project, another framework, and one each for an old torch, a source and a flat page."""
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
