@@ -98,7 +98,7 @@ def test_at_every_step_of_the_write(exported: Machine, dying: subprocess.Popen[s
     assert mixed > 5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thirty_times_by_kill_9(exported: Machine) -> None:
     """The moment is drawn from the time in which the files are written, which a staging folder tells."""
     chosen = random.Random(7)

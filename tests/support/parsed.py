@@ -14,7 +14,7 @@ PARSED = pytest.mark.xdist_group("parsed")
 
 @cache
 def nodes_of(source: str) -> tuple[ast.AST, ...]:
-    """Every node of a source text, the module first. Looking for garbage takes longer than parsing, and there is none."""
+    """Every node of a source text, the module first. Looking for garbage would take longer, and finds none."""
     gc.disable()
     try:
         return tuple(ast.walk(ast.parse(source)))
