@@ -109,6 +109,7 @@ def test_six_targets_get_the_right_variant_each(machine: Machine, indexes: tuple
     assert (machine.locks / "demo" / "envspec.lock").read_bytes() == written, "the cache has all that was read"
 
 
+@pytest.mark.slow
 def test_the_chosen_file_is_installed_and_bundled_as_a_plain_wheel(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:
