@@ -63,8 +63,8 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
             " (docker run --gpus all, apptainer exec --nv), on a machine that has them",
         )
     known = numbers(machine.driver)
-    # with cuda-compat in the image, the driver's word isn't the last, and which branches that serves is a table's
-    compat, branches = "forward_branches" in target, target.get("forward_branches")
+    # with cuda-compat in the image, the driver's word isn't the last; which branches that serves, a table says
+    compat, branches = "forward_branches" in target, target.get("forward_branches") or []
     if machine.cuda and numbers(machine.cuda)[0] < numbers(cuda)[0] and not compat:
         return Verdict(
             True,
@@ -72,11 +72,9 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
             f" {cuda}: update the driver, or use a target of {target.get('spec')} with an older CUDA",
         )
     floor = target.get("driver_floor")
-    if floor and known < numbers(floor) and known[0] not in (branches or []):
-        older = f", or by cuda-compat one of {', '.join(map(str, branches))}" if branches else ""
-        unsure = "; which older ones cuda-compat serves isn't known" if compat and branches is None else ""
-        needs = f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor}"
-        return Verdict(False, f"{needs}{older}{unsure}")
+    if floor and known < numbers(floor) and known[0] not in branches:
+        floor += f", or one that cuda-compat serves ({', '.join(map(str, branches)) or 'unknown'})" if compat else ""
+        return Verdict(False, f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor}")
     if not machine.nvml:
         return Verdict(
             False,

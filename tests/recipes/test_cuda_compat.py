@@ -66,7 +66,12 @@ def test_lock_asks_for_its_digest() -> None:
 
 @pytest.mark.parametrize(
     ("driver", "doubt"),
-    [("535.183.01", ""), ("570.124.06", ""), ("545.23.08", "or by cuda-compat one of 535, 550"), ("525.60.13", "needs")],
+    [
+        ("535.183.01", ""),
+        ("570.124.06", ""),
+        ("545.23.08", "one that cuda-compat serves (535, 550, 565, 570, 575)"),
+        ("525.60.13", "needs"),
+    ],
 )
 def test_the_preflight_stops_no_image_with_cuda_compat(driver: str, doubt: str) -> None:
     """Which branches it serves is a table's: 12.2 is the word of the driver, and not of the image's libcuda."""
@@ -74,7 +79,7 @@ def test_the_preflight_stops_no_image_with_cuda_compat(driver: str, doubt: str) 
     machine = preflight.Machine(driver, (preflight.Gpu("NVIDIA H100 80GB HBM3", "9.0"),), True, "12.2")
     stop, text = preflight.judge(target, machine)
     assert not stop and bool(text) is bool(doubt) and doubt in text
-    assert preflight.judge(target | {"forward_branches": None}, machine).text.endswith("cuda-compat serves isn't known")
+    assert preflight.judge(target | {"forward_branches": None}, machine).text.endswith("cuda-compat serves (unknown)")
     without = {name: value for name, value in target.items() if name != "forward_branches"}
     assert preflight.judge(without, machine).stop
 

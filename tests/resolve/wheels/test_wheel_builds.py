@@ -55,7 +55,16 @@ def test_what_may_hold_code_is_asked(asked: Pin, expected: bool) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("xformers", "flash-attn", "bitsandbytes", "vllm", "torch-scatter", "torch-sparse", "torch-cluster", "pyg-lib"),
+        *(
+            "xformers",
+            "flash-attn",
+            "bitsandbytes",
+            "vllm",
+            "torch-scatter",
+            "torch-sparse",
+            "torch-cluster",
+            "pyg-lib",
+        ),
         *("torch-spline-conv", "mamba-ssm", "deepspeed", "onnxruntime-gpu", "cupy-cuda13x", "jax-cuda13-plugin"),
         *("jax-cuda13-pjrt", "tensorflow"),
     ],
