@@ -52,8 +52,8 @@ on for 22.04.
 
 Source: NVIDIA's lists of tags, doc/supported-tags.md and doc/unsupported-tags.md of its container-images/cuda, as
 copied in pranavmishra90/nvidia-container-images-cuda: up to 12.9 at 60a1c892e6b996382e182b4654e0a3f31aeedbee, 13.0
-and 13.1 at 181367a60650bee1a0d32f52b0e96d83d982de0d; newer ones as public Dockerfiles name them. The policy there: a tag may be deleted six months after a newer
-update of its CUDA.
+and 13.1 at 181367a60650bee1a0d32f52b0e96d83d982de0d; newer ones as public Dockerfiles name them. The policy there: a
+tag may be deleted six months after a newer update of its CUDA.
 """
 _FIRST_ON_22_04 = (11, 7)
 """Source: the same lists, which have no tag of an older CUDA for Ubuntu 22.04."""
