@@ -253,7 +253,11 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
                 "gpus",
                 f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
                 + (f", which {first} dropped" if beyond and dropped else "")
-                + (f", as far as {found.version} tells, the newest that envspec knows" if beyond and not dropped else "")
+                + (
+                    f", as far as {found.version} tells, the newest that envspec knows"
+                    if beyond and not dropped
+                    else ""
+                )
                 + ("; torch uses it only with several GPUs" if nccl else ""),
                 None if nccl else remedy,
                 f"{name}<{first}",

@@ -112,7 +112,9 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
             ("one", "2024.1", "one-2024.1-1-py3-none-any.whl"),
         )
     ]
-    rows.append(f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}')
+    rows.append(
+        f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}'
+    )
     text = HEAD + "".join(f"[[packages]]\n{row}\n" for row in rows)
     plain = read_pylock(text)
     assert answer._plain(answer.read_toml(text)) == plain
