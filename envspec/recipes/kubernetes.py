@@ -221,8 +221,7 @@ def _affinity(plan: Plan) -> Iterator[str]:
     """
     if not plan.architectures:
         return
-    yield "      tolerations:"
-    yield "        - { key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }"
+    yield "      tolerations: [{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }]"
     yield "      affinity:"
     yield "        nodeAffinity:"
     yield "          preferredDuringSchedulingIgnoredDuringExecution:"

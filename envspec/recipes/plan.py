@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envspec.spec.cluster import Kubernetes, Slurm
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 ENVIRONMENT = "/opt/env"
 """The environment in an image: a virtual environment or a conda prefix."""
@@ -213,7 +213,7 @@ class Plan:
     epoch: int = 315532800
     toolkit: tuple[Borrowed, ...] = ()
     repository: str | None = None
-    kubernetes: Kubernetes = field(default_factory=Kubernetes)
+    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
@@ -282,7 +282,7 @@ class SpecPlan:
     spec: str
     description: str
     targets: tuple[Plan, ...]
-    slurm: Slurm = field(default_factory=Slurm)
+    slurm: SlurmTable = field(default_factory=SlurmTable)
 
     @property
     def is_cuda(self) -> bool:

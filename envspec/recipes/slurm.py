@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import CARRIED, WORKSPACE, SpecPlan
 from envspec.recipes.quote import filled
-from envspec.spec.cluster import Slurm
+from envspec.spec.cluster import SlurmTable
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
@@ -69,15 +69,11 @@ def _apptainer(plan: SpecPlan) -> str:
             '    echo "there is no $image: set ENVSPEC_SIF, or build it from the apptainer.def of a target" >&2',
             "    exit 2",
             "fi",
-            "# On each node: what the container gets of the caller's environment.",
-            "# shellcheck disable=SC2016 # for the nodes' shells",
-            "clean='for name in $(compgen -e); do",
-            "    case $name in",
+            "# shellcheck disable=SC2016 # run on each node: what the container gets of the caller's environment",
+            "clean='for name in $(compgen -e); do case $name in",
             *_case(_kept(plan.slurm)),
             '        [[ -v APPTAINERENV_$name ]] || export "APPTAINERENV_$name=${!name}" ;;',
-            "    esac",
-            "done",
-            'exec "$@"\'',
+            'esac; done; exec "$@"\'',
         ],
         inside=[
             f'bash -c "$clean" bash apptainer exec{" --nv" if plan.is_cuda else ""} --cleanenv --no-home \\',
@@ -108,8 +104,7 @@ def _pyxis(plan: SpecPlan) -> str:
             + "' | paste -sd, -)",
         ],
         inside=[
-            '--export="$kept" \\',
-            '--container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
+            '--export="$kept" --container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
             f'    --container-mounts="$here:$here,$here:{WORKSPACE}" --container-workdir="$here" "$@"',
         ],
     )
@@ -180,7 +175,7 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
     return "\n".join(lines) + "\n"
 
 
-def _kept(asked: Slurm) -> tuple[str, ...]:
+def _kept(asked: SlurmTable) -> tuple[str, ...]:
     """List the caller's variables that get into containers."""
     return (*_KEPT, *(["ENVSPEC_CHECKPOINT"] if asked.signal else []), *asked.environment)
 
@@ -211,7 +206,7 @@ def _options(plan: SpecPlan) -> list[str]:
     return [*options, *(["--no-kill"] if asked.min_nodes is not None else []), *asked.options]
 
 
-def _checkpoint(asked: Slurm) -> list[str]:
+def _checkpoint(asked: SlurmTable) -> list[str]:
     """Make the lines for the warning before a job's end: a file, and a signal to the program's processes. torchrun's
     children are those with a rank, whose parent has none: so neither torchrun nor workers that load data get it.
     """
@@ -240,7 +235,7 @@ def _checkpoint(asked: Slurm) -> list[str]:
     ]
 
 
-def _torchrun(asked: Slurm, entrypoint: str) -> list[str]:
+def _torchrun(asked: SlurmTable, entrypoint: str) -> list[str]:
     """Make the lines that run the training program, and wait for it where there can be a warning meanwhile."""
     end = " &" if asked.signal else ""
     if asked.max_restarts is None:

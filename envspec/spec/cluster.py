@@ -10,7 +10,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Slurm:
+class SlurmTable:
     """`[slurm]`: what a job asks Slurm for. None and an empty tuple leave a matter to the recipes, or to the site.
 
     memory        of a node, in sbatch's form
@@ -47,7 +47,7 @@ class Serving:
 
 
 @dataclass(frozen=True)
-class Kubernetes:
+class KubernetesTable:
     """`[kubernetes]`: what a Job asks for.
 
     program      and its arguments; empty for the smoke check

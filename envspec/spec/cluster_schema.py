@@ -5,7 +5,7 @@ Their values stand in jobs as they are: each has a pattern that leaves no room f
 
 from __future__ import annotations
 
-from envspec.spec.cluster import Kubernetes, Serving, Slurm
+from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.nodes import Array, Boolean, Integer, Names, Table, Text
 
 _SIGNALS = "USR1|USR2|TERM|INT|HUP"
@@ -43,7 +43,7 @@ SLURM_TABLE = Table(
             example=16,
             minimum=1,
             maximum=1024,
-            default=Slurm.cpus_per_gpu,
+            default=SlurmTable.cpus_per_gpu,
         ),
         "mem": Text(
             doc="The memory of a node; 0 for all of it.",
@@ -56,13 +56,13 @@ SLURM_TABLE = Table(
             example="2-00:00:00",
             says="a time in sbatch's form: MINUTES, MM:SS, HH:MM:SS, DAYS-HH, DAYS-HH:MM or DAYS-HH:MM:SS",
             pattern="[0-9]{1,6}(?::[0-9]{1,2}){0,2}|[0-9]{1,4}-[0-9]{1,2}(?::[0-9]{1,2}){0,2}",
-            default=Slurm.time,
+            default=SlurmTable.time,
         ),
         "requeue": Boolean(
             doc="Whether a job goes back into the queue when its node fails, when it is preempted, and after the"
             " warning of `signal`.",
             example=True,
-            default=Slurm.requeue,
+            default=SlurmTable.requeue,
         ),
         "signal": Text(
             doc="A warning before the job's time ends: the program's processes get this signal so many seconds before,"
@@ -145,14 +145,14 @@ KUBERNETES_TABLE = Table(
             example=4,
             minimum=1,
             maximum=10_000,
-            default=Kubernetes.nodes,
+            default=KubernetesTable.nodes,
         ),
         "gpus": Integer(
             doc="The GPUs of each pod, where the target has CUDA.",
             example=8,
             minimum=1,
             maximum=64,
-            default=Kubernetes.gpus,
+            default=KubernetesTable.gpus,
         ),
         "volume": _object("The PersistentVolumeClaim that is seen as /workspace; else what is there goes.", "datasets"),
         "pull-secret": _object("The Secret with the login of the image's registry.", "registry-login"),

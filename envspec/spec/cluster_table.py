@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.spec.checked import Checked
-from envspec.spec.cluster import Kubernetes, Serving, Slurm
+from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.positions import Path
 
 
-def slurm_of(checked: Checked) -> Slurm:
+def slurm_of(checked: Checked) -> SlurmTable:
     """Read `[slurm]`. Problems go to `checked`."""
     given = _given(
         checked,
@@ -37,7 +37,7 @@ def slurm_of(checked: Checked) -> Slurm:
         checked.problem(
             ("slurm", "min-nodes"), "slurm.min-nodes needs max-restarts, with which torchrun is elastic", hint
         )
-    return Slurm(
+    return SlurmTable(
         **given,
         memory=checked.value("slurm", "mem"),
         environment=_words(checked, "slurm", "environment"),
@@ -45,11 +45,11 @@ def slurm_of(checked: Checked) -> Slurm:
     )
 
 
-def kubernetes_of(checked: Checked) -> Kubernetes:
+def kubernetes_of(checked: Checked) -> KubernetesTable:
     """Read `[kubernetes]`. Problems go to `checked`."""
     given = _given(checked, ("kubernetes",), ("namespace", "nodes", "gpus", "volume", "pull-secret", "secret", "rdma"))
     labels = {str(path[-1]): value for path, value in checked.children("kubernetes", "node-selector")}
-    return Kubernetes(
+    return KubernetesTable(
         **given,
         program=_words(checked, "kubernetes", "program"),
         node_selector=MappingProxyType(labels),

@@ -10,7 +10,7 @@ from envspec.errors import Place
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.spec.cluster import Kubernetes, Slurm
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 _NO_WAIVERS: Mapping[str, Waiver] = MappingProxyType({})
@@ -289,8 +289,8 @@ class Spec:
     conda: CondaTable = CondaTable()
     image: Image = Image()
     smoke: Smoke = Smoke()
-    slurm: Slurm = field(default_factory=Slurm)
-    kubernetes: Kubernetes = field(default_factory=Kubernetes)
+    slurm: SlurmTable = field(default_factory=SlurmTable)
+    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
     audit: Audit = Audit()
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1] / "recipes"))
 from recipe_plans import of_target
 
 from envspec.recipes.slurm import APPTAINER_JOB, render
-from envspec.spec.cluster import Slurm
+from envspec.spec.cluster import SlurmTable
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -87,14 +87,14 @@ def appears(path: Path, job: Path) -> None:
     raise AssertionError(f"no {path.name}: {[log.read_text() for log in job.glob('*.out')]}")
 
 
-def job_of(asked: Slurm) -> str:
+def job_of(asked: SlurmTable) -> str:
     return render(replace(of_target("cpu-py311", "cpu"), slurm=asked))[APPTAINER_JOB]
 
 
 def test_a_warned_job_saves_and_is_queued_again_with_the_environment_that_it_asked_for(
     ask: Ask, tmp_path: Path
 ) -> None:
-    asked = Slurm(requeue=True, signal="USR1@60", environment=("WANDB_*",), memory="0", options=("--nice=7",))
+    asked = SlurmTable(requeue=True, signal="USR1@60", environment=("WANDB_*",), memory="0", options=("--nice=7",))
     (tmp_path / "job.sbatch").write_text(job_of(asked))
     secrets = {"PYTHONPATH": "/else", "CUDA_HOME": "/usr/local/cuda", "TMPDIR": "/nowhere", "NCCL_DEBUG": "INFO"}
     argv = ("sbatch", "--parsable", "--time=5", "job.sbatch", "train.sh", str(tmp_path))
@@ -122,13 +122,13 @@ def test_a_warned_job_saves_and_is_queued_again_with_the_environment_that_it_ask
 @pytest.mark.parametrize(
     "asked",
     [
-        Slurm(
+        SlurmTable(
             partition="main", constraint=None, time="0-01:00", requeue=True, signal="TERM@120", options=("--exclusive",)
         ),
-        Slurm(max_restarts=3, min_nodes=1),
+        SlurmTable(max_restarts=3, min_nodes=1),
     ],
     ids=["asked", "elastic"],
 )
-def test_slurm_takes_the_job(ask: Ask, tmp_path: Path, asked: Slurm) -> None:
+def test_slurm_takes_the_job(ask: Ask, tmp_path: Path, asked: SlurmTable) -> None:
     (tmp_path / "job.sbatch").write_text(job_of(asked))
     ask("sbatch", "--test-only", "job.sbatch", "train.py")

@@ -41,8 +41,8 @@ def test_sbatch_is_asked_for_what_the_spec_says() -> None:
         options = [line.removeprefix("#SBATCH ") for line in text.split("\n") if line.startswith("#SBATCH")]
         assert options[3:] == [
             "--gpus-per-node=1", "--cpus-per-gpu=16", "--time=2-00:00:00", "--output=%x-%j.out",
-            "--account=proj-vision", "--partition=a100,h100", "--constraint=(h100|h200)&ib", "--mem=500G", "--signal=B:USR1@300",
-            "--requeue", "--open-mode=append", "--no-kill", "--qos=long", "--exclusive",
+            "--account=proj-vision", "--partition=a100,h100", "--constraint=(h100|h200)&ib", "--mem=500G",
+            "--signal=B:USR1@300", "--requeue", "--open-mode=append", "--no-kill", "--qos=long", "--exclusive",
         ]  # fmt: skip
 
 
