@@ -55,6 +55,17 @@ def turns(sides: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, Run]
     }
 
 
+IMPORT_CLICK = [sys.executable, "-c", "import click"]
+"""The least that a command line of click's can cost: what start-up is measured by."""
+
+
+def beside(name: str, taken: Run, base: str, least: Run, most: float) -> str:
+    """A line that says how much of the processors' time one side takes beside another, and whether that is too much."""
+    ratio = taken.processor / least.processor
+    over = "" if ratio <= most else f"   over the limit of {most:g}"
+    return f"{name}: {taken.processor * 1e3:.0f} ms of CPU, {ratio:.2f} x {base}, {taken.megabytes:.0f} MB{over}"
+
+
 def envspec(*arguments: str) -> list[str]:
     """The command line of the envspec that this Python has, as its users start it."""
     program = Path(sys.executable).with_name("envspec")

@@ -34,7 +34,7 @@ def hold_now(descriptor: int, *, shared: bool = False) -> bool | None:
     """Hold an open file or folder, alone or with others that share it. False where another process holds it, None where
     the system or the filesystem can't lock it.
     """
-    if fcntl is None:
+    if not has_flock():
         return None
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

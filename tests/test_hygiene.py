@@ -41,6 +41,8 @@ def found(pattern: re.Pattern[str], root: Path, files: tuple[Path, ...]) -> list
             text = (root / file).read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
+        if pattern.search(text) is None:
+            continue
         for number, line in enumerate(text.splitlines(), 1):
             if hit := pattern.search(line):
                 hits.append(f"{file}:{number}: {hit.group()}")

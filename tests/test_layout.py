@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("proof",),
     ("report", "draft", "environments", "image"),
     ("cli",),
-    ("refresh", "pytest_plugin", "__main__"),
+    ("refresh", "pytest_plugin", "library", "__main__"),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
 
@@ -124,8 +124,8 @@ FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
 def forbidden(module: str, source: str) -> list[str]:
     """What a module imports that isn't below it."""
     part = module.partition(".")[0]
-    # The root holds nothing but the version, so every part may read it.
-    imported = [name for name in imports_of(source) if name]
+    # The root holds the version, which every part may read, and the library's names, which are imported when asked for.
+    imported = [name for name in imports_of(source) if name and (module or name != "library")]
     if part == STAND_ALONE:
         return imported
     return [name for name in imported if not is_within(name, part) and not is_below(name, part)]

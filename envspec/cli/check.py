@@ -91,7 +91,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into
     recipes/<name> are compared too. Uses no network and writes nothing.
     """
-    findings = [_check(path, locks_dir) for path in all_specs(paths)]
+    findings = [state_of(path, locks_dir) for path in all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
     try:
         if as_json:
@@ -109,7 +109,8 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
     return code
 
 
-def _check(path: str, locks_dir: Path | None) -> SpecState:
+def state_of(path: str, locks_dir: Path | None) -> SpecState:
+    """Judge the lock of the spec that a path means, and what was made from it. An error is part of the answer."""
     lock_path = None
     try:
         spec = inputs.read_spec(path)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NARROWEST, WIDEST = 60, 200
-"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer ones nobody reads."""
+"""The widths that output is laid out for. A narrower terminal breaks lines by itself; longer lines are hard to read."""
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
 """The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
@@ -72,21 +72,14 @@ def out(text: str, *, newline: bool = True) -> None:
 
 
 def columns() -> int | None:
-    """Give the width of what is printed on stdout: the terminal's, or what COLUMNS says; None for a pipe or a file,
-    where a line is as long as it is.
+    """Give the width of the terminal that stdout is, or what COLUMNS says of it; None for a pipe or a file, where a
+    line is as long as it is.
     """
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        found = int(told)
-    elif sys.stdout.isatty():
-        try:
-            found = os.get_terminal_size(sys.stdout.fileno()).columns
-        except (OSError, ValueError):
-            return None
-    else:
+    if not sys.stdout.isatty():
         return None
-    # a terminal that says 0 doesn't know
-    return min(max(found, NARROWEST), WIDEST) if found else None
+    import shutil
+
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
 
 
 def out_file(text: str) -> None:
@@ -165,8 +158,8 @@ def _safe(text: str) -> str:
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_HEAD = re.compile(r"[ │├└─]*")
-_BELOW = str.maketrans("├└─", "│  ")
+_HEAD = re.compile(r"[ │├└─|`-]*")
+_BELOW = str.maketrans("├└─`-", "│    ")
 
 
 def _fitted(text: str) -> str:
@@ -185,7 +178,7 @@ def _pieces(line: str, width: int) -> Iterator[str]:
     here = head
     indent = f"{head.translate(_BELOW)}    "
     for word in re.split(r"(?<! )(?= )", line[len(head) :]):
-        if _seen(here + word) > width and here.strip(" │├└─"):
+        if _seen(here + word) > width and here.strip(" │├└─|`-"):
             yield here.rstrip()
             here, word = indent, word.lstrip()
         here += word

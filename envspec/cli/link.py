@@ -164,10 +164,7 @@ def _facts(
                 found[_key(pin)] = known
     if not missing:
         return found
-    sizes = [artifact_of(pin).size for pin, _ in missing.values()]
-    unknown = f" and {sizes.count(None)} of unknown size" if None in sizes else ""
-    size = byte_size(sum(size or 0 for size in sizes))
-    say(f"reading {plural(len(missing), 'wheel')} ({size}{unknown}), once: what they say is kept")
+    say("\n".join(_told([pin for pin, _ in missing.values()])))
     paths = collect(spec, [pin for pin, _ in missing.values()], offline=offline, quiet=quiet)
     with reading(_LARGE, quiet=quiet) as progress:
         if progress is not None:
@@ -181,6 +178,24 @@ def _facts(
             if progress is not None:
                 progress.advance(paths[key].stat().st_size)
     return found
+
+
+def _told(pins: Sequence[Pin]) -> Iterator[str]:
+    """Say how much will be read, and what most of it is: torch's and CUDA's wheels, where nothing is known of them."""
+    from envspec.facts.cuda_stack import TORCH, is_toolkit
+    from envspec.lock.conda_files import artifact_of
+
+    sizes = {pin: artifact_of(pin).size for pin in pins}
+    unknown = sum(size is None for size in sizes.values())
+    size = byte_size(sum(size or 0 for size in sizes.values()))
+    and_more = f" and {unknown} of unknown size" if unknown else ""
+    yield f"reading {plural(len(pins), 'wheel')} ({size}{and_more}), once: what they say is kept"
+    stack = [pin for pin in pins if pin.name in TORCH or is_toolkit(pin.name)]
+    if stack:
+        named = [f"{pin.name} {pin.version} of {pin.index}" for pin in stack if pin.name in TORCH]
+        cuda = len(stack) - len(named)
+        named += [plural(cuda, "CUDA package")] if cuda else []
+        yield f"what these say doesn't come with envspec: {', '.join(named)}"
 
 
 def _key(pin: Pin) -> tuple[str, str]:
@@ -209,7 +224,8 @@ def _lines(answer: _Answer) -> Iterator[str]:
     files = sum(len(package.facts.files) for package in answer.packages)
     read = f"{plural(files, 'compiled file')} of {plural(len(answer.packages), 'wheel')}"
     errors = sum(finding.level == "error" for finding in answer.findings)
-    verdict = styled(plural(errors, "error"), "red;bold") if errors else "all that importing needs is there"
+    there = "nothing is missing in these" if answer.unread else "all that importing needs is there"
+    verdict = styled(plural(errors, "error"), "red;bold") if errors else there
     yield f"{answer.target.name}: {read}: {verdict}"
     for finding in answer.findings:
         what = printable(f"{finding.package} {finding.version}")

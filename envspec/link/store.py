@@ -37,7 +37,7 @@ class LinkStore:
         """Return what is known of a wheel."""
         try:
             packed = read_entry(self._path(sha256, machine))
-            return _facts(zlib.decompressobj().decompress(packed, _LARGEST))
+            return facts_of(zlib.decompressobj().decompress(packed, _LARGEST))
         except (OSError, ValueError, TypeError, KeyError, zlib.error):
             return shipped(sha256, machine)
 
@@ -53,7 +53,7 @@ def shipped(sha256: str, machine: int) -> WheelFacts | None:
     """Return what came with envspec about a wheel. A Python without lzma has none of it."""
     try:
         with zipfile.ZipFile(SHIPPED) as archive:
-            return _facts(archive.read(_entry(sha256, machine)))
+            return facts_of(archive.read(_entry(sha256, machine)))
     except (OSError, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
         return None
 
@@ -73,7 +73,8 @@ def _written(facts: WheelFacts) -> str:
     return json.dumps(asdict(facts), separators=(",", ":"))
 
 
-def _facts(text: bytes) -> WheelFacts:
+def facts_of(text: bytes) -> WheelFacts:
+    """Read facts as they are kept. Raises ValueError, TypeError, KeyError for what isn't any."""
     entry: Any = read_json(text)
     return WheelFacts(tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"]))
 

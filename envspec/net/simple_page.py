@@ -105,7 +105,9 @@ def _json_row(row: dict[str, Any], url: str) -> dict[str, Any]:
     """Raises TypeError or KeyError for one that nothing could be made of later."""
     if type(row["filename"]) is not str or type(row["url"]) is not str:
         raise TypeError("a row without a name or an address")
-    return {**row, "url": _joined(url, row["url"])}
+    # the row is this reader's own
+    row["url"] = _joined(url, row["url"])
+    return row
 
 
 def _joined(url: str, link: str) -> str:

@@ -64,6 +64,18 @@ def wheel_file_tags(file: str) -> frozenset[Tag]:
     return parse_wheel_filename(read_name(file).plain)[3]
 
 
+def known_file_tags(file: str) -> frozenset[Tag]:
+    """Read the tags in the name of a wheel that the facts have: of thousands of files there are some dozens."""
+    return _parsed("-".join(read_name(file).plain.removesuffix(".whl").rsplit("-", 3)[1:]))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(tags: str) -> frozenset[Tag]:
+    from packaging.tags import parse_tag
+
+    return parse_tag(tags)
+
+
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
     if platform == "win-64":
         yield "win_amd64"

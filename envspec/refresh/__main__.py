@@ -1,9 +1,9 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names; `linked SPEC…` writes what `envspec link` knows of wheels without reading them;
-`sizes VARIANT…` asks the PyTorch indexes how large the wheels of the tables are.
-`edition` writes the tables as the package envspec-facts.
+for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, and `wheels` for the tables
+of the PyTorch indexes. `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…` writes what
+`envspec link` knows of wheels without reading them, `edition` the tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -29,27 +29,27 @@ from envspec.cli.console import out, say
 from envspec.cli.failure import tell
 from envspec.cli.inputs import read_lock
 from envspec.documents import Unreadable, read_json
-from envspec.errors import EnvspecError, IndexFailure, InputError, Place, ToolError
+from envspec.errors import EnvspecError, IndexFailure, InputError, Place
+from envspec.facts import torch_builds, wheels
 from envspec.facts.edition import MANIFEST, shipped
 from envspec.link.store import SHIPPED, LinkStore
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
-from envspec.refresh import edition, most_used_table, wheel_sizes
+from envspec.refresh import conda_table, edition, most_used_table, wheel_sizes
 from envspec.refresh.linked import shipped_facts
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
 from envspec.refresh.released_table import refreshed_dates
 from envspec.refresh.torch_table import refreshed
 from envspec.refresh.triton_table import refreshed_triton
+from envspec.refresh.wheels_table import Group, Source, refreshed_wheels
 from envspec.resolve.artifact_urls import index_address
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.texts import byte_size
 from envspec.uv.answer import FoundFile
-from envspec.uv.default_index import uvs_default_index
-from envspec.uv.program import find_uv
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 """The Accept header: JSON pages (PEP 691), which name yanked files, rather than HTML."""
@@ -64,6 +64,10 @@ RELEASED_TABLE = TABLE.with_name("released.toml")
 
 TRITON_TABLE = TABLE.with_name("triton.toml")
 
+CONDA_TABLE = TABLE.with_name("conda_builds.toml")
+
+WHEELS = TABLE.with_name("wheels")
+
 WHOLE = 256 << 20
 """Bytes of the largest wheel that is fetched whole, where the index offers no ranges."""
 
@@ -74,20 +78,19 @@ _AT_ONCE = 8
 """How many packages are compared with PyPI at once: what takes time is waiting."""
 
 
-class PyPI:
-    """Give this machine's URL for PyPI, by the user's settings; by default uv's own."""
+class LiveIndex:
+    """An index at this machine's address for it, by the user's settings; by default uv's own: "pypi", "pytorch/cu130".
+    Raises OutsideError where there is none."""
 
-    def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
-        address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
-        if not address:
-            raise ToolError("uv doesn't say where PyPI is", hint="set UV_DEFAULT_INDEX")
+    def __init__(self, name: str, settings: Settings, env: Mapping[str, str]) -> None:
+        address = index_address(name, {}, settings, env)
         self._url = split_credentials(address.rstrip("/"))[0]
         self._fetcher = index_fetcher(settings, {}, env)
         self._metadata = MetadataReader(MetadataCache(settings.cache()), self._fetcher)
         self._found: dict[str, FoundFile] = {}
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
-        """Read the files on a project's page, none if PyPI doesn't have the project. Raises IndexFailure."""
+        """Read the files on a project's page, none if the index doesn't have the project. Raises IndexFailure."""
         url = f"{self._url}/{project}/"
         reply = self._fetcher.get(url, headers={"Accept": ACCEPT})
         page = parse_page(reply.body, url) if reply.status != 404 else []
@@ -95,7 +98,9 @@ class PyPI:
 
     def _remembered(self, row: dict[str, Any]) -> PublishedFile:
         name = row["filename"]
-        self._found[name] = FoundFile(row["url"], name, row["hashes"]["sha256"], row.get("size"))
+        beside = row.get("core-metadata")
+        hashed = beside if isinstance(beside, str) else None
+        self._found[name] = FoundFile(row["url"], name, row["hashes"]["sha256"], row.get("size"), hashed)
         return PublishedFile(
             *(name, row.get("requires-python"), bool(row.get("yanked")), row.get("upload-time")),
             row["hashes"]["sha256"],
@@ -103,8 +108,16 @@ class PyPI:
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
         """Read the Requires-Dist lines of a wheel on a page that was read. Raises IndexFailure."""
+        return self.metadata(file).requires_dist
+
+    def metadata(self, file: str) -> Metadata:
+        """Read the METADATA of a wheel on a page that was read. Raises IndexFailure."""
         found = self._found[file]
-        return (self._metadata.cached(found) or self._metadata.read(found)).requires_dist
+        known = self._metadata.cached(found)
+        if known is None and found.size is None and found.metadata_sha256:
+            # without sizes on the page, `read` would ask for the wheel's too
+            known = self._metadata.read_beside(found)
+        return known or self._metadata.read(found)
 
     @contextmanager
     def opened(self, file: str) -> Iterator[OpenWheel]:
@@ -172,6 +185,55 @@ def names(file: Path, revision: str, write: bool) -> int:
         raise InputError(f"this isn't JSON: {error}", place=Place(str(file))) from None
     text = most_used_table.converted(document, revision)
     return _shown(NAMES_TABLE, text, write, f"python -m envspec.refresh names {file} --revision {revision} --write")
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--revision", required=True, help="The commit that the folder holds, in hexadecimal digits.")
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def conda(folder: Path, revision: str, write: bool) -> int:
+    """Compare the table of conda-forge's builds of pytorch with a copy of their recipe, and print the difference.
+
+    Its scripts are read, and none of them is run.
+    """
+    _refuse_no_commit(revision)
+    paths = [*sorted((folder / conda_table.VARIANTS).glob("*.yaml")), *(folder / one for one in conda_table.SCRIPTS)]
+    if missing := [path for path in paths if not path.is_file()]:
+        raise InputError(f"{missing[0]} isn't there", hint=f"name the folder of a copy of {conda_table.REPOSITORY}")
+    files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    text = conda_table.refreshed_builds(CONDA_TABLE.read_text(encoding="utf-8"), files, revision)
+    return _shown(CONDA_TABLE, text, write, f"python -m envspec.refresh conda {folder} --revision {revision} --write")
+
+
+@command.command("wheels")
+@click.argument("variants", nargs=-1)
+@click.option("--write", is_flag=True, help="Write the tables instead of only showing what would change.")
+def of_the_pytorch_index(variants: tuple[str, ...], write: bool) -> int:
+    """Compare the tables of the PyTorch indexes' files with the indexes, and print the difference: of all variants that
+    have a table, or that the newest torch in the table of builds has, or of those that are named (cu132)."""
+    newest = {build.variant for build in torch_builds.builds(torch_builds.newest().version)}
+    texts = {}
+    for variant in variants or sorted({*wheels.variants(), *newest}):
+        table = WHEELS / f"{variant}.json"
+        before = table.read_text(encoding="utf-8") if table.exists() else None
+        texts[table] = refreshed_wheels(before, variant, _source(variant))
+    command_line = " ".join(["python -m envspec.refresh wheels", *variants, "--write"])
+    return max([_shown(table, text, write, command_line) for table, text in texts.items()])
+
+
+def _source(variant: str) -> Source:
+    index = LiveIndex(f"pytorch/{variant}", load_settings(os.environ), os.environ)
+
+    def said(file: str) -> Group:
+        found = index.metadata(file)
+        lists = {"requires_dist": list(found.requires_dist), "provides_extra": list(found.provides_extra)}
+        return {"requires_python": found.requires_python, **lists}
+
+    def has(release: str, platform: str) -> bool:
+        return any(torch_builds.builds(release, platform=platform, variant=variant))
+
+    cpu = wheels.load("cpu")
+    return Source(index.files, said, has, {one: cpu.files(one)[0].version for one in cpu.projects})
 
 
 @command.command()
@@ -245,8 +307,8 @@ def _refuse_no_commit(revision: str) -> None:
         )
 
 
-def _pypi() -> PyPI:
-    return PyPI(load_settings(os.environ), os.environ)
+def _pypi() -> LiveIndex:
+    return LiveIndex("pypi", load_settings(os.environ), os.environ)
 
 
 def _shown(table: Path, text: str, write: bool, hint: str) -> int:

@@ -86,7 +86,7 @@ def _by_release(found: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
 
 
 @dataclass(frozen=True)
-class _Read:
+class WheelRead:
     """What a release's wheel for a platform says: of its dependencies, its CUDA (None: the CPU), its architectures."""
 
     said: Contents
@@ -94,19 +94,20 @@ class _Read:
     flags: CompiledLibrary | None
 
 
-def _read(release: Release, index: ReadableIndex) -> dict[str, _Read]:
+def _read(release: Release, index: ReadableIndex) -> dict[str, WheelRead]:
     """Read a wheel of a release for each platform with CUDA: that of the oldest Python, whose dependencies are
     complete."""
     read = {}
     for platform, found in release.items():
         if platform.startswith(("linux", "win")):
             oldest = min(found, key=lambda wheel: numbers(wheel.python or "3.0"))
-            read[platform] = _of_wheel(oldest, index)
+            read[platform] = read_wheel(oldest, index)
     return read
 
 
-def _of_wheel(wheel: Wheel, index: ReadableIndex) -> _Read:
-    """Read a wheel. Raises UpstreamChanged where its METADATA says something else than what is in it."""
+def read_wheel(wheel: Wheel, index: ReadableIndex) -> WheelRead:
+    """Read a wheel of torch by ranges. Raises IndexFailure, and UpstreamChanged where its METADATA says something else
+    than what is in it."""
     said = contents(index.requires_dist("torch", wheel.file), wheel.platform, wheel.python or "3.12")
     with index.opened(wheel.file) as opened:
         cuda, code = build_notes(opened).cuda, device_code(opened)
@@ -118,10 +119,10 @@ def _of_wheel(wheel: Wheel, index: ReadableIndex) -> _Read:
     if (flags is not None) != (cuda is not None) or not code.complete:
         has = "has no architecture flags" if flags is None else f"has the flags {' '.join(flags.sm)}"
         raise UpstreamChanged(f"{wheel.file}: torch/version.py names {own}, and its library {has}")
-    return _Read(said, cuda, flags)
+    return WheelRead(said, cuda, flags)
 
 
-def _release(version: str, release: Release, read: Mapping[str, _Read], before: Row) -> Row:
+def _release(version: str, release: Release, read: Mapping[str, WheelRead], before: Row) -> Row:
     first = next(iter(release.values()))[0]
     triton = next((one.said.triton for one in read.values() if one.said.triton), before["triton"])
     # macOS has no CUDA
@@ -136,12 +137,12 @@ def _release(version: str, release: Release, read: Mapping[str, _Read], before: 
     }
 
 
-def _new_builds(release: Row, files: Release, read: Mapping[str, _Read], known: Sequence[Row]) -> list[Row]:
+def _new_builds(release: Row, files: Release, read: Mapping[str, WheelRead], known: Sequence[Row]) -> list[Row]:
     """Make the rows of a new release's builds on PyPI."""
     rows: list[Row] = []
     for platform, variant in release["pypi"].items():
         before = next((r for r in reversed(known) if (r["variant"], r["platform"]) == (variant, platform)), {})
-        one = read.get(platform, _Read(Contents(None, None, None, None), None, None))
+        one = read.get(platform, WheelRead(Contents(None, None, None, None), None, None))
         # what was made for an older glibc than the build before may be tagged wrongly
         floors = [wheel.glibc for wheel in files[platform] if wheel.glibc] + [before.get("glibc", "0")]
         facts = {

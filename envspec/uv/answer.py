@@ -78,7 +78,9 @@ def _plain(data: Mapping[str, Any]) -> tuple[Found, ...] | None:
 
 
 def _of_index(package: Mapping[str, Any]) -> Found:
-    if package.keys() - {"name", "version", "index", "wheels", "sdist"} or not _NAME.fullmatch(package["name"]):
+    if package.keys() - {"name", "version", "marker", "index", "wheels", "sdist"} or not _NAME.fullmatch(
+        package["name"]
+    ):
         raise ValueError
     files = package["wheels"] if "wheels" in package else [package["sdist"]]
     if not files or not _VERSION.fullmatch(package["version"]):

@@ -210,7 +210,8 @@ def _hint(hints: Sequence[str]) -> str:
         names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
         allow = f"allow-source = [{names}]"
         return f"building from source runs the package's code; if you trust it, add to [pip]: {allow}"
-    text = hints[0] if hints else ""
+    # which index is asked first is envspec's to say
+    text = next((hint for hint in hints if "--index-strategy" not in hint), "")
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
     if "re-releases" in text:

@@ -11,7 +11,7 @@ from support.compiled import Compiler, needs_compiler, platform_wheel
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import ROOT, Machine
-from support.packages import Dist, wheel
+from support.packages import Dist, sdist, wheel
 
 pytestmark = needs_compiler
 
@@ -79,6 +79,29 @@ def test_a_wheel_is_read_once_and_its_size_told_before(machine: Machine, index: 
     again = machine.envspec("link", SPEC, "--offline")
     assert (again.status, again.out, again.err) == (0, first.out, "")
     assert len(index.asked) == asked
+
+
+def test_a_torch_that_nothing_is_known_of_is_named_before_it_is_read(
+    machine: Machine, index: Index, foo: Dist, tmp_path: Path
+) -> None:
+    path = Compiler(tmp_path / "torch").library("libc10.so", defines=["c10"], soname="libc10.so")
+    torch = platform_wheel("torch", "2.99.0", files={"torch/lib/libc10.so": path})
+    locked(machine, index, torch, foo)
+    told = machine.envspec("link", SPEC).err
+    assert "what these say doesn't come with envspec: torch 2.99.0 of pypi\n" in told
+
+
+def test_what_is_compiled_where_it_is_installed_is_not_called_linked(
+    machine: Machine, index: Index, acme: Dist, foo: Dist
+) -> None:
+    source = sdist("made", "1.0")
+    index.add(acme, foo, source)
+    write_lock(machine, [pip_pin(dist) for dist in (acme, foo, source)], glibc="2.28", pip='allow-source = ["made"]')
+    ran = machine.envspec("link", SPEC, "--evidence", "kept")
+    assert ran.status == 0 and list((machine.folder / "kept").iterdir()) == []
+    assert ran.out == (
+        "here: 2 compiled files of 2 wheels: nothing is missing in these\n  not read: made, which installing compiles\n"
+    )
 
 
 @pytest.mark.parametrize("damage", ["", "x", "eJw="])

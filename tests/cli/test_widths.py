@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,9 +28,16 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 WIDTHS = (60, 80, 120, 200)
 
 
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Let the captured stdout say that it is a terminal, of this width and without colours."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+
+
 def words(text: str) -> set[str]:
     """The words of an output, but those that name columns: a table that is a list has no line of them."""
-    return {word for word in re.sub(r"[│├└─]", " ", text).split() if not word.isupper()}
+    return {word for word in text.split() if not word.isupper() and word.strip("│├└─|`-")}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -42,11 +49,10 @@ def test_no_line_is_wider_than_the_terminal(
     for kind in ("artifacts", "wheels"):
         (tmp_path / kind).mkdir()
         (tmp_path / kind / "some").write_text("bytes")
-    monkeypatch.delenv("COLUMNS", raising=False)
     whole = envspec(*command).out
     assert whole.strip()
     for width in WIDTHS:
-        monkeypatch.setenv("COLUMNS", str(width))
+        on_a_terminal(monkeypatch, width)
         shown = envspec(*command).out
         # a name alone may be longer: it goes on a line of its own, and stays whole
         wide = [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]
@@ -55,7 +61,7 @@ def test_no_line_is_wider_than_the_terminal(
 
 
 def test_a_pipe_gets_a_line_a_row(envspec: Callable[..., Told], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
     rows = envspec("builds", "torch", "--torch", "2.9.1").out.splitlines()
     assert max(map(len, rows)) > 100 and all(row.startswith(("TORCH", "2.9.1")) for row in rows)
 
@@ -63,13 +69,13 @@ def test_a_pipe_gets_a_line_a_row(envspec: Callable[..., Told], monkeypatch: pyt
 def test_columns_are_taken_in_and_rows_become_lists(
     envspec: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+    on_a_terminal(monkeypatch, 100)
     wrapped = envspec("gpus", "H100", "V100").out.splitlines()
     assert wrapped[0].startswith("GPU ") and len(wrapped) == 3
-    monkeypatch.setenv("COLUMNS", "82")
+    on_a_terminal(monkeypatch, 82)
     wrapped = envspec("gpus", "H100").out.splitlines()
     assert wrapped[0].startswith("GPU ") and len(wrapped) == 3
-    monkeypatch.setenv("COLUMNS", "60")
+    on_a_terminal(monkeypatch, 60)
     listed = envspec("builds", "torch", "--torch", "2.9.1", "--cuda", "12.8", "--python", "3.12").out.splitlines()
     assert listed[0] == "2.9.1" and any(line.startswith("  CUDA ") for line in listed)
 
@@ -77,7 +83,7 @@ def test_columns_are_taken_in_and_rows_become_lists(
 def test_a_tree_keeps_its_trunk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from envspec.cli.console import out
 
-    monkeypatch.setenv("COLUMNS", "60")
+    on_a_terminal(monkeypatch, 60)
     out(f"├── {'word ' * 20}\n└── {'word ' * 20}")
     lines = capsys.readouterr().out.splitlines()
     assert [line[:8] for line in lines] == ["├── word", "│       ", "└── word", "        "]

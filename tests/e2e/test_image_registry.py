@@ -83,6 +83,7 @@ def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Mach
     assert top["digest"] == moved
 
 
+@pytest.mark.nightly
 def test_buildah_pulls_what_was_pushed(hub: Hub, base: str, machine: Machine, index: Index) -> None:
     index.add(LIB, cublas())
     write_lock(machine, [pip_pin(LIB), pip_pin(cublas())], platform="linux-64")

@@ -33,7 +33,7 @@ def run(root: Path, env: dict[str, str], *words: str, folder: Path | None = None
     return subprocess.run(line, cwd=folder or root, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.network
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11")
 @pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="the lock is for linux-64")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -200,23 +199,3 @@ def test_every_source_has_a_kind_of_proof() -> None:
         assert set(table["proof"]) <= set(proof.KINDS)
         named = [key for keys in table["proof"].values() for key in keys.split() if key != "*"]
         assert set(named) <= set(table["sources"]) and len(named) == len(set(named)), path.name
-
-
-@pytest.mark.slow
-def test_the_package_is_built_installed_and_read(tmp_path: Path, root: Path) -> None:
-    project = tmp_path / "envspec-facts"
-    project.mkdir()
-    for name in ("pyproject.toml", "README.md"):
-        (project / name).write_bytes((root / "envspec-facts" / name).read_bytes())
-    writer.write(project / "envspec_facts")
-    renamed(project / "envspec_facts", version="2099.2.3")
-    path = project / "envspec_facts" / MANIFEST
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=1))
-    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(project)]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("envspec_facts-2099.2.3-*.whl")
-    with ZipFile(wheel) as archive:
-        assert not [name for name in archive.namelist() if name.endswith((".py", ".pth", ".so"))]
-        archive.extractall(tmp_path / "site")
-    document = json.loads(run(tmp_path / "site" / "envspec_facts", "facts", "--json", cwd=tmp_path)[1])
-    assert (document["version"], document["from"]) == ("2099.2.3", "envspec-facts")

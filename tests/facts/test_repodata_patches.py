@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from typing import Any
@@ -69,11 +68,10 @@ def test_rows_are_in_order() -> None:
 @pytest.mark.parametrize("row", random.Random(13).sample(ROWS, 8), ids=lambda row: row["name"])
 def test_metadata_on_pypi_still_lacks_it(row: Row) -> None:
     """Of the newest release of a row: METADATA names the dependency, and admits a release that the bound leaves out."""
-    from envspec.refresh.__main__ import PyPI
+    from envspec.refresh.__main__ import _pypi
     from envspec.refresh.releases import releases
-    from envspec.settings import load_settings
 
-    pypi = PyPI(load_settings(os.environ), os.environ)
+    pypi = _pypi()
     newest = Version(max(SpecifierSet(row["versions"]), key=lambda clause: Version(clause.version)).version)
     (release,) = [one for one in releases(row["package"], pypi.files(row["package"])) if one.version == newest]
     assert release.wheel is not None

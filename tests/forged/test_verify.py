@@ -56,7 +56,7 @@ SPEC = cpu("app", "src", extra="allow-source = ['src']").replace("[pip]", "exclu
 def demo(machine: Machine, index: Index) -> Machine:
     publish(index)
     machine.spec(SPEC)
-    machine.locked()
+    machine.locked_before(__name__)
     return machine
 
 

@@ -133,8 +133,9 @@ class _Requests(BaseHTTPRequestHandler):
         """Silent."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("existing", [[], [{"iid": 3}]])
+@pytest.mark.parametrize(
+    "existing", [pytest.param([], marks=pytest.mark.nightly), pytest.param([{"iid": 3}], marks=pytest.mark.slow)]
+)
 def test_gitlab_opens_a_merge_request_and_keeps_it(tmp_path: Path, index: Pypi, existing: list[dict[str, Any]]) -> None:
     handler: type[_Requests] = type("Requests", (_Requests,), {"asked": [], "existing": existing})
     server = HTTPServer(("127.0.0.1", 0), handler)

@@ -30,7 +30,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Key, Key]:
 def project(machine: Machine, index: Index) -> Machine:
     index.add(wheel("alpha", "1.0", licence="MIT"))
     machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked_before(__name__)
     return machine
 
 

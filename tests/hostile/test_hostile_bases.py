@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
+
+from envspec.image import base_files
+from envspec.net.limits import LIMITS
 
 LIB = wheel("lib", "1.0")
 
@@ -55,8 +59,10 @@ def test_a_list_of_packages_without_end(machine: Machine) -> None:
     refused(machine, "are the most that are read")
 
 
-def test_a_layer_that_swells(machine: Machine) -> None:
-    write_base(machine.folder / "base", system(PYTHON), entry("etc/big", 600 << 20))
+def test_a_layer_that_swells(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the real limit it would be 512 MiB, which take seconds to pack."""
+    monkeypatch.setattr(base_files, "LIMITS", replace(LIMITS, unpacked_bytes=16 << 20))
+    write_base(machine.folder / "base", system(PYTHON), entry("etc/big", 20 << 20))
     refused(machine, "the most for its size")
 
 

@@ -14,7 +14,7 @@ import pytest
 from support.index import Index
 from support.installs import PYTHON
 from support.machine import Machine, cpu
-from support.packages import Dist, sdist, source_files, wheel
+from support.packages import Dist, metadata_text, sdist, source_files, wheel
 from support.site import place_policy
 from uv import find_uv_bin
 
@@ -90,7 +90,7 @@ def test_what_it_declares_and_what_its_backend_asks_are_locked_and_nothing_newer
 
 
 def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
-    demo.locked()
+    demo.locked_before(__name__)
     index.add(wheel("tool", "1.2", "below"), wheel("below", "2.1"), uploaded="2026-01-02T00:00:00Z")
     status, told = install(demo)
     assert status == 0, told
@@ -98,14 +98,14 @@ def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
 
 
 def test_a_wheel_of_the_build_that_was_exchanged_is_refused(demo: Machine, index: Index) -> None:
-    lock = demo.locked()
+    lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=tuple(replace(b, sha256="e" * 64) for b in p.built_with or ())))
     status, told = install(demo)
     assert status != 0 and "src" in told, told
 
 
 def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None:
-    lock = demo.locked()
+    lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=None))
     ran = demo.envspec("check", "specs/demo.toml")
     assert ran.status == 1 and "[no-build-environment]" in ran.out, ran
@@ -115,7 +115,7 @@ def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None
 
 
 def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machine) -> None:
-    lock = demo.locked()
+    lock = demo.locked_before(__name__)
     evil = BuildPin("tool", "1.1", "tool-1.1.tar.gz", "e" * 64)
     forge(demo, lock, lambda p: replace(p, built_with=(evil,)))
     ran = demo.envspec("check", "specs/demo.toml")
@@ -124,7 +124,7 @@ def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machin
 
 
 def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> None:
-    lock = demo.locked()
+    lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=()))
     assert built_with(demo.lock()) == [], "an empty list stands in the file"
     status, told = install(demo)
@@ -165,7 +165,7 @@ def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, inde
 
 @pytest.mark.parametrize("by_uv", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["uv", "pip"])
 def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, tmp_path: Path, by_uv: bool) -> None:
-    demo.locked()
+    demo.locked_before(__name__)
     ran = demo.envspec("bundle", "specs/demo.toml", "-o", "demo.tar")
     assert ran.status == 0, ran.err
     folder, prefix, witness = tmp_path / "a place", tmp_path / "made here", tmp_path / "witness"
@@ -192,7 +192,7 @@ def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, t
 def test_verify_tells_a_forged_build_environment(
     demo: Machine, change: Callable[[tuple[BuildPin, ...]], tuple[BuildPin, ...]], code: str
 ) -> None:
-    lock = demo.locked()
+    lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=change(p.built_with or ())))
     assert demo.envspec("check", "specs/demo.toml").status == 0
     ran = demo.envspec("verify", "specs/demo.toml")
@@ -200,7 +200,7 @@ def test_verify_tells_a_forged_build_environment(
 
 
 def test_verify_proves_an_honest_build_environment(demo: Machine) -> None:
-    demo.locked()
+    demo.locked_before(__name__)
     ran = demo.envspec("verify", "specs/demo.toml")
     assert ran.status == 0 and "of 4 pins 4 are what their index publishes" in ran.out, ran
 
@@ -208,7 +208,7 @@ def test_verify_proves_an_honest_build_environment(demo: Machine) -> None:
 def test_a_site_s_policy_holds_for_what_sources_are_built_with(
     demo: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    demo.locked()
+    demo.locked_before(__name__)
     place_policy(monkeypatch, demo.base, '[releases]\nminimum-age = "1 day"\n')
     assert install(demo)[0] == 0
     young = (datetime.now(timezone.utc) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -218,3 +218,17 @@ def test_a_site_s_policy_holds_for_what_sources_are_built_with(
     place_policy(monkeypatch, demo.base, '[indexes]\nallow = ["internal"]\n')
     ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
     assert "src is built with packages from pypi" in ran.err, ran
+
+
+def test_what_setuptools_builds_alone_is_locked_without_running_it(machine: Machine, index: Index) -> None:
+    ran = machine.folder / "ran"
+    files = {"pyproject.toml": "", "backend.py": "", "setup.py": f"open({str(ran)!r}, 'w')"}
+    # as setuptools writes PKG-INFO of a setup.py
+    files["PKG-INFO"] = metadata_text("src", "1.0", ["below"], dynamic=["requires-dist", "license"])
+    index.add(sdist("src", "1.0", files=files), wheel("below", "1.0"), wheel("setuptools", "84.0"), wheel("wheel", "1"))
+    machine.spec(cpu("src", extra="allow-source = ['src']", python=PYTHON))
+    lock = machine.locked()
+    pin = lock.targets[0].pin("src")
+    assert pin is not None and pin.dependencies == ("below",)
+    assert built_with(lock) == ["setuptools 84.0", "wheel 1"]
+    assert not ran.exists()

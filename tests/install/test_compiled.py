@@ -277,6 +277,7 @@ def test_a_build_for_unknown_gpus_is_refused(tmp_path: Path) -> None:
     assert known.variables(tmp_path / "bin" / "python")["TORCH_CUDA_ARCH_LIST"] == "9.0"
 
 
+@pytest.mark.slow
 def test_a_run_sees_the_project_as_it_is_now(machine: Machine, project: Path) -> None:
     """What the last run found out holds as long as the project's files are the same."""
     words = ("run", "--", "python", "-c", "import own; print(own.answer)")

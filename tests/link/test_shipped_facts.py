@@ -14,8 +14,9 @@ from envspec.link.model import ElfFile, LinkedPackage, WheelFacts
 from envspec.link.store import LinkStore, pack, shipped
 from envspec.link.system import System, runtime_of_glibc
 from envspec.link.target import is_read
+from envspec.link.wheel import MACHINES
 from envspec.lock.model import Pin
-from envspec.lock.read import loads
+from envspec.lock.read import load, loads
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = WheelFacts((ElfFile("acme/_C.so", DynamicFacts(needed=("libc10.so",), exported=("PyInit__C",))),))
@@ -77,6 +78,25 @@ TORCH_2_1, TORCH_2_6, TORCH_2_9 = ("mm-v2.1", "cu121"), ("deit-v2.6", "cu124"), 
 @pytest.mark.parametrize("lock", [TORCH_2_1, TORCH_2_6, TORCH_2_9, ("team-v2.9", "cu128-hopper"), ("cpu-py311", "cpu")])
 def test_torch_and_its_cuda_fit_each_other(lock: tuple[str, str]) -> None:
     assert [one for one in judge(packages(*lock), system()) if one.level == "error"] == []
+
+
+def test_the_page_names_each_target_of_the_shipped_locks_where_it_belongs() -> None:
+    """The rows of docs/link.md: of which targets' torch and CUDA wheels nothing has to be read."""
+    rows = [line for line in (ROOT / "docs" / "link.md").read_text().splitlines() if line.startswith("| ")]
+    for path in sorted(ROOT.glob("locks/*/envspec.lock")):
+        for target in load(path).targets:
+            found = pins(path.parent.name, target.name)
+            facts = [shipped(pin.artifact.sha256, MACHINES[target.inputs.platform]) for pin in found if pin.artifact]
+            if not {"torch", "pytorch"} & {pin.name for pin in target.pins}:
+                continue
+            known = bool(found) and all(one is not None for one in facts)
+            (row,) = [row for row in rows if _names(row, path.parent.name, target.name)]
+            assert row.endswith(("| torch and CUDA |", "| torch |")) == known, row
+
+
+def _names(row: str, lock: str, target: str) -> bool:
+    groups = [part.replace(" and ", " ").replace(",", " ").split() for part in row.split("|")[1].split(";")]
+    return any(lock in words and target in words for words in groups)
 
 
 STABLE, LATER_STABLE = "aoti_torch_empty_strided", "torch_of_a_later_release"

@@ -148,7 +148,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "recipe" / "patch_yaml").mkdir(parents=True)
     (tmp_path / "recipe" / "patch_yaml" / "frame.yaml").write_text(FRAME)
     monkeypatch.setattr(program, "PATCH_TABLE", tmp_path / "repodata_patches.toml")
-    monkeypatch.setattr(program, "PyPI", lambda *_: Index({"seaborn": {"1.0": OLD, "2.1": OLD}, "pandas": PANDAS}))
+    monkeypatch.setattr(program, "LiveIndex", lambda *_: Index({"seaborn": {"1.0": OLD, "2.1": OLD}, "pandas": PANDAS}))
     return tmp_path
 
 

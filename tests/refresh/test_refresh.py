@@ -299,7 +299,7 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, path in {"RELEASED_TABLE": dates, "TRITON_TABLE": tritons}.items():
         path.write_bytes(getattr(program, name).read_bytes())
         monkeypatch.setattr(program, name, path)
-    monkeypatch.setattr(program, "PyPI", lambda *settings: source)
+    monkeypatch.setattr(program, "LiveIndex", lambda *settings: source)
     shown = CliRunner().invoke(program.command, [], standalone_mode=False)
     assert (shown.return_value, table.read_text()) == (1, TABLE)
     assert shown.stdout.startswith("--- a/envspec/facts/data/torch.toml\n+++ b/envspec/facts/data/torch.toml\n@@ ")

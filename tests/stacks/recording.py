@@ -68,7 +68,7 @@ class Recording:
     def load() -> Recording:
         """Read recorded.json.xz."""
         value = json.loads(lzma.decompress(RECORDING.read_bytes()))
-        return Recording(value["pages"], value["metadata"], value["says"], value.get("files", {}))
+        return Recording(value["pages"], value["metadata"], value["says"], value["files"])
 
 
 @dataclass

@@ -107,7 +107,8 @@ HEAD = """\
 
 Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform and
 date (2026-11-01). The torch family comes from PyPI where its build there has the CUDA of the target, else from the
-PyTorch index, which for both is what envspec's facts have of it. `tests/stacks` has the specs, the projects' revisions
+PyTorch index, which for both is what envspec's facts have of it. Flat indexes (`find-links`) are pages on loopback,
+with the names and the requirements of the projects' own wheels. `tests/stacks` has the specs, the projects' revisions
 and the digests of the files that they follow. uv's answer is that of `uv pip compile` without options that choose, so
 it builds what it needs from source, whatever the spec allows. The seconds are wall time on two cores that others used,
 one run after another, each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
@@ -124,7 +125,8 @@ def table_text(projects: Mapping[str, Project], results: Mapping[str, Result]) -
     answered = [name for name, row in rows.items() if row.uv_packages]
     lines = [
         f"Of {len(projects)} stacks, {len(locked)} lock; uv answers {len(answered)}. Of the {len(both)} that both "
-        f"answer, {len(same)} are the same, package by package.",
+        f"answer, {len(same)} are the same, package by package. {sum(one.recorded for one in projects.values())} are "
+        "locked in CI too, from a recording of PyPI's pages.",
         "",
         "| stack | project | packages | seconds | uv's packages | uv's seconds | difference |",
         "|---|---|---:|---:|---:|---:|---|",

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from support.machine import Machine
 
+from stacks.flat_pages import flat_page
 from stacks.projects import Project, projects
 from stacks.recording import RECORDING, RecordedPyPI, Recording
 
 RECORDED = [project for project in projects().values() if project.recorded]
+EACH_COMMIT = ("open-clip", "lerobot", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
+"""A library for torch, a large project, another framework, and one each for an old torch, a source and a flat page."""
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
@@ -33,11 +36,19 @@ def lock(project: Project, folder: Path, index: str | None) -> bytes:
     machine = Machine(folder, index)
     name = project.name
     machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
-    machine.locked(name=name)
+    with flat_page(project) as page:
+        machine.configure(page.mirror if page else "")
+        machine.locked(name=name)
     return machine.lock_path(name).read_bytes()
 
 
-@pytest.mark.parametrize("project", RECORDED, ids=lambda project: project.name)
+@pytest.mark.parametrize(
+    "project",
+    [
+        pytest.param(project, marks=() if project.name in EACH_COMMIT else pytest.mark.nightly, id=project.name)
+        for project in RECORDED
+    ],
+)
 def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
     assert lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -32,7 +33,7 @@ def run(arguments: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], second
     """Run `envspec ARGUMENTS` and give how it ended. Raises TooLong after so many seconds."""
     with tempfile.TemporaryDirectory() as folder:
         streams = [os.path.join(folder, name) for name in ("out", "err")]
-        process = _server().Process(target=_become, args=(arguments, str(cwd), dict(env), *streams))
+        process = _server().Process(target=_become, args=(arguments, str(cwd), dict(env), _umask(), *streams))
         process.start()
         try:
             process.join(seconds)
@@ -54,16 +55,24 @@ def _server() -> ForkServerContext:
     return context
 
 
-def _become(arguments: tuple[str, ...], cwd: str, env: dict[str, str], out: str, err: str) -> None:
+def _umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
+def _become(arguments: tuple[str, ...], cwd: str, env: dict[str, str], umask: int, out: str, err: str) -> None:
     """The program, as if it had been started with these. Doesn't return."""
     os.setsid()
     os.chdir(cwd)
+    os.umask(umask)
     for number, path in enumerate((os.devnull, out, err)):
         opened = os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(opened, number)
         os.close(opened)
     os.environ.clear()
     os.environ.update(env)
+    time.tzset()
     tempfile.tempdir = None
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - the process's own

@@ -21,6 +21,8 @@ _PROGRAM = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from en
 
 _interpreters: dict[str, bytes] = {}
 """uv's own records of the Pythons that it asked, by their paths in its cache. Asking takes longer than many a lock."""
+_locks: dict[tuple[str, bytes], dict[str, bytes]] = {}
+"""What `Machine.locked_before` made: the files below locks/, by the packages' name and the spec's text."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,18 @@ class Machine:
         """Run `envspec lock specs/<name>.toml`, which must succeed, and read the lock."""
         ran = self.envspec("lock", f"specs/{name}.toml", *arguments, env=env)
         assert ran.status == 0, ran.err
+        return self.lock(name)
+
+    def locked_before(self, key: str, name: str = "demo") -> Lock:
+        """The lock that another machine of this process made of the same spec, or one made now. For tests of what comes
+        after the lock, whose machines have the same packages: `key` names these."""
+        text = (self.folder / "specs" / f"{name}.toml").read_bytes()
+        if (key, text) not in _locks:
+            self.locked(name=name)
+            _locks[key, text] = self.files()
+        for path, content in _locks[key, text].items():
+            (self.locks / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.locks / path).write_bytes(content)
         return self.lock(name)
 
     def versions(self, target: str, name: str = "demo") -> dict[str, str]:

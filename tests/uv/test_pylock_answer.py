@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from envspec.documents import read_toml
 from envspec.errors import InternalError
 from envspec.uv import answer
 from envspec.uv.answer import Found, FoundFile, read_pylock
@@ -112,12 +113,13 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
             ("one", "2024.1", "one-2024.1-1-py3-none-any.whl"),
         )
     ]
+    rows[0] += "\nmarker = \"os_name != 'nt'\""
     rows.append(
         f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}'
     )
     text = HEAD + "".join(f"[[packages]]\n{row}\n" for row in rows)
     plain = read_pylock(text)
-    assert answer._plain(answer.read_toml(text)) == plain
+    assert answer._plain(read_toml(text)) == plain
     monkeypatch.setattr(answer, "_plain", lambda data: None)
     assert read_pylock(text) == plain
     assert [one.files[0].uploaded for one in read_pylock(text)] == [one.files[0].uploaded for one in plain]
@@ -134,10 +136,10 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
         ("sha256", "sha512"),
         ("size = 1", "size = true"),
         ("size = 1", 'name = "other.whl"'),
-        ("wheels =", 'marker = "True"\nwheels ='),
+        ("wheels =", 'requires-python = "3"\nwheels ='),
     ],
 )
 def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) -> None:
     text = f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{{ url = "https://h/x.whl", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}]\n'
-    assert answer._plain(answer.read_toml(text)) is not None
-    assert answer._plain(answer.read_toml(text.replace(of, by))) is None
+    assert answer._plain(read_toml(text)) is not None
+    assert answer._plain(read_toml(text.replace(of, by))) is None

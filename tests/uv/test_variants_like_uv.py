@@ -65,7 +65,11 @@ MACHINES = [(cuda, arch) for cuda in ("12.6", "12.8", "13.0") for arch in ("7.0"
 
 @pytest.mark.parametrize(
     ("asked", "arch", "count"),
-    [("12.8", "9.0", 8), *(pytest.param(*one, 30, marks=pytest.mark.slow) for one in MACHINES)],
+    [
+        ("12.8", "9.0", 8),
+        *(pytest.param(*one, 30, marks=pytest.mark.slow) for one in MACHINES[::7]),
+        *(pytest.param(*one, 30, marks=pytest.mark.nightly) for one in MACHINES if one not in MACHINES[::7]),
+    ],
 )
 def test_the_same_variants_as_uv(asked: str, arch: str, count: int, tmp_path: Path) -> None:
     if os.uname().machine != "x86_64":

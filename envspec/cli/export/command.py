@@ -40,6 +40,9 @@ ALL = "all"
 stand beside the lock already, or take long (the SBOM).
 """
 
+CHOICES = (*FORMATS, *recipes.FORMATS, ALL)
+"""The values of --format."""
+
 
 @click.command(epilog=EPILOG)
 @click.argument("paths", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
@@ -48,7 +51,7 @@ stand beside the lock already, or take long (the SBOM).
     "--format",
     "-f",
     "formats",
-    type=click.Choice([*FORMATS, *recipes.FORMATS, ALL]),
+    type=click.Choice(CHOICES),
     multiple=True,
     required=True,
     help="The format; may be given several times. `all`: every recipe that a target admits.",
@@ -93,7 +96,7 @@ def command(
         folder = lock.name if tree or len(paths) > 1 else "."
         if output == "-":
             _refuse_several(chosen, formats)
-        made, plan = _files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir))
+        made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir))
         if output == "-":
             out_file(next(iter(made.values())))
             if len(made) > 1:
@@ -139,7 +142,7 @@ def _shown(name: str) -> str:
     return name
 
 
-def _files(
+def render_files(
     spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str], place: str
 ) -> tuple[dict[str, str], SpecPlan | None]:
     """Render all texts before the first is written, by path relative to the spec's folder. Also gives the plan of the

@@ -25,7 +25,6 @@ from envspec.cli.lock.writing import bring_in_line, write
 from envspec.cli.malicious import refuse_malicious
 from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
-from envspec.lock.freshness import reasons
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     old = _old(folder)
     upgrade, renew = choices.upgrade, choices.upgrade.everything or choices.images
     forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
-    fresh = old is not None and not forced and not reasons(spec, old) and not flaws_of(spec, old)
+    fresh = old is not None and not forced and not _is_stale(spec, old) and not flaws_of(spec, old)
     resolved = old if fresh else None
     if resolved is not None:
         # for a lock that stays nobody is asked, unless the site wants it
@@ -230,6 +229,12 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
             out(line)
         out(f"{words} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, status, moved)
+
+
+def _is_stale(spec: Spec, lock: Lock) -> bool:
+    from envspec.lock.freshness import reasons
+
+    return bool(reasons(spec, lock))
 
 
 def _old(folder: LockFolder) -> Lock | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envspec.cli.console import say
-from envspec.lock.freshness import rendered_reasons
-from envspec.lock.render import rendered_files
 from envspec.signing.model import SUFFIX
 
 if TYPE_CHECKING:
@@ -17,6 +15,9 @@ if TYPE_CHECKING:
 
 def bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:
     """Write a fresh lock again where it stands in an older schema, or where what is rendered from it differs."""
+    from envspec.lock.freshness import rendered_reasons
+    from envspec.lock.render import rendered_files
+
     if not folder.holds(lock):
         write(spec, folder, lock)
         say(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")

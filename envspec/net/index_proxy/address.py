@@ -81,10 +81,15 @@ def path_of(
     `sidecar` is METADATA's sha256 if the page has it, `variant` what `variant_text` or `fault_text` made. Pages have
     thousands of files, so this parses no more of a URL than it must.
     """
-    scheme, _, rest = url.partition("#")[0].partition("://")
-    rest, mark, query = rest.partition("?")
+    if "#" in url:
+        url = url.partition("#")[0]
+    scheme, _, rest = url.partition("://")
+    mark = query = ""
+    if "?" in rest:
+        rest, mark, query = rest.partition("?")
     host, slash, path = rest.partition("/")
-    host = host.rpartition("@")[2]
+    if "@" in host:
+        host = host.rpartition("@")[2]
     # what the proxy says ends up in uv's cache
     path = hide_token(host, path)
     below = f"/{stand_in}" if stand_in else ""

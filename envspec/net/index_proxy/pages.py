@@ -40,6 +40,7 @@ from envspec.net.index_proxy.variant_rows import (
     ShownVariant,
     Wheels,
     chosen,
+    has_variants,
     of_releases,
 )
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
@@ -73,7 +74,7 @@ class Upstream:
     corrections   what METADATA behind it lacks
     only          serve only the pages of these names, an empty one where the index has none; None for all. uv asks such
                   a root before others, so that all other pages stay the same, and in uv's cache
-    without       serve no page of these names: uv goes on to the next index
+    without       serve no page of these names
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
     variants      names whose releases are shown as the variant that `machine` installs; of others any variant stands
                   for all
@@ -95,7 +96,7 @@ class Upstream:
         """The first part of the pages' paths. It differs for all that changes the pages."""
         # what a build says of its requirements may depend on the Python that it ran on
         python = "{}.{}".format(*sys.version_info) if self.allowed else ""
-        served = "all" if self.only is None else ",".join(sorted(self.only))
+        served = f"all but {sorted(self.without)}" if self.only is None else ",".join(sorted(self.only))
         parts = (_FORMAT, split_credentials(self.url)[0], python, served, str(self.flat), self.corrections.digest)
         names = (*parts, *sorted(self.allowed), "", *sorted(self.unfit))
         if self.stated:
@@ -103,8 +104,6 @@ class Upstream:
             names = (*names, repr(self.stated))
         if self.variants:
             names = (*names, *sorted(self.variants), repr(self.machine))
-        if self.without:
-            names = (*names, "without", *sorted(self.without))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:
@@ -285,6 +284,8 @@ class Pages:
         self, upstream: Upstream, project: str, files: Mapping[Version, list[dict[str, Any]]], rows: Page
     ) -> dict[Version, Wheels]:
         """Choose the wheels of those releases that have variants."""
+        if not has_variants(str(row["filename"]) for row in rows):
+            return {}
         wheels = {version: [row for row in several if _is_wheel(row)] for version, several in files.items()}
         about = about_variants(rows)
         machine = upstream.machine if project in upstream.variants else None
@@ -356,19 +357,11 @@ def _variant_row(shown: ShownVariant) -> dict[str, Any]:
 
 def _row(row: Mapping[str, Any], kind: str, stand_in: str | None, variant: str = "") -> dict[str, Any]:
     sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
+    beside, told = row.get("core-metadata", False), row.get("provenance")
+    path = path_of(kind, url, sha256, size, stand_in, sidecar=beside, provenance=told, variant=variant)
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
-        "url": "../"
-        + path_of(
-            kind,
-            url,
-            sha256,
-            size,
-            stand_in,
-            sidecar=row.get("core-metadata", False),
-            provenance=row.get("provenance"),
-            variant=variant,
-        ),
+        "url": f"../{path}",
         # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
         "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
         "core-metadata": True,

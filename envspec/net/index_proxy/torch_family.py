@@ -9,7 +9,6 @@ enough, the server joins them with the mirror's pages.
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import quote
 
 from envspec.facts import released, wheels
 from envspec.net.simple_page import Page
@@ -23,7 +22,8 @@ def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], 
             continue
         row: dict[str, object] = {
             "filename": wheel.file,
-            "url": f"../files/{quote(wheel.file)}",
+            # of what a wheel's name may have, a URL has this alone in another form
+            "url": f"../files/{wheel.file.replace('+', '%2B')}",
             "hashes": {"sha256": wheel.sha256},
             "core-metadata": True,
         }

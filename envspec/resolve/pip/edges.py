@@ -77,12 +77,14 @@ def edges_of(
     Raises as `holding` does."""
     told = {line: _met(line, extras, markers, overrides) for line in lines}
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
-    held = {_normal(line) for line, instead in told.items() if instead or markers.hold(line, extras)}
+    held = {_normal(line) for line, instead in told.items() if instead or (overrides and markers.hold(line, extras))}
     return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
 
 
 def _met(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:
     try:
+        if not overrides:
+            return (line,) if markers.hold(line, extras) else ()
         return tuple(text for text, _ in effective(line, extras, markers, overrides))
     except ValueError:
         raise _unreadable(line) from None

@@ -186,6 +186,12 @@ class MetadataReader:
         self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
         return known
 
+    def read_beside(self, file: FoundFile) -> Metadata | None:
+        """Read the METADATA that an index has beside a wheel; None where it has none. The size stays unknown. Raises
+        IndexFailure."""
+        text = self._sidecar(file)
+        return None if text is None else _parsed(text, file)
+
     def read_kept(self, path: Path, file: FoundFile) -> Metadata:
         """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""
         with path.open("rb") as wheel:

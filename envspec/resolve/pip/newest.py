@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.net.index_proxy.releases import Release, version_of
@@ -157,8 +158,6 @@ def is_skipped(release: Release, request: Request, name: str) -> bool:
 
 def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
-    from packaging.specifiers import SpecifierSet
-
     version = version_of(release.version)
     if version is None or version.is_prerelease or release.yanked:
         return False
@@ -166,12 +165,20 @@ def _admitted(release: Release, request: Request, name: str, asks: Asks | None) 
     bound = request.not_after(name)
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         return False
+    return _takes_python(release.requires_python or "", request.python) and (
+        asks is None or asks.specifier.contains(version, prereleases=True)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _takes_python(requires: str, python: str) -> bool:
+    """Say whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between them."""
+    from packaging.specifiers import SpecifierSet
+
     try:
-        if not SpecifierSet(release.requires_python or "").contains(request.python, prereleases=True):
-            return False
+        return SpecifierSet(requires).contains(python, prereleases=True)
     except ValueError:
         return False
-    return asks is None or asks.specifier.contains(version, prereleases=True)
 
 
 def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:

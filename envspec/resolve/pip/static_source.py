@@ -59,7 +59,7 @@ class SourceFacts:
     trust     how certain that is: static, unproved or unknown
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
     builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
-    asks      its build backend may ask for more than that; if not, nobody needs to run it to know
+    asks      its build backend may ask for more than that; if not, it needn't be run
     """
 
     metadata: Metadata

@@ -17,7 +17,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.packages.tags import known_file_tags, wheel_tags
 from envspec.resolve.pip.request import Request
 
 
@@ -164,7 +164,7 @@ def _builds_held(variant: str, project: str, platform: str, python: str, glibc: 
         return ()
     tags, accept = wheel_tags(platform, python, glibc), belongs(variant)
     files = wheels.load(variant).files(project)
-    return tuple(w.version for w in files if accept(w) and not tags.isdisjoint(wheel_file_tags(w.file)))
+    return tuple(w.version for w in files if accept(w) and not tags.isdisjoint(known_file_tags(w.file)))
 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:

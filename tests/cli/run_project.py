@@ -1,0 +1,46 @@
+"""What `envspec run` is tried with: a lock of one small wheel, runs in processes of their own, and plans."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from support.index import Index
+from support.installs import pip_pin, write_lock
+from support.machine import ROOT, Machine, Ran
+from support.packages import wheel
+
+APP, APP2 = wheel("app", "1.0"), wheel("app", "2.0")
+SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "run.json").read_text("utf-8"))
+PRINT = "import app, sys; print(app.version, sys.prefix)"
+
+
+@pytest.fixture
+def locked(machine: Machine, index: Index) -> Machine:
+    index.add(APP, APP2)
+    write_lock(machine, [pip_pin(APP)])
+    return machine
+
+
+def ran(machine: Machine, *arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
+    """A run in a process of its own, which becomes the command."""
+    found = machine.envspec("run", *arguments, env=env, spawn=True)
+    assert found.status == status, found.err
+    return found
+
+
+def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """What a run would do."""
+    found = machine.envspec("run", "--dry-run", "--json", *arguments, "--", "python", env=env)
+    assert found.status == 0, found.err
+    document: dict[str, Any] = json.loads(found.out)
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def refused(machine: Machine, *arguments: str) -> Ran:
+    found = machine.envspec("run", "--dry-run", *arguments, "--", "python")
+    assert found.status == 2
+    return found
