@@ -59,7 +59,7 @@ def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
     """
     admitted = [target for target in lock if target.inputs.platform in PLATFORMS]
     plans = tuple(make_plan(spec, lock, target, place) for target in admitted or lock.targets)
-    return SpecPlan(spec.name, spec.description, plans)
+    return SpecPlan(spec.name, spec.description, plans, spec.slurm)
 
 
 def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:
@@ -140,6 +140,8 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         steps=spec.smoke.steps,
         files=dict(sorted(files.items())),
         place=place,
+        repository=spec.image.name,
+        kubernetes=spec.kubernetes,
     )
 
 

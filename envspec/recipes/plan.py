@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 ENVIRONMENT = "/opt/env"
 """The environment in an image: a virtual environment or a conda prefix."""
@@ -27,6 +29,8 @@ FETCH_VARIANTS = "fetch_variants.py"
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
+SHARED_MEMORY = "8g"
+"""What /dev/shm may hold, in Docker's form: DataLoader workers and NCCL share memory there."""
 UID = 1000
 """The number of an image's user, and of its group."""
 GROUP = "envspec"
@@ -176,6 +180,7 @@ class Plan:
     explicit        the explicit file of the conda half, or None
     glibc           the floor that the lock was solved for
     toolkit         what the image takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
+    repository      where the image is pushed to, if the spec says so
     place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
     """
@@ -213,6 +218,8 @@ class Plan:
     place: str = "."
     epoch: int = 315532800
     toolkit: tuple[Borrowed, ...] = ()
+    repository: str | None = None
+    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
@@ -268,7 +275,9 @@ class Plan:
 
     @property
     def image(self) -> str:
-        """The OCI image's name: the title in valid characters."""
+        """The OCI image's name: the target as a tag of the spec's own, else the title in valid characters."""
+        if self.repository:
+            return f"{self.repository}:{self.target}"
         return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
 
 
@@ -279,6 +288,7 @@ class SpecPlan:
     spec: str
     description: str
     targets: tuple[Plan, ...]
+    slurm: SlurmTable = field(default_factory=SlurmTable)
 
     @property
     def is_cuda(self) -> bool:
