@@ -169,7 +169,8 @@ def test_pixi_has_a_feature_and_an_environment_a_target(
 def test_uv_locks_a_shipped_spec_on_pypi_to_the_same_pins(
     root: Path, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with RecordedIndex() as recorded:
+    recorded = RecordedIndex()
+    with recorded:
         config = tmp_path / "config/envspec/config.toml"
         config.parent.mkdir(parents=True)
         config.write_text(f'[mirrors]\npytorch = "{recorded.whl}"\n')
