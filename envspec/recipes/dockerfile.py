@@ -59,7 +59,8 @@ def _head(plan: Plan) -> str:
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
     if plan.has_variants:
-        usage.append(f"Variants for other machines than uv knows: --build-context {WHEELS}=BUNDLE/wheels, of a bundle.")
+        usage.append("Variants are fetched from the index by name and hash; logins may be in --secret id=netrc, too.")
+        usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")
     if plan.explicit:
         usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
     if plan.project:
@@ -91,8 +92,6 @@ def _stages(plan: Plan) -> Iterator[str]:
     yield "FROM ${UV_IMAGE} AS uv"
     for one in plan.borrowed:
         yield f"FROM ${{{_image_argument(one.name)}}} AS {one.name}"
-    if plan.has_variants:
-        yield f"# What --build-context {WHEELS}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {WHEELS}"
     if plan.explicit:
         yield conda_stage(plan)
     yield from layer_stages(plan)

@@ -22,6 +22,8 @@ SUMS = "SHA256SUMS"
 """The carried file with the digests of all the others, as `sha256sum -c` reads it."""
 REQUIREMENTS = "requirements"
 """The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
+FETCH_VARIANTS = "fetch_variants.py"
+"""The carried program that fetches variants' wheels; only where a target of the spec has some."""
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
@@ -71,6 +73,15 @@ class Service:
 
 
 @dataclass(frozen=True)
+class VariantFile:
+    """A variant's wheel (PEP 825), by the name that the index has for it. `size` is in bytes, None where unknown."""
+
+    file: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
 class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
@@ -82,7 +93,7 @@ class PipStep:
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
-    variables      with which uv takes the locked variants from an index, whatever GPU its machine has; none without
+    variants       the files that uv is given under plain names, as it takes none of an index for another machine
     """
 
     file: str
@@ -95,12 +106,7 @@ class PipStep:
     flat: bool = False
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
-    variables: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def has_variants(self) -> bool:
-        """Whether some of the files are variants', which a folder may have under plain names."""
-        return bool(self.variables)
+    variants: tuple[VariantFile, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -231,7 +237,7 @@ class Plan:
     @property
     def has_variants(self) -> bool:
         """Whether any file is a variant's (PEP 825)."""
-        return any(step.has_variants for step in self.pip)
+        return any(step.variants for step in self.pip)
 
     @property
     def system(self) -> str:

@@ -242,6 +242,7 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
                 continue
             first, dropped = _first_without(found, capability, case)
             nccl, beyond = "nccl" in name, library_is_newer(name, version)
+            seen = f"as far as {found.version} tells, the newest that envspec knows"
             if "torch" in pins or "pytorch" in pins:
                 remedy = "take a torch whose build requires an older cuDNN"
             else:
@@ -252,12 +253,7 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
                 "library-architecture",
                 "gpus",
                 f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
-                + (f", which {first} dropped" if beyond and dropped else "")
-                + (
-                    f", as far as {found.version} tells, the newest that envspec knows"
-                    if beyond and not dropped
-                    else ""
-                )
+                + (f", {f'which {first} dropped' if dropped else seen}" if beyond else "")
                 + ("; torch uses it only with several GPUs" if nccl else ""),
                 None if nccl else remedy,
                 f"{name}<{first}",

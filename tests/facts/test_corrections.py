@@ -119,14 +119,15 @@ def test_each_of_our_own_names_where_upstream_speaks_of_it() -> None:
 
 
 @pytest.mark.network
+@pytest.mark.nightly
 @pytest.mark.parametrize("row", OWN, ids=lambda row: row.name)
 def test_metadata_on_pypi_still_lacks_it(row: Correction) -> None:
     """Of the newest release that a row is about. Where METADATA has come to agree, the row goes."""
-    from envspec.refresh.__main__ import PyPI
+    from envspec.refresh.__main__ import LiveIndex
     from envspec.refresh.releases import releases
     from envspec.settings import load_settings
 
-    pypi = PyPI(load_settings(os.environ), os.environ)
+    pypi = LiveIndex("pypi", load_settings(os.environ), os.environ)
     about = [
         one for one in releases(row.package, pypi.files(row.package)) if row.concerns(row.package, str(one.version))
     ]

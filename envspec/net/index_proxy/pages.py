@@ -40,6 +40,7 @@ from envspec.net.index_proxy.variant_rows import (
     ShownVariant,
     Wheels,
     chosen,
+    has_variants,
     of_releases,
 )
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
