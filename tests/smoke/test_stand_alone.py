@@ -18,7 +18,7 @@ from envspec.install.interpreter import find_interpreter
 from envspec.recipes.carried import check_files
 
 PACKAGE = Path(envspec.__file__).parent
-PROGRAMS = ("carried/multi_node.py", "carried/preflight.py", "carried/bytecode.py")
+PROGRAMS = ("carried/multi_node.py", "carried/preflight.py", "carried/bytecode.py", "carried/fetch_variants.py")
 CHECK = tuple(f"carried/{path}" for path in check_files())
 BUILTIN = {"dict", "frozenset", "list", "set", "tuple", "type"}
 PLAIN = BUILTIN | {"bool", "bytes", "float", "int", "object", "str"}
