@@ -27,7 +27,7 @@ ELSEWHERE = {
     "tar": "a bundle: tests/cli/test_bundle.py",
     "uv": "as pip",
 }
-"""What blocks start besides envspec, and where it is tested. What docs/how-to has of it test_how_tos.py starts itself."""
+"""What blocks start besides envspec, and where it is tested. What the how-tos start, test_how_tos.py runs."""
 
 ALL = [command for page in pages() for command in commands(page)]
 

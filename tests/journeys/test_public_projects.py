@@ -1,8 +1,8 @@
 """From a public project's own requirements to a lock in two commands: `envspec init --from`, then `envspec lock`.
 
 The file asks for what the project's own files ask for, which tests/stacks holds by digests, and the index is the
-recording. With ENVSPEC_STACKS=FOLDER (checkouts, as tests/stacks/digests.toml says) it is the project's very file, where
-that file alone says all that the stack asks for.
+recording. With ENVSPEC_STACKS=FOLDER (checkouts, as tests/stacks/digests.toml says) it is the project's very file,
+where that file alone says all that the stack asks for.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.machine import Machine
-
-from envspec.lock.toml_text import string
 from stacks.checkouts import Checkout
 from stacks.own_files import own_requirements
 from stacks.projects import Project, projects
 from stacks.recording import RecordedPyPI, Recording
+from support.machine import Machine
+
+from envspec.lock.toml_text import string
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
