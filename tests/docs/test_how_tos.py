@@ -54,6 +54,12 @@ def spec(machine: Machine, name: str, *dependencies: str, pip: str = "", more: s
     return machine.spec(text, name)
 
 
+def seen(page: str, ran: Ran, word: str) -> None:
+    """What a page says to see is what is printed."""
+    assert f"`{word}`" in (HOW_TOS / page).read_text("utf-8").partition("See that it worked")[2]
+    good(ran, word)
+
+
 def good(ran: Ran, *words: str) -> None:
     assert ran.status == 0, ran.err
     assert [word for word in words if word not in ran.out + ran.err] == []
@@ -75,7 +81,7 @@ def test_conda_user(machine: Machine, index: Index, tmp_path: Path) -> None:
         "channels: [conda-forge]\ndependencies:\n- python=3.12\n- ffmpeg=7\n- pip\n- pip:\n  - alpha\n", "utf-8"
     )
     followed(machine, "conda-user.md")
-    good(machine.envspec("check", "specs/demo.toml"), "fresh")
+    seen("conda-user.md", machine.envspec("check", "specs/demo.toml"), "fresh")
     good(machine.envspec("tree", "specs/demo.toml"), "ffmpeg 7.1.1", "alpha 1.0")
 
 
@@ -101,7 +107,7 @@ def test_mirror(machine: Machine, index: Index) -> None:
         told = followed(machine, "mirror.md", {"https://mirror.example.org/simple": f"{mirror.url}\nenv"})
         chosen = dict(re.findall(r"^(UV_DEFAULT_INDEX)=(\S+)", told, re.MULTILINE))
         index.asked.clear()
-        good(machine.envspec("lock", demo, "--dry-run", env=chosen), "fresh")
+        seen("mirror.md", machine.envspec("lock", demo, "--dry-run", env=chosen), "is fresh")
         good(machine.envspec("verify", demo, env=chosen), "1 pin")
         assert mirror.asked and not index.asked
 
@@ -130,7 +136,9 @@ def test_private_index(machine: Machine, index: Index) -> None:
         text = text.replace("https://packages.example.org/simple", private.url)
         machine.spec(f'[env]\npython = "{HERE}"\n{text}\n{CPU}')
         followed(machine, "private-index.md", {"packages.example.org": "127.0.0.1", "password …": "password secret"})
-        good(machine.envspec("why", "specs/demo.toml", "acme-models"), "acme-models 1.0 (internal")
+        told = machine.envspec("why", "specs/demo.toml", "acme-models")
+        seen("private-index.md", told, "internal")
+        good(told, "acme-models 1.0 (internal")
 
 
 def test_team_image(machine: Machine, index: Index) -> None:
