@@ -71,7 +71,7 @@ def _costs(move: Advance) -> Iterator[str]:
     if move.cuda:
         yield f"CUDA {move.cuda}"
     if move.driver:
-        yield f"driver {move.driver} or newer"
+        yield f"{'' if move.driver.startswith('JetPack') else 'driver '}{move.driver} or newer"
     if move.python:
         yield f"Python {move.python}"
     if move.glibc:

@@ -16,7 +16,8 @@ def reach() -> Mapping[str, str]:
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
         "peaks": f"data sheets as of {read('peaks')['as-of']}",
-        "toolkits": f"CUDA {toolkits.known()[-1].version}",
+        "toolkits": f"CUDA {toolkits.known()[-1].version}, forward compatibility CUDA "
+        f"{toolkits.with_forward_compatibility()[-1].version}",
         "torch": f"torch {torch_builds.newest().version}",
         "conda_builds": f"pytorch {conda_builds.versions()[-1]}",
         "triton": f"triton {triton.releases()[-1].version}",

@@ -18,7 +18,7 @@ class Toolkit:
     compatible_*      minor-version compatibility: runs from here on, without features that need a newer driver
     capabilities      what it compiles for, oldest first
     forward_branches  data-centre driver branches below `compatible_linux` (or below the native one) on which NVIDIA's
-                      images run it with the cuda-compat package; empty when unknown
+                      images run it with the cuda-compat package; empty where none is known, which says nothing
     """
 
     version: str
@@ -98,6 +98,18 @@ def toolkit(version: str) -> Toolkit | None:
     """Find the toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
     minor = ".".join(version.split(".")[:2])
     return next((t for t in known() if t.version == minor), None)
+
+
+def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
+    """Give a toolkit's own first driver. Where NVIDIA names none, that of the newest before it, than which its own is
+    no older; None where no toolkit has one."""
+    upto = known()[: known().index(toolkit) + 1]
+    return next((native for one in reversed(upto) if (native := one.native(platform))), None)
+
+
+def with_forward_compatibility() -> tuple[Toolkit, ...]:
+    """List the toolkits of which the table knows branches for forward compatibility, oldest first."""
+    return tuple(one for one in known() if one.forward_branches)
 
 
 def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:

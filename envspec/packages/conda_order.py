@@ -38,21 +38,23 @@ def compare(old: str, new: str) -> int:
 
 
 def starts_with(version: str, prefix: str) -> bool:
-    """Say whether a version matches `prefix.*`: `1.2` matches `1.2.3` and `1.2a`, not `1.20`."""
+    """Say whether a version matches `prefix.*`: `1.2` matches `1.2.3` and `1.2a`, not `1.20`; `1.0` matches `1a`."""
     if epoch_of(version) != epoch_of(prefix):
         return False
     wanted, wanted_local = components(prefix)
     found, local = components(version)
-    if wanted_local:
-        return compare(version.partition("+")[0], prefix.partition("+")[0]) == 0 and _begins(local, wanted_local)
-    return _begins(found, wanted)
+    return _begins(found, wanted) and _begins(local, wanted_local)
 
 
 def _begins(found: tuple[Component, ...], wanted: tuple[Component, ...]) -> bool:
-    padded = (*found, *[((_NUMBER, 0),)] * (len(wanted) - len(found)))
+    # zeros that the version leaves out ask for nothing, not even that its last component ends there (rattler's rule)
+    while len(wanted) > len(found) and wanted[-1] == _ZERO:
+        wanted = wanted[:-1]
+    if not wanted or len(wanted) > len(found):
+        return not wanted
     *whole, last = wanted
-    part = padded[len(whole)][: len(last)]
-    if padded[: len(whole)] != tuple(whole) or part[:-1] != last[:-1]:
+    part = found[len(whole)][: len(last)]
+    if found[: len(whole)] != tuple(whole) or part[:-1] != last[:-1]:
         return False
     (rank, value), (_, end) = part[-1] if len(part) == len(last) else (-1, ""), last[-1]
     if isinstance(end, str) and isinstance(value, str) and rank >= 0:
@@ -87,6 +89,7 @@ def _number(digits: str) -> int:
 
 _DIGITS = 1000
 _DEV, _WORD, _NUMBER, _POST = range(4)
+_ZERO: Component = ((_NUMBER, 0),)
 
 
 def _word(text: str) -> tuple[int, int | str]:
@@ -99,9 +102,7 @@ def _word(text: str) -> tuple[int, int | str]:
 
 def _padded(parts: tuple[Component, ...], length: int) -> list[list[tuple[int, int | str]]]:
     """Pad to as many components as the other version has, all of one width, with 0."""
-    return [
-        [*part, *[(_NUMBER, 0)] * (_WIDTH - len(part))] for part in (*parts, *[((_NUMBER, 0),)] * (length - len(parts)))
-    ]
+    return [[*part, *[(_NUMBER, 0)] * (_WIDTH - len(part))] for part in (*parts, *[_ZERO] * (length - len(parts)))]
 
 
 _WIDTH = 12

@@ -67,7 +67,8 @@ def _online(plan: Plan) -> Iterator[str]:
     if plan.torch_backend:
         usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
     if plan.has_variants:
-        usage.append("  wheels/         a bundle's wheels: variants for other machines than uv knows come from there")
+        usage.append("  wheels/         a bundle's wheels: variants come from there instead of an index")
+        usage.append("  netrc           logins of the indexes that have variants")
     if plan.explicit:
         usage.append("  conda-channel-host   the host of your conda channels; it must be there")
         usage.append("  condarc, netrc       settings and logins for channels that want them")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.recipes import nvcc
 from envspec.recipes.building import PRETENDED, build_settings, project_install, project_wheel
@@ -15,6 +15,7 @@ from envspec.recipes.definition_text import exported, word
 from envspec.recipes.plan import (
     CARRIED,
     ENVIRONMENT,
+    FETCH_VARIANTS,
     PYTHON,
     SUMS,
     WORKSPACE,
@@ -23,6 +24,7 @@ from envspec.recipes.plan import (
     Plan,
 )
 from envspec.recipes.quote import shell
+from envspec.recipes.variant_fetch import fetch_words
 
 _FROM = "/opt/requirements"
 """The folder of the requirements while the environment is made."""
@@ -140,6 +142,7 @@ def _environment(plan: Plan) -> Iterator[str]:
     yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
     yield "else export UV_NO_CACHE=1; fi"
     yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
+    use_netrc = f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
     if plan.explicit:
         yield f"if [ ! -s {_CHANNEL_HOST} ]; then"
         yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{SETTINGS}' >&2"
@@ -147,11 +150,13 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield "fi"
         yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {at(plan.explicit)} >{SCRATCH}/explicit.txt'
         yield f"export MAMBA_ROOT_PREFIX={SCRATCH}/micromamba"
-        yield f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
+        yield use_netrc
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
         yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
     else:
         yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        if plan.has_variants:
+            yield use_netrc
     for step in plan.pip:
         if not step.source:
             yield from _install(step)
@@ -208,19 +213,28 @@ def _install(step: PipStep) -> Iterator[str]:
         options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
     if step.built_with:
         options.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
-    if step.url:
-        options.append(f"{step.index_option} {word(step.url)}")
+    index = [f"{step.index_option} {word(step.url)}"] if step.url else []
     if step.torch_backend:
         yield f"set -- --torch-backend={word(step.torch_backend)}"
         yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
-    if step.has_variants:
-        if step.torch_backend is None:
-            yield "set --"
-        yield f'if [ -d {_WHEELS} ]; then set -- "$@" --find-links {_WHEELS}; fi'
-    if step.torch_backend or step.has_variants:
-        options.append('"$@"')
-    variables = "".join(f"{name}={word(text)} " for name, text in step.variables)
-    yield f"{variables}uv pip install --python {ENVIRONMENT} {' '.join(options)} --requirements {at(step.file)}"
+    if step.variants:
+        yield from _variants(step, index)
+    if step.torch_backend or step.variants:
+        index.append('"$@"')
+    yield f"uv pip install --python {ENVIRONMENT} {' '.join([*options, *index])} --requirements {at(step.file)}"
+
+
+def _variants(step: PipStep, index: Sequence[str]) -> Iterator[str]:
+    """Fetch variants' wheels, and let uv see them: of an index it takes none that the machine doesn't have."""
+    if step.torch_backend is None:
+        yield "set --"
+    words = fetch_words(step, f"{ENVIRONMENT}/bin/python", f"{CARRIED}/{FETCH_VARIANTS}", "$wheels", "uv", word)
+    yield f"wheels={_WHEELS}"
+    yield "if [ ! -d $wheels ]; then"
+    yield f"    wheels={SCRATCH}/wheels"
+    yield f'    {" ".join([*words, *index])} "$@"'
+    yield "fi"
+    yield 'set -- "$@" --find-links $wheels'
 
 
 def _finish() -> Iterator[str]:

@@ -20,7 +20,8 @@ CHECK = "check"
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
-_OF_SERVICES = "services/common.sh"
+_SERVICES = "services/"
+_OF_SERVICES = f"{_SERVICES}common.sh"
 _IN_PART = {
     f"{CHECK}/envspec_check/checks/stack/packages": "package",
     f"{CHECK}/envspec_check/workloads": "workload",
@@ -106,8 +107,8 @@ def multi_node_program() -> str:
 
 
 def carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
-    """Give all carried files by path, and the digests of them all: the given services' scripts, and what is needed of
-    the smoke check.
+    """Give all carried files by path, and the digests of them all: the given scripts, which are services' or what only
+    some specs need, and what is needed of the smoke check.
     """
     packages = {name for kind, name in filter(None, map(part_of, check_files())) if kind == "package"}
     return _carried_files(scripts, replace(needed, packages=needed.packages & packages))
@@ -115,7 +116,8 @@ def carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, 
 
 @cache
 def _carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
-    names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if scripts else [])]
+    services = any(script.startswith(_SERVICES) for script in scripts)
+    names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if services else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     found.update(_reached({path: text for path, text in check_files().items() if needed.covers(path)}))
     return MappingProxyType({**found, SUMS: sums_text((path, digest(text)) for path, text in found.items())})

@@ -29,11 +29,16 @@ def borrowed(cuda: str, image: ImageReference) -> Borrowed:
     return Borrowed(NAME, image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
 
 
-def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...]:
-    """List the older driver branches that a target's images run on by it."""
-    found = toolkit(target.inputs.cuda) if target.inputs.cuda and is_wanted(spec, target) else None
-    floor = target.driver_floor
-    return tuple(one for one in found.forward_branches if not floor or one < drivers.branch(floor)) if found else ()
+def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...] | None:
+    """List the older driver branches that a target's images run on by it: none where the spec doesn't ask for it. None
+    where the tables don't know them."""
+    cuda, floor = target.inputs.cuda, target.driver_floor
+    if cuda is None or not is_wanted(spec, target):
+        return ()
+    found = toolkit(cuda)
+    if found is None or not found.forward_branches:
+        return None
+    return tuple(one for one in found.forward_branches if not floor or one < drivers.branch(floor))
 
 
 def choice(floor: str | None) -> Iterator[str]:

@@ -15,7 +15,7 @@ from envspec.recipes.dockerfile import FILE as DOCKERFILE
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST
 from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import WORKSPACE, OwnProject, Plan, SpecPlan
+from envspec.recipes.plan import SHARED_MEMORY, WORKSPACE, OwnProject, Plan, SpecPlan
 
 FILE = "compose.yaml"
 PROFILE = "all"
@@ -70,7 +70,7 @@ def _service(plan: Plan) -> Iterator[str]:
     more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan.project))} }}" if plan.project else ""
     values = ", ".join(f"{name}: {string(value)}" for name, value in arguments.items())
     yield f"    build: {{ {dockerfile}, {platforms}, args: {{ {values} }}{more} }}"
-    yield "    shm_size: 8gb # DataLoader workers and NCCL share memory here"
+    yield f"    shm_size: {SHARED_MEMORY}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:
         yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"

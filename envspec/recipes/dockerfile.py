@@ -20,6 +20,7 @@ from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, 
 from envspec.recipes.plan import (
     CARRIED_FOLDER,
     REQUIREMENTS,
+    SHARED_MEMORY,
     SLICE,
     UID,
     WORKSPACE,
@@ -52,14 +53,15 @@ def _head(plan: Plan) -> str:
     usage = [
         f"In the folder above this one, recipes/{plan.spec}:",
         f"  docker buildx build {' '.join(options)} -f {plan.target}/{FILE} -t {plan.image} .",
-        f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} {plan.image}",
+        f"  {_run(plan)}",
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
     if plan.has_variants:
-        usage.append(f"Variants for other machines than uv knows: --build-context {WHEELS}=BUNDLE/wheels, of a bundle.")
+        usage.append("Variants are fetched from the index by name and hash; logins may be in --secret id=netrc, too.")
+        usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")
     if plan.explicit:
         usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
     if plan.project:
@@ -71,6 +73,13 @@ def _head(plan: Plan) -> str:
     lint = "# hadolint global ignore=DL3002,DL3008,DL3059"
     # No `# syntax=` line: BuildKit reads all of this by itself, and would ask a registry for another reader.
     return "\n".join([*hash_heading(plan, usage), lint])
+
+
+def _run(plan: Plan) -> str:
+    """The command that starts an image as compose.yaml does."""
+    words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {SHARED_MEMORY}"]
+    words += [f"-p 127.0.0.1:{one.port}:{one.port}" for one in plan.services]
+    return " ".join([*words, f'-v "$PWD:{WORKSPACE}"', plan.image])
 
 
 def _arguments(plan: Plan) -> str:
@@ -91,8 +100,6 @@ def _stages(plan: Plan) -> Iterator[str]:
     yield "FROM ${UV_IMAGE} AS uv"
     for one in plan.borrowed:
         yield f"FROM ${{{_image_argument(one.name)}}} AS {one.name}"
-    if plan.has_variants:
-        yield f"# What --build-context {WHEELS}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {WHEELS}"
     if plan.explicit:
         yield conda_stage(plan)
     yield from layer_stages(plan)

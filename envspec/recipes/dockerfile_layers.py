@@ -18,8 +18,10 @@ from envspec.recipes.dockerfile_apt import apt, python_headers
 from envspec.recipes.dockerfile_steps import (
     BYTECODE,
     LAYERS,
+    NETRC_SECRET,
     SCRATCH,
     SECRET,
+    USE_NETRC,
     at,
     bind,
     checked,
@@ -33,6 +35,7 @@ from envspec.recipes.dockerfile_steps import (
     tools,
     uv_mounts,
 )
+from envspec.recipes.dockerfile_variants import variant_stages
 from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SUMS, Compiling, Plan
 from envspec.recipes.quote import dockerfile
 
@@ -40,12 +43,11 @@ CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 """The build argument that conda packages need."""
 BELOW_SOURCES = ("nvidia", "torch")
 """The layers below what is compiled, which is compiled with them."""
-_NETRC = "/run/secrets/netrc"
 _CONDA_SECRETS = (
     # where micromamba looks by itself; then where its settings (`ssl_verify`) can point to
     "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
     "--mount=type=secret,id=ca,target=/run/secrets/ca.pem",
-    f"--mount=type=secret,id=netrc,target={_NETRC}",
+    NETRC_SECRET,
 )
 
 
@@ -70,7 +72,7 @@ def conda_stage(plan: Plan) -> str:
                 [
                     f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
                     *checked(plan, [plan.explicit, BYTECODE]),
-                    f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi",
+                    USE_NETRC,
                     f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
                     f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
@@ -89,8 +91,9 @@ def conda_stage(plan: Plan) -> str:
 
 
 def layer_stages(plan: Plan) -> Iterator[str]:
-    """Render the stages of Python, of every group of wheels, of what is compiled, and of the carried files."""
+    """Render the stages of Python, variants, every group of wheels, what is compiled, and the carried files."""
     yield _python_stage(plan)
+    yield from variant_stages(plan)
     for group in (*BELOW_SOURCES, "rest"):
         if any(step.group == group for step in plan.pip):
             yield _group_stage(plan, group)

@@ -18,9 +18,13 @@ SCRATCH = "/tmp"
 SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
 UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
 WHEELS = "wheels"
-"""The named build context with wheels by which uv needs no index for variants, and the stage that it replaces."""
+"""The stage with the variants' wheels under plain names, and the named build context that stands in for it."""
 _WHEELS_AT = f"/run/{WHEELS}"
 BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
+NETRC = "/run/secrets/netrc"
+"""The logins of a netrc, where a build is given some."""
+NETRC_SECRET = f"--mount=type=secret,id=netrc,target={NETRC}"
+USE_NETRC = f"if [ -s {NETRC} ]; then export NETRC={NETRC}; fi"
 MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
 FIXED_TIME = "@315532800"
@@ -66,8 +70,7 @@ def settled(layer: str) -> str:
 
 def install(step: PipStep, options: str = "") -> str:
     """Make one run of uv, which takes only the lock's files, each by its hash."""
-    words = [f"{name}={shell(text)}" for name, text in step.variables]
-    words.append(f"{UV} pip install --quiet --python {ENVIRONMENT}{options} --no-deps")
+    words = [f"{UV} pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
     if step.hashed:
         words.append("--require-hashes")
     # What a build needs is never built itself.
@@ -78,11 +81,16 @@ def install(step: PipStep, options: str = "") -> str:
     if step.built_with:
         words.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
     words.append(f"--requirements {at(step.file)}")
-    if step.has_variants:
+    if step.variants:
         # of what has the lock's hash uv takes a plain wheel, too, whatever it thinks of the variants of an index
         words.append(f"--find-links {_WHEELS_AT}")
+    return with_index(step, words)
+
+
+def with_index(step: PipStep, words: Sequence[str]) -> str:
+    """Make a shell command of these words, with uv's options for the index of a step behind them."""
     if step.index:
-        words.append(f'{step.index_option} "${index_argument(step.index)}"')
+        words = [*words, f'{step.index_option} "${index_argument(step.index)}"']
     if step.torch_backend is None:
         return " ".join(words)
     own = f"--torch-backend {shell(step.torch_backend)}"
@@ -103,7 +111,7 @@ def index_argument(index: str) -> str:
 
 def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
     """List what runs of uv see: the user's settings and cache, their files, and the wheels of variants."""
-    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.has_variants for one in steps) else []
+    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
     return [UV_MOUNTS, *given, *(bind(step.file) for step in steps)]
 
 

@@ -99,15 +99,16 @@ def _pytorch_version(target: LockedTarget) -> dict[str, str]:
     return {"PYTORCH_VERSION": version} if version else {}
 
 
-def _cuda(target: LockedTarget, forward: Iterable[int]) -> dict[str, str]:
-    require = require_cuda(target, forward)
+def _cuda(target: LockedTarget, forward: Iterable[int] | None) -> dict[str, str]:
+    require = require_cuda(target, forward or ())
     if require is None:
         return {}
     video = use_video(pin.name for pin in target.pins)
     return {
         "NVIDIA_VISIBLE_DEVICES": "all",
         "NVIDIA_DRIVER_CAPABILITIES": f"compute,utility{',video' if video else ''}",
-        "NVIDIA_REQUIRE_CUDA": require,
+        # where the tables don't know which drivers the image's cuda-compat serves, they keep none out
+        **({"NVIDIA_REQUIRE_CUDA": require} if forward is not None else {}),
         **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
     }
 

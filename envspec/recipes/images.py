@@ -43,19 +43,24 @@ _DEVEL = {
     "12.9": "12.9.1",
     "13.0": "13.0.2",
     "13.1": "13.1.1",
+    "13.2": "13.2.1",
+    "13.3": "13.3.1",
+    "13.4": "13.4.2",
 }
 """CUDA version -> a release of nvidia/cuda with its compiler. Those up to 12.9 exist for Ubuntu 20.04, those from 11.7
 on for 22.04.
 
 Source: NVIDIA's lists of tags, doc/supported-tags.md and doc/unsupported-tags.md of its container-images/cuda, as
 copied in pranavmishra90/nvidia-container-images-cuda: up to 12.9 at 60a1c892e6b996382e182b4654e0a3f31aeedbee, 13.0
-and 13.1 at 181367a60650bee1a0d32f52b0e96d83d982de0d. The policy there: a tag may be deleted six months after a newer
-update of its CUDA.
+and 13.1 at 181367a60650bee1a0d32f52b0e96d83d982de0d; newer ones as public Dockerfiles name them. The policy there: a
+tag may be deleted six months after a newer update of its CUDA.
 """
 _FIRST_ON_22_04 = (11, 7)
 """Source: the same lists, which have no tag of an older CUDA for Ubuntu 22.04."""
 _LAST_ON_20_04 = (12, 9)
 """Source: the same lists, which have no tag of a newer CUDA for Ubuntu 20.04."""
+_LAST_SEEN_ON_22_04 = (13, 3)
+"""Of newer ones, public Dockerfiles name Ubuntu 24.04 and 26.04 alone."""
 
 _OLD_BASES = (
     (re.compile(r"bullseye|focal|debian:11\b|ubuntu:?20\.\d\d"), (2, 31)),
@@ -110,7 +115,8 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
 
 def compat_image(cuda: str) -> str:
     """Give NVIDIA's base image of a CUDA version, which holds its cuda-compat."""
-    return f"nvidia/cuda:{_DEVEL.get(cuda, f'{cuda}.0')}-base-ubuntu22.04"
+    seen = tuple(map(int, cuda.split("."))) <= _LAST_SEEN_ON_22_04
+    return f"nvidia/cuda:{_DEVEL.get(cuda, f'{cuda}.0')}-base-ubuntu{'22.04' if seen else '24.04'}"
 
 
 def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from envspec.recipes.heading import owner
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SLICE, SpecPlan
 from envspec.recipes.sums import Sums, digest
 
-OWN = (dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE, kubernetes.FILE, SLICE)
+OWN = (dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE, kubernetes.FILE, kubernetes.SERVE_FILE, SLICE)
 """The names in a target's folder."""
 CONTAINERS = devcontainer.FOLDER
 LOCK = "envspec.lock"

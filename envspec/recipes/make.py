@@ -16,7 +16,17 @@ from envspec.recipes.carried import CheckNeeds, carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
-from envspec.recipes.plan import CARRIED_FOLDER, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
+from envspec.recipes.plan import (
+    CARRIED_FOLDER,
+    FETCH_VARIANTS,
+    SLICE,
+    Borrowed,
+    Compiling,
+    PipStep,
+    Plan,
+    Service,
+    SpecPlan,
+)
 from envspec.recipes.project import build_names, own_project
 from envspec.recipes.services import missing_packages
 from envspec.recipes.target_json import dumps as target_json
@@ -49,7 +59,7 @@ def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
     """
     admitted = [target for target in lock if target.inputs.platform in PLATFORMS]
     plans = tuple(make_plan(spec, lock, target, place) for target in admitted or lock.targets)
-    return SpecPlan(spec.name, spec.description, plans)
+    return SpecPlan(spec.name, spec.description, plans, spec.slurm)
 
 
 def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:
@@ -79,7 +89,9 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()
     locked = frozenset(pin.name for each in lock for pin in each.pins)
     needed_of_the_check = CheckNeeds(locked, spec.smoke.workload, any(each.inputs.cuda for each in lock))
-    carried = carried_files(tuple(service.script for service in wanted), needed_of_the_check)
+    has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
+    scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
+    carried = carried_files(scripts, needed_of_the_check)
     document = target_document(spec, lock, target)
     files = {
         f"{target.name}/{SLICE}": target_json(document),
@@ -128,6 +140,8 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         steps=spec.smoke.steps,
         files=dict(sorted(files.items())),
         place=place,
+        repository=spec.image.name,
+        kubernetes=spec.kubernetes,
     )
 
 

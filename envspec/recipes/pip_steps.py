@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from envspec.errors import InputError, Place
-from envspec.facts.compute_capability import capability_of
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
 from envspec.recipes.layers import LAYERS, layer_of
-from envspec.recipes.plan import REQUIREMENTS, PipStep
+from envspec.recipes.plan import REQUIREMENTS, PipStep, VariantFile
 from envspec.spec.model import Spec
 
 _PYTORCH = "pytorch/"
@@ -109,7 +108,7 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         url,
         hashed=index != "git",
         flat=own in pages,
-        variables=variant_variables(target, pins),
+        variants=tuple(_variants(pins)),
         unisolated=tuple(
             sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)
         ),
@@ -118,18 +117,7 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
     return step, (text,) if constraints is None else (text, constraints)
 
 
-def variant_variables(target: LockedTarget, pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
-    """List what uv has to know of a target to take the locked variants of an index on a machine without a GPU.
-
-    uv passes over variants that don't suit its machine, whatever hash is asked for; of those that do it takes the one
-    with the hash. So any of a target's GPUs will do: the variant serves them all. Given the file itself, under a plain
-    name, uv needs none of it.
-    """
-    if not any(pin.artifact and pin.artifact.variant for pin in pins):
-        return ()
-    found = {"UV_PREVIEW_FEATURES": "wheel-variants"}
-    if target.inputs.cuda:
-        found["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = target.inputs.cuda
-    if target.architectures:
-        found["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"] = capability_of(target.architectures[0])
-    return tuple(sorted(found.items()))
+def _variants(pins: Iterable[Pin]) -> Iterator[VariantFile]:
+    for pin in pins:
+        if pin.artifact and pin.artifact.variant:
+            yield VariantFile(pin.artifact.file, pin.artifact.sha256, pin.artifact.size)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 ENVIRONMENT = "/opt/env"
 """The environment in an image: a virtual environment or a conda prefix."""
@@ -22,9 +24,13 @@ SUMS = "SHA256SUMS"
 """The carried file with the digests of all the others, as `sha256sum -c` reads it."""
 REQUIREMENTS = "requirements"
 """The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
+FETCH_VARIANTS = "fetch_variants.py"
+"""The carried program that fetches variants' wheels; only where a target of the spec has some."""
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
+SHARED_MEMORY = "8g"
+"""What /dev/shm may hold, in Docker's form: DataLoader workers and NCCL share memory there."""
 UID = 1000
 """The number of an image's user, and of its group."""
 GROUP = "envspec"
@@ -71,6 +77,15 @@ class Service:
 
 
 @dataclass(frozen=True)
+class VariantFile:
+    """A variant's wheel (PEP 825), by the name that the index has for it. `size` is in bytes, None where unknown."""
+
+    file: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
 class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
@@ -82,7 +97,7 @@ class PipStep:
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
-    variables      with which uv takes the locked variants from an index, whatever GPU its machine has; none without
+    variants       the files that uv is given under plain names, as it takes none of an index for another machine
     """
 
     file: str
@@ -95,12 +110,7 @@ class PipStep:
     flat: bool = False
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
-    variables: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def has_variants(self) -> bool:
-        """Whether some of the files are variants', which a folder may have under plain names."""
-        return bool(self.variables)
+    variants: tuple[VariantFile, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -170,6 +180,7 @@ class Plan:
     explicit        the explicit file of the conda half, or None
     glibc           the floor that the lock was solved for
     toolkit         what the image takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
+    repository      where the image is pushed to, if the spec says so
     place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
     """
@@ -207,6 +218,8 @@ class Plan:
     place: str = "."
     epoch: int = 315532800
     toolkit: tuple[Borrowed, ...] = ()
+    repository: str | None = None
+    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
@@ -231,7 +244,7 @@ class Plan:
     @property
     def has_variants(self) -> bool:
         """Whether any file is a variant's (PEP 825)."""
-        return any(step.has_variants for step in self.pip)
+        return any(step.variants for step in self.pip)
 
     @property
     def system(self) -> str:
@@ -262,7 +275,9 @@ class Plan:
 
     @property
     def image(self) -> str:
-        """The OCI image's name: the title in valid characters."""
+        """The OCI image's name: the target as a tag of the spec's own, else the title in valid characters."""
+        if self.repository:
+            return f"{self.repository}:{self.target}"
         return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
 
 
@@ -273,6 +288,7 @@ class SpecPlan:
     spec: str
     description: str
     targets: tuple[Plan, ...]
+    slurm: SlurmTable = field(default_factory=SlurmTable)
 
     @property
     def is_cuda(self) -> bool:

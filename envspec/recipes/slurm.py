@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import CARRIED, WORKSPACE, SpecPlan
+from envspec.recipes.quote import filled
+from envspec.spec.cluster import SlurmTable
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
@@ -23,6 +25,23 @@ MEETING_POINT = (
     "port=$((20000 + SLURM_JOB_ID % 12000))",
 )
 """Lines of bash in a job that set `first`, `address` (empty where Slurm has none) and `port`."""
+
+_WITHOUT_GPUS = "[[ ${SLURM_GPUS_ON_NODE:-0} != 0 ]] || unset SLURM_CPUS_PER_GPU # srun refuses it without GPUs"
+_KEPT = ("SLURM_*", "PMI*", "CUDA_VISIBLE_DEVICES", "NCCL_*", "UCX_*", "OMP_*")
+"""The caller's variables that get into a container: who a process is, which GPUs it has, and how it talks."""
+_FOR_PYXIS = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "XDG_*",
+    "ENROOT_*",
+    "https?_proxy",
+    "HTTPS?_PROXY",
+    "NO_PROXY",
+    "no_proxy",
+)
+"""What enroot itself needs of them."""
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
@@ -50,11 +69,14 @@ def _apptainer(plan: SpecPlan) -> str:
             '    echo "there is no $image: set ENVSPEC_SIF, or build it from the apptainer.def of a target" >&2',
             "    exit 2",
             "fi",
-            "# Apptainer hands the caller's environment on.",
-            "unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV CONDA_PREFIX",
+            "# shellcheck disable=SC2016 # run on each node: what the container gets of the caller's environment",
+            "clean='for name in $(compgen -e); do case $name in",
+            *_case(_kept(plan.slurm)),
+            '        [[ -v APPTAINERENV_$name ]] || export "APPTAINERENV_$name=${!name}" ;;',
+            'esac; done; exec "$@"\'',
         ],
         inside=[
-            f"apptainer exec{' --nv' if plan.is_cuda else ''} --no-home \\",
+            f'bash -c "$clean" bash apptainer exec{" --nv" if plan.is_cuda else ""} --cleanenv --no-home \\',
             f'    --bind "$here" --bind "$here:{WORKSPACE}" --pwd "$here" "$image" "$@"',
         ],
     )
@@ -73,9 +95,16 @@ def _pyxis(plan: SpecPlan) -> str:
     return _job(
         plan,
         usage,
-        setup=[*_target(plan, "ENVSPEC_IMAGE"), f"image=${{ENVSPEC_IMAGE:-$here/{plan.spec}-$target.sqsh}}"],
+        setup=[
+            *_target(plan, "ENVSPEC_IMAGE"),
+            f"image=${{ENVSPEC_IMAGE:-$here/{plan.spec}-$target.sqsh}}",
+            "# What nodes and containers get of the caller's environment.",
+            "kept=$(compgen -e | grep -Ex '"
+            + "|".join(name.replace("*", ".*") for name in (*_FOR_PYXIS, *_kept(plan.slurm)))
+            + "' | paste -sd, -)",
+        ],
         inside=[
-            '--container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
+            '--export="$kept" --container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
             f'    --container-mounts="$here:$here,$here:{WORKSPACE}" --container-workdir="$here" "$@"',
         ],
     )
@@ -89,7 +118,7 @@ def _submit(plan: SpecPlan, job: str) -> list[str]:
     told = [f"  {which}sbatch --nodes=4{gpus} {job} train.py --epochs 3"]
     without = [of for of in plan.targets if not of.is_cuda]
     if plan.is_cuda and without:
-        told.append(f"  ENVSPEC_TARGET={without[0].target} sbatch --gpus-per-node=0 {job} train.py")
+        told.append(f"  ENVSPEC_TARGET={without[0].target} sbatch --gpus-per-node=0 --mincpus=8 {job} train.py")
     return told
 
 
@@ -111,24 +140,25 @@ def _target(plan: SpecPlan, instead: str) -> list[str]:
 
 def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: Iterable[str]) -> str:
     """Render a job. `setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
-    options = [f"--job-name={plan.spec}", "--nodes=1", "--ntasks-per-node=1"]
-    options += ["--gpus-per-node=1", "--cpus-per-task=8"] if plan.is_cuda else ["--cpus-per-task=1"]
-    options += ["--time=01:00:00", "--output=%x-%j.out"]
     gpus = ["ranks=${ENVSPEC_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}", "((ranks)) || ranks=1 # a job without GPUs"]
     ranks = gpus if plan.is_cuda else ["ranks=${ENVSPEC_RANKS_PER_NODE:-1}"]
     entrypoint = f"sh {CARRIED}/entrypoint.sh"
     lines = [
         "#!/bin/bash",
         *hash_heading(plan, usage),
-        *(f"#SBATCH {option}" for option in options),
+        *(f"#SBATCH {option}" for option in _options(plan)),
         "set -euo pipefail",
         "",
         "here=$SLURM_SUBMIT_DIR",
         *setup,
+        *_checkpoint(plan.slurm),
+        *([_WITHOUT_GPUS] if plan.is_cuda else []),
         "",
         "inside() {",
         "    # Since Slurm 22.05 srun doesn't take --cpus-per-task over from the job.",
-        '    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \\',
+        '    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \\'
+        if plan.slurm.min_nodes is None
+        else '    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --no-kill --kill-on-bad-exit=0 \\',
         '        ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \\',
         *(f"        {line}" for line in inside),
         "}",
@@ -140,8 +170,99 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "",
         *MEETING_POINT,
         *ranks,
-        f'inside sh -c \'exec {entrypoint} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
-        '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
-        '    --master-addr="${address:-$first}" --master-port="$port" "$@"',
+        *_torchrun(plan.slurm, entrypoint),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _kept(asked: SlurmTable) -> tuple[str, ...]:
+    """List the caller's variables that get into containers."""
+    return (*_KEPT, *(["ENVSPEC_CHECKPOINT"] if asked.signal else []), *asked.environment)
+
+
+def _case(names: Iterable[str]) -> list[str]:
+    """Make the pattern of a `case`, on as few lines as it takes."""
+    *lines, last = filled((f"{name} |" for name in names), 100)
+    return [*(f"    {line} \\" for line in lines), f"    {last.removesuffix(' |')})"]
+
+
+def _options(plan: SpecPlan) -> list[str]:
+    """List the options of sbatch: those of the spec's own last, so that they win."""
+    asked = plan.slurm
+    options = [f"--job-name={plan.spec}", "--nodes=1", "--ntasks-per-node=1"]
+    options += ["--gpus-per-node=1", f"--cpus-per-gpu={asked.cpus_per_gpu}"] if plan.is_cuda else ["--cpus-per-task=1"]
+    options += [f"--time={asked.time}", "--output=%x-%j.out"]
+    given = {
+        "account": asked.account,
+        "partition": asked.partition,
+        "constraint": asked.constraint,
+        "mem": asked.memory,
+        # to the script alone: torchrun would end by it
+        "signal": asked.signal and f"B:{asked.signal}",
+    }
+    options += [f"--{name}={value}" for name, value in given.items() if value is not None]
+    # one log, however often the job starts
+    options += ["--requeue", "--open-mode=append"] if asked.requeue else []
+    return [*options, *(["--no-kill"] if asked.min_nodes is not None else []), *asked.options]
+
+
+def _checkpoint(asked: SlurmTable) -> list[str]:
+    """Make the lines for the warning before a job's end: a file, and a signal to the program's processes. torchrun's
+    children are those with a rank, whose parent has none: so neither torchrun nor workers that load data get it.
+    """
+    if asked.signal is None:
+        return []
+    name = asked.signal.partition("@")[0]
+    return [
+        "# The warning before the job's end: a file, which the program can look for, and a signal to its processes.",
+        "export ENVSPEC_CHECKPOINT=$here/.checkpoint-$SLURM_JOB_ID",
+        'rm -f "$ENVSPEC_CHECKPOINT"',
+        "# shellcheck disable=SC2016 # for the nodes' shells",
+        """pass='has() { grep -qzs "^$2" "/proc/$1/environ"; }""",
+        "for at in /proc/[0-9]*; do",
+        "    of=${at#/proc/}",
+        '    if has "$of" "SLURM_JOB_ID=$SLURM_JOB_ID\\$" && has "$of" LOCAL_RANK= &&',
+        '        ! has "$(sed -n "s/^PPid:[[:blank:]]*//p" "$at/status")" LOCAL_RANK=; then',
+        f'        kill -s {name} "$of"',
+        "    fi",
+        "done'",
+        "# shellcheck disable=SC2317 # the trap calls it",
+        "warn() {",
+        '    touch "$ENVSPEC_CHECKPOINT"',
+        '    srun --overlap --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 bash -c "$pass" || true',
+        "}",
+        f"trap warn {name}",
+    ]
+
+
+def _torchrun(asked: SlurmTable, entrypoint: str) -> list[str]:
+    """Make the lines that run the training program, and wait for it where there can be a warning meanwhile."""
+    end = " &" if asked.signal else ""
+    if asked.max_restarts is None:
+        lines = [
+            f'inside sh -c \'exec {entrypoint} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
+            '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
+            f'    --master-addr="${{address:-$first}}" --master-port="$port" "$@"{end}',
+        ]
+    else:
+        least = "" if asked.min_nodes is None else f"{asked.min_nodes}:"
+        lines = [
+            f'inside {entrypoint} torchrun --nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
+            f'    --max-restarts={asked.max_restarts} --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" \\',
+            f'    --rdzv-endpoint="${{address:-$first}}:$port" "$@"{end}',
+        ]
+    if not asked.signal:
+        return lines
+    lines += [
+        "program=$!",
+        "# A warning cuts a wait short.",
+        'while kill -0 "$program" 2>/dev/null; do wait "$program" || true; done',
+        "status=0",
+        'wait "$program" || status=$?',
+    ]
+    if asked.requeue:
+        lines += [
+            "# After a warning the job goes on later, unless the program has removed the file: it is done then.",
+            'if [[ -e $ENVSPEC_CHECKPOINT ]]; then scontrol requeue "$SLURM_JOB_ID"; fi',
+        ]
+    return [*lines, 'exit "$status"']

@@ -42,7 +42,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
         "architectures": list(target.architectures),
         "code": _code(target),
         "driver_floor": target.driver_floor,
-        **({"forward_branches": list(forward)} if (forward := compat.branches(spec, target)) else {}),
+        **({"forward_branches": compat.branches(spec, target)} if compat.is_wanted(spec, target) else {}),
         **({"project": project.name} if (project := project_of(spec, target)) else {}),
         **({"fabric": spec.image.fabric} if inputs.cuda else {}),
         "services": list(spec.image.services),

@@ -64,7 +64,8 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
 def _is_compiled_by(case: Case, build: CandidateBuild) -> bool:
     """Say whether the target's driver compiles the build's PTX: it must be as new as its CUDA. Unknown is yes."""
     toolkit = toolkits.toolkit(build.cuda) if build.cuda else None
-    native = toolkit.native(drivers.platform_of(case.driver, case.platform)) if toolkit else None
+    platform = drivers.platform_of(case.driver, case.platform)
+    native = toolkits.native_or_older(toolkit, platform) if toolkit else None
     return case.driver is None or native is None or drivers.reaches(case.driver, native, integrated=case.integrated)
 
 

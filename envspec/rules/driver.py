@@ -70,7 +70,7 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
                 "driver-too-old-for-gpu",
                 "driver",
                 f"driver {driver} doesn't support {name}: R{known.first_driver} is the first branch that does",
-                f"update the driver to R{known.first_driver} or newer",
+                _update(case, case.cuda or known.first_cuda, f"R{known.first_driver}"),
             )
         elif known.last_driver and branch > known.last_driver:
             yield Problem(
@@ -82,6 +82,12 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
             )
 
 
+def _update(case: Case, cuda: str | None, floor: str) -> str:
+    """Say what to update: a Jetson's driver comes with its JetPack."""
+    jetpack = first_jetpack(case, cuda) if case.integrated and cuda else None
+    return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {floor} or newer"
+
+
 def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
     platform = drivers.platform_of(driver, case.platform)
     toolkit = toolkits.toolkit(cuda)
@@ -89,25 +95,25 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
     if toolkit is None or compatible is None:
         return
     if drivers.reaches(driver, compatible, integrated=case.integrated):
-        native = toolkit.native(platform)
+        native = toolkits.native_or_older(toolkit, platform)
         if native and not case.integrated and not drivers.reaches(driver, native):
+            own = native if native == toolkit.native(platform) else f"{native} or newer"
             yield Problem(
                 "info",
                 "driver-minor-version-compatibility",
                 "driver",
-                f"driver {driver} is older than CUDA {cuda}'s own ({native}): CUDA {cuda} runs by minor-version"
+                f"driver {driver} is older than CUDA {cuda}'s own ({own}): CUDA {cuda} runs by minor-version"
                 " compatibility, without features that need a newer driver (the driver can't compile its PTX)",
             )
         return
     if case.integrated:
         yield _old_jetpack(case, driver, toolkit)
-    elif (
-        drivers.branch(driver) in toolkit.forward_branches
-        and platform == case.platform
-        and case.gpus
-        and all(gpu.forward_compatible for gpu in case.gpus)
-    ):
+        return
+    forward = platform == case.platform and case.gpus and all(gpu.forward_compatible for gpu in case.gpus)
+    if forward and drivers.branch(driver) in toolkit.forward_branches:
         yield _forward(case, driver, toolkit, compatible)
+    elif forward and platform.startswith("linux") and not toolkit.forward_branches:
+        yield _unknown_forward(case, driver, toolkit, compatible)
     else:
         whose = " of Windows, as under WSL," if platform != case.platform else ""
         compat = ", and forward compatibility doesn't reach it either" if case.cuda_compat else ""
@@ -139,6 +145,19 @@ def _forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Prob
         f"update the driver to {compatible} or newer; or set `cuda-compat = true` in the target, and the recipes bring"
         " the package (conda-forge has `cuda-compat`, and NVIDIA's base images hold it)",
     )
+
+
+def _unknown_forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Problem:
+    first, *_, last = toolkits.with_forward_compatibility()
+    message = (
+        f"driver {driver} is below {compatible}, the floor of CUDA {toolkit.version}, and envspec doesn't know which"
+        f" older drivers run that by forward compatibility: its table has CUDA {first.version} to {last.version}"
+    )
+    update = f"update the driver to {compatible} or newer"
+    if case.cuda_compat:
+        return Problem("warning", "driver-forward-compatibility", "driver", message, update)
+    other = "or set `cuda-compat = true` in the target, if NVIDIA's table of forward compatibility has this driver"
+    return Problem("error", "driver-too-old", "driver", message, f"{update}; {other}")
 
 
 def _old_jetpack(case: Case, driver: str, toolkit: Toolkit) -> Problem:

@@ -65,7 +65,7 @@ def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
         )
 
 
-_OTHERS = {"rocm": "AMD's ROCm", "xpu": "Intel's GPUs (XPU)", "hpu": "Intel's Gaudi"}
+_OTHERS = {"rocm": "AMD's ROCm", "xpu": "Intel's GPUs (XPU)", "hpu": "Intel's Gaudi", "mps": "Apple's GPUs (MPS)"}
 
 
 def unsupported(local: str) -> str | None:

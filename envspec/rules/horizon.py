@@ -23,7 +23,8 @@ Channel = Literal["pip", "conda"]
 class Advance:
     """A newer torch that the target gets by changing something else.
 
-    driver   the least driver that it asks of the machine, a version or "R570"; None where the machine's will do
+    driver   the least driver that it asks of the machine, a version, "R570" or "JetPack 7.2"; None where the machine's
+             will do
     cuda     the CUDA to change to, None where the target's stays
     dropped  the GPUs (by name) that it doesn't run on
     python   the nearest Python with a wheel, None where the spec's has one
@@ -162,6 +163,9 @@ def _move(build: CandidateBuild, case: Case) -> Advance | None:
         update = _update(replace(eased, gpus=kept), case)
     if case.gpus and not kept:
         return None
+    left = replace(eased, gpus=kept)
+    if update and cuda and left.integrated and (jetpack := driver.first_jetpack(left, cuda)):
+        update = f"JetPack {jetpack}"
     return Advance(
         build.version,
         cuda if cuda != case.cuda else None,

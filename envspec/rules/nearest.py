@@ -118,6 +118,8 @@ def _cuda_distance(asked: str, cuda: str) -> tuple[int, int]:
 
 
 def _driver_note(case: Case, cuda: str) -> str:
+    if case.integrated and (jetpack := driver.first_jetpack(case, cuda)):
+        return f" (JetPack {jetpack} or newer)"
     floor = driver.floor(case, cuda)
     if floor is None:
         return ""

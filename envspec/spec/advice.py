@@ -49,6 +49,8 @@ def cuda(value: str) -> str | None:
     found = re.fullmatch(r"cu(\d{2})(\d)", value)
     if found:
         return f"write '{found[1]}.{found[2]}'"
+    if re.match(r"rocm|hip|xpu|mps|hpu", value, re.IGNORECASE):
+        return "envspec locks for NVIDIA GPUs (CUDA) and CPUs only; leave the key out for a CPU target"
     if value in ("", "cpu", "none"):
         return "leave the key out for a CPU target"
     return None

@@ -16,9 +16,12 @@ FABRICS = ("infiniband", "none")
 # The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _IMAGE_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
-_IMAGE = (
+_REPOSITORY = (
     rf"(?:(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?/)?"
     rf"{_IMAGE_PART}(?:/{_IMAGE_PART})*"
+)
+_IMAGE = (
+    rf"{_REPOSITORY}"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[+._-][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})?"
 )
@@ -58,6 +61,13 @@ IMAGE_TABLE = Table(
             max_length=512,
             default=Image.base,
             advice=advice.image,
+        ),
+        "name": Text(
+            doc="Where the images are pushed to, in the recipes; each target is a tag of it.",
+            example="registry.example/vision/mm",
+            says="an image's name [host/]name without a tag and digest",
+            pattern=_REPOSITORY,
+            max_length=255,
         ),
         "services": Array(
             doc="Services that the image can start.",

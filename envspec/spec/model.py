@@ -10,6 +10,7 @@ from envspec.errors import Place
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 _NO_WAIVERS: Mapping[str, Waiver] = MappingProxyType({})
@@ -151,6 +152,7 @@ class Target:
 class Image:
     """`[image]`: what recipes put around the environment.
 
+    name                  where the images are pushed to, without a tag; None for names of this machine alone
     build_apt, build_env  Debian packages and variables of the stage that compiles
     fabric                what joins the nodes: "infiniband" or "none"
     nvcc                  CUDA images have its compiler
@@ -165,6 +167,7 @@ class Image:
     build_env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     fabric: str = "infiniband"
     nvcc: bool = False
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -286,6 +289,8 @@ class Spec:
     conda: CondaTable = CondaTable()
     image: Image = Image()
     smoke: Smoke = Smoke()
+    slurm: SlurmTable = field(default_factory=SlurmTable)
+    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
     audit: Audit = Audit()
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 

@@ -12,6 +12,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.audit_table import audit_of
 from envspec.spec.checked import Checked
+from envspec.spec.cluster_table import kubernetes_of, slurm_of
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.image_schema import SERVICE_ALIASES
@@ -94,6 +95,8 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
         conda=_conda(checked),
         image=_image(checked),
         smoke=_smoke(checked),
+        slurm=slurm_of(checked),
+        kubernetes=kubernetes_of(checked),
         audit=audit_of(checked, tuple(target.name for target in parsed)),
         places=_places(checked),
     )
@@ -174,6 +177,7 @@ def _image(checked: Checked) -> Image:
         build_env=_frozen({path[-1]: value for path, value in checked.children("image", "build-env")}),
         fabric=checked.value("image", "fabric") or Image.fabric,
         nvcc=bool(checked.value("image", "nvcc")),
+        name=checked.value("image", "name"),
     )
 
 

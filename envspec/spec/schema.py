@@ -11,6 +11,7 @@ from typing import Any
 
 from envspec.spec import advice
 from envspec.spec.audit_schema import audit_table
+from envspec.spec.cluster_schema import KUBERNETES_TABLE, SLURM_TABLE
 from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Smoke, Target
@@ -316,6 +317,8 @@ FORMAT = Table(
         "targets": _TARGETS,
         "matrix": _MATRIX,
         "image": IMAGE_TABLE,
+        "slurm": SLURM_TABLE,
+        "kubernetes": KUBERNETES_TABLE,
         "smoke": _SMOKE,
         "audit": audit_table(_PACKAGE_NAME),
     },

@@ -28,7 +28,7 @@ _KEYS = ("platform", "cuda", "gpus", "driver", "cpu", "cuda-compat", "glibc")
 def targets(checked: Checked, capability: Capability, wrong_gpu: WrongGpu) -> tuple[Target, ...]:
     """Return the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
     _check_gpus(checked, wrong_gpu)
-    declared = [_declared(checked, path) for path, _ in checked.children("targets")]
+    declared = [_declared(checked, path, wrong_gpu) for path, _ in checked.children("targets")]
     return (*declared, *_expanded(checked, capability, {target.name: target for target in declared}))
 
 
@@ -46,9 +46,9 @@ def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
             checked.problem(place, f"{dotted(place)}: {message}", hint)
 
 
-def _declared(checked: Checked, path: Path) -> Target:
+def _declared(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
     platform = checked.value(*path, "platform")
-    _check_target(checked, path, platform)
+    _check_target(checked, path, platform, wrong_gpu)
     return Target(
         name=str(path[-1]),
         platform=platform or "",
@@ -67,8 +67,10 @@ def _declared(checked: Checked, path: Path) -> Target:
     )
 
 
-def _check_target(checked: Checked, path: Path, platform: str | None) -> None:
+def _check_target(checked: Checked, path: Path, platform: str | None, wrong_gpu: WrongGpu) -> None:
     for key in ("gpus", "driver", "cuda-compat"):
+        if key == "gpus" and any(wrong_gpu(name) for _, name in checked.children(*path, key)):
+            continue  # of an Intel or Apple GPU, a CUDA is no remedy
         if checked.given(*path, key) and not checked.given(*path, "cuda"):
             hint = f'add for example cuda = "12.8", or remove {key} for a CPU target'
             checked.problem((*path, key), f"{dotted(path)} has {key} but no cuda", hint, at_key=True)

@@ -74,6 +74,7 @@ class Indexes:
     sources: StaticReader
     hashes: FlatHashes
     flat_pages: FlatPages
+    about_variants: VariantReader
     refused: Refusal | None = None
     facts: bool = True
     _addresses: dict[str, str] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class Indexes:
             sources=StaticReader(cache, fetcher),
             hashes=FlatHashes(cache, fetcher),
             flat_pages=FlatPages(fetcher),
+            about_variants=VariantReader(fetcher),
             refused=attestor(),
         )
 
@@ -154,11 +156,11 @@ class Indexes:
         return fetch_provenance(listed.provenance, self.fetcher)
 
     def variants(self, file: str, rows: Rows) -> Variants:
-        """Read what an index says of the variants of a file's release. Raises IndexFailure."""
+        """Read what an index says of the variants of a file's release, once a run. Raises IndexFailure."""
         about = variants_file(file)
         wheels = [row for name, row in rows.items() if name.endswith(".whl") and variants_file(name) == about]
         try:
-            return VariantReader(self.fetcher).of_release(wheels, rows)
+            return self.about_variants.of_release(wheels, rows)
         except InvalidVariants as error:
             raise IndexFailure(f"{about}: {error}") from None
 

@@ -16,7 +16,6 @@ from support.conda_archives import Channel, data_package, python_module
 from support.index import Fault, Index, other_bytes, status, truncated
 from support.installs import SPEC, pip_pin, uv_alone, write_lock
 from support.machine import ROOT, Machine
-from support.matrix import first_by_day
 from support.packages import sdist, wheel
 
 from envspec.lock.model import GitSource, Pin
@@ -185,9 +184,9 @@ def broken_python(path: Path, prefix: Path, then: str) -> Path:
     return path
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "a new folder"])
-@pytest.mark.parametrize(("then", "status"), first_by_day(1, [("exit 3", 3), ("kill -TERM $PPID; sleep 0.1", 143)]))
+@pytest.mark.parametrize(("then", "status"), [("exit 3", 3), ("kill -TERM $PPID; sleep 0.1", 143)])
 def test_what_a_failed_run_made_does_not_block_the_next(
     machine: Machine, locked: Index, tmp_path: Path, there: bool, then: str, status: int
 ) -> None:

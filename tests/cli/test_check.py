@@ -216,6 +216,7 @@ def test_json_of_a_fresh_lock(project: Project, envspec: Envspec) -> None:
     assert json.loads(told.out)["fresh"] is True
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -76,7 +76,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("words", "offered"),
     first_by_day(
-        6,
+        2,
         [
             (["wh"], ["why"]),
             (["--ver"], ["--version"]),

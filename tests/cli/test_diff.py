@@ -153,6 +153,7 @@ def test_a_damaged_old_lock(committed: Project, envspec: Envspec) -> None:
     assert told.code == 2 and "HEAD:locks/demo/envspec.lock:50: [[pip]]: version must be a version" in told.err
 
 
+@pytest.mark.slow
 def test_colour_on_terminals_only(committed: Project) -> None:
     """A whole process at a terminal of its own, and one with a pipe."""
     import pty

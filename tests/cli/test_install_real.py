@@ -82,6 +82,7 @@ def test_real_pip_packages_in_a_conda_prefix(real: Machine, channel: Channel) ->
 
 @pytest.mark.slow
 @pytest.mark.network
+@pytest.mark.nightly
 def test_the_shipped_cpu_lock(real: Machine, root: Path) -> None:
     """locks/cpu-py311 as it is committed: PyTorch installs from it, and computes."""
     if SUBDIR != "linux-64":

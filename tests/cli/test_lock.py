@@ -247,6 +247,7 @@ def test_locks_dir(machine: Machine, packages: Index) -> None:
     assert not machine.locks.exists()
 
 
+@pytest.mark.slow
 def test_an_environment_without_a_home_or_a_locale(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"))
     ran = machine.envspec(

@@ -86,6 +86,7 @@ def test_no_lock_and_no_spec(machine: Machine) -> None:
     assert refused(machine).hint == f"hint: envspec lock {SPEC}"
 
 
+@pytest.mark.slow
 def test_from_a_subfolder_of_the_repository(locked: Machine) -> None:
     (locked.folder / ".git").mkdir()
     below = locked.folder / "src" / "deep"
@@ -115,6 +116,7 @@ def test_a_target_is_named(machine: Machine) -> None:
     assert (planned(machine)["target"], planned(machine)["because"]) == ("one", "by the default of your settings")
 
 
+@pytest.mark.slow
 def test_the_choice_is_said_in_a_line(machine: Machine, index: Index) -> None:
     index.add(APP)
     write_lock(machine, {"one": [pip_pin(APP)], "two": []})
@@ -230,6 +232,7 @@ def test_dry_run_makes_nothing(locked: Machine) -> None:
     assert planned(locked)["status"] == "ready"
 
 
+@pytest.mark.slow
 def test_install_without_a_prefix_makes_the_same(locked: Machine) -> None:
     found = locked.envspec("install", SPEC)
     assert found.status == 0, found.err

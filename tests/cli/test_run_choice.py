@@ -163,6 +163,7 @@ def test_a_shell_with_the_users_settings_and_a_mark(shell_home: Machine, name: s
     assert "(demo) $ " in told
 
 
+@pytest.mark.slow
 def test_a_shell_reads_a_script(shell_home: Machine) -> None:
     """Any shell, without a terminal: its variables are those of `run`."""
     for shell in ("/bin/sh", "/bin/bash"):

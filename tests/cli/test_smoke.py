@@ -154,6 +154,7 @@ def test_a_document_that_cant_be_written_is_told_before_the_run(smoke: Smoke, ma
     assert not (machine.folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_document_that_cant_be_written_in_the_end_costs_no_report(answered: Smoke, machine: Machine) -> None:
     """Its folder is there at the start, and gone when the checks are done."""
     ran = answered(SPEC, "--html", "gone/page.html", mode=f"removes:{machine.folder / 'gone'}", status=3)
@@ -169,6 +170,7 @@ def test_a_dry_run_has_no_json(smoke: Smoke) -> None:
     assert json.loads(ran.out)["schema"] == "envspec/error/1" and "--dry-run" in ran.err
 
 
+@pytest.mark.slow
 def test_a_sites_references_are_compared(answered: Smoke, machine: Machine) -> None:
     (machine.folder / "site.toml").write_text('[references]\n"training.samples_per_s" = { value = 200, low = -0.1 }\n')
     (run,) = json.loads(answered(SPEC, "--references", "site.toml", "--json").out)["runs"]
@@ -246,6 +248,7 @@ def test_an_interrupted_run_ends_its_check(smoke: Smoke, machine: Machine) -> No
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_the_targets_slice_of_the_lock_is_carried(answered: Smoke, machine: Machine) -> None:
     answered(SPEC, "-o", "out")
     carried = machine.folder / "out" / "carried" / "demo-here"

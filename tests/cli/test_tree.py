@@ -125,6 +125,7 @@ def test_no(project: Project, envspec: Envspec, arguments: list[str], code: int,
     assert envspec("tree", "specs/demo.toml", *arguments) == (code, "", error)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("encoding", "branch"), [("utf-8", "└── torch"), ("ascii", "`-- torch")])
 def test_lines_on_a_terminal(project: Project, encoding: str, branch: str) -> None:
     terminal, inner = pty.openpty()

@@ -40,6 +40,13 @@ def test_another_makers_is_told_as_what_it_is(tmp_path: Path, envspec: Envspec, 
     )
 
 
+def test_a_target_of_apples_gpus_is_not_sent_to_cuda(tmp_path: Path, envspec: Envspec) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(TEXT.format(name="mps").replace('cuda = "12.8"\n', "").replace('"H100", ', ""))
+    ran = envspec("doctor", str(spec))
+    assert ran.code == 2 and "MPS as well" in ran.err and 'cuda = "12.8"' not in ran.err
+
+
 def test_a_free_threaded_python_is_told_as_one(tmp_path: Path, envspec: Envspec) -> None:
     spec = tmp_path / "demo.toml"
     spec.write_text(TEXT.format(name="A100").replace('"3.12"', '"3.14t"'))

@@ -98,6 +98,7 @@ def patching(tmp_path: Path) -> Iterator[Nix]:
 
 @pytest.mark.slow
 @pytest.mark.network
+@pytest.mark.nightly
 @pytest.mark.skipif(PYTHON != "3.11", reason="the lock is for Python 3.11")
 def test_cpu_py311_is_built_and_trains(patching: Nix, checkout: Path, files: Files, locks: dict[str, Lock]) -> None:
     recipes = checkout / "recipes" / "cpu-py311"

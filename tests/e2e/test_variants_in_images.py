@@ -1,7 +1,7 @@
 """Variant wheels in images, built from the exported recipes by the real tools: buildah, Apptainer, and envspec itself.
 
-The wheels are tiny and come from a loopback index. Of two packages one is for GPUs, which uv can be told of, and one is
-built against torch, which uv knows nothing of: that one comes from a bundle's wheels.
+The wheels are tiny and come from a loopback index, which wants a login: none is for this machine. Of three packages one
+is for GPUs, one for newer processors than any has, and one is built against torch, which uv knows nothing of.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ TORCH = {
     "cu130": cuda("13.0", 80, 90),
 }
 KERNELS = {f"torch{minor}": {"abi_dependency": {"torch": [f"2.{minor}"]}} for minor in (8, 9)}
-LABELS = "import torch_label, kernels_label; print(torch_label.label, kernels_label.label)"
-GPU = '[targets.gpu]\nplatform = "linux-64"\ncuda = "13.0"\ngpus = ["A100", "H100"]\n'
+FAST = {"null": {}, "v4": {"x86_64": {"level": ["v4"]}}}
+LABELS = (
+    "import torch_label, kernels_label, fast_label as fast; print(torch_label.label, kernels_label.label, fast.label)"
+)
+RIGHT = "cu130 torch9 v4"
+GPU = '[targets.gpu]\nplatform = "linux-64"\ncuda = "13.0"\ngpus = ["A100", "H100"]\ncpu = "x86-64-v4"\n'
+LOGIN = ("user", "s3cret")
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def made(folder: Path, index: Index, packages: str) -> Project:
     machine = Machine(folder, index.url)
     spec = machine.spec(
         f'[env]\nname = "demo"\npython = "{PYTHON}"\n[pip]\ndependencies = [{packages}]\n'
-        f'indexes = {{ own = "{index.url}" }}\nsources = {{ torch = "own", kernels = "own" }}\n'
+        f'indexes = {{ own = "{index.url}" }}\nsources = {{ torch = "own", kernels = "own", fast = "own" }}\n'
         f"{GPU}"
     )
     for command in (["lock", spec], ["export", spec, "--format", "all", "-o", str(folder / "recipe")]):
@@ -70,25 +75,35 @@ def made(folder: Path, index: Index, packages: str) -> Project:
 @pytest.fixture(scope="module")
 def index() -> Iterator[Index]:
     with Index() as index:
-        index.add(*release("torch", "2.9.1", TORCH))
-        index.add(*release("kernels", "1.0", KERNELS, "torch", namespaces=("abi_dependency",)))
+        # two releases of each, so that no build finds another's layers
+        for patch in (1, 2):
+            index.add(*release("torch", f"2.9.{patch}", TORCH))
+            index.add(*release("kernels", f"1.{patch}", KERNELS, "torch", namespaces=("abi_dependency",)))
+            index.add(*release("fast", f"1.{patch}", FAST, namespaces=("x86_64",)))
         yield index
 
 
 @pytest.fixture(scope="module")
-def told(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """What uv can be told of."""
-    found = made(tmp_path_factory.mktemp("told"), index, '"torch==2.9.*"')
+def alone(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """What is built from the index alone."""
+    found = made(tmp_path_factory.mktemp("alone"), index, '"torch==2.9.2", "kernels==1.2", "fast==1.2"')
     yield found
     found.machine.close()
 
 
 @pytest.fixture(scope="module")
 def given(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """What uv has to be given."""
-    found = made(tmp_path_factory.mktemp("given"), index, '"torch==2.9.*", "kernels"')
+    """What is built from a bundle's wheels."""
+    found = made(tmp_path_factory.mktemp("given"), index, '"torch==2.9.1", "kernels==1.1", "fast==1.1"')
     yield found
     found.machine.close()
+
+
+@pytest.fixture
+def login(index: Index, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The index wants one; gives its address with that."""
+    monkeypatch.setattr(index, "credentials", LOGIN)
+    return index.url_with(*LOGIN)
 
 
 @pytest.fixture(scope="module")
@@ -99,40 +114,56 @@ def builder(given: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield found
 
 
-def labels(builder: Builder, image: str, code: str) -> str:
+def labels(builder: Builder, image: str) -> str:
     container = builder("from", image).strip()
-    ran = builder.run(container, "/opt/env/bin/python", "-c", code)
+    ran = builder.run(container, "/opt/env/bin/python", "-c", LABELS)
     builder("rm", container)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
 
 
-def test_a_dockerfile_takes_the_variant_for_all_gpus_from_the_index(builder: Builder, told: Project) -> None:
-    at = Builder(builder.storage, told.recipe, "gpu", builder.arguments)
-    at.build("localhost/told")
-    assert labels(at, "localhost/told", "import torch_label; print(torch_label.label)") == "cu130"
+def test_a_dockerfile_takes_any_variant_from_the_index_alone(builder: Builder, alone: Project, login: str) -> None:
+    settings = builder.storage / "uv.toml"
+    settings.write_text(f'{settings.read_text()}[[index]]\nname = "own"\nurl = "{login}"\nexplicit = true\n')
+    at = Builder(builder.storage, alone.recipe, "gpu", builder.arguments)
+    said = at.build("localhost/alone")
+    assert labels(at, "localhost/alone") == RIGHT
+    assert LOGIN[1] not in said
 
 
 def test_a_dockerfile_takes_any_variant_from_a_bundle(builder: Builder, given: Project) -> None:
     before = len(given.index.paths(r"\.whl$"))
     builder.build("localhost/given", f"--build-context=wheels={given.wheels}")
-    assert labels(builder, "localhost/given", LABELS) == "cu130 torch9"
+    assert labels(builder, "localhost/given") == RIGHT
     assert len(given.index.paths(r"\.whl$")) == before, "no wheel came from the index"
+
+
+def labels_of_a_sif(project: Project, scratch: Path) -> str:
+    recipe = {
+        path.relative_to(project.recipe).as_posix(): path.read_text()
+        for path in sorted(project.recipe.rglob("*"))
+        if path.is_file()
+    }
+    sif = built_sif(recipe, scratch)
+    command = ["apptainer", "exec", str(sif), "python", "-c", LABELS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_a_sif_takes_any_variant_from_the_index_alone(alone: Project, login: str, tmp_path: Path) -> None:
+    skip_without_tools()
+    (tmp_path / "settings").mkdir()
+    (tmp_path / "settings" / "netrc").write_text(f"machine 127.0.0.1 login {LOGIN[0]} password {LOGIN[1]}\n")
+    assert labels_of_a_sif(alone, tmp_path) == RIGHT
 
 
 def test_a_sif_takes_any_variant_from_a_bundle(given: Project, tmp_path: Path) -> None:
     skip_without_tools()
     shutil.copytree(given.wheels, tmp_path / "settings" / "wheels")
-    recipe = {
-        path.relative_to(given.recipe).as_posix(): path.read_text()
-        for path in sorted(given.recipe.rglob("*"))
-        if path.is_file()
-    }
-    sif = built_sif(recipe, tmp_path)
-    ran = subprocess.run(
-        ["apptainer", "exec", str(sif), "python", "-c", LABELS], capture_output=True, text=True, check=False
-    )
-    assert ran.stdout.strip() == "cu130 torch9", ran.stderr
+    before = len(given.index.paths(r"\.whl$"))
+    assert labels_of_a_sif(given, tmp_path) == RIGHT
+    assert len(given.index.paths(r"\.whl$")) == before, "no wheel came from the index"
 
 
 def test_an_image_straight_from_the_lock_has_them(given: Project) -> None:
@@ -142,8 +173,9 @@ def test_an_image_straight_from_the_lock_has_them(given: Project) -> None:
     ran = machine.envspec("image", "specs/demo.toml", "--target", "gpu", "--base", "./base", "-o", "out")
     assert ran.status == 0, ran.err
     site = f"opt/env/lib/python{PYTHON}/site-packages"
-    for layer, module, label in (("torch", "torch_label", "cu130"), ("rest", "kernels_label", "torch9")):
-        assert text(machine.folder / "out", layer, f"{site}/{module}.py") == f"label = {label!r}\n"
+    for module, label in zip(("torch", "kernels", "fast"), RIGHT.split(), strict=True):
+        layer = "torch" if module == "torch" else "rest"
+        assert text(machine.folder / "out", layer, f"{site}/{module}_label.py") == f"label = {label!r}\n"
 
 
 @pytest.mark.skipif(shutil.which("nix") is None, reason="nix isn't installed")
@@ -155,7 +187,7 @@ def test_a_flake_builds_them(given: Project, tmp_path: Path) -> None:
         (folder / "indexes.nix").write_text(f'{{ own = "{given.index.origin}/files"; }}\n')
         result = nix.build("gpu", cwd=folder)
         ran = subprocess.run([result / "bin/python", "-I", "-c", LABELS], capture_output=True, text=True, check=False)
-        assert ran.stdout.strip() == "cu130 torch9", ran.stderr
+        assert ran.stdout.strip() == RIGHT, ran.stderr
     finally:
         nix.close()
 

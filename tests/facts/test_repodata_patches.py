@@ -65,6 +65,7 @@ def test_rows_are_in_order() -> None:
 
 
 @pytest.mark.network
+@pytest.mark.nightly
 @pytest.mark.parametrize("row", random.Random(13).sample(ROWS, 8), ids=lambda row: row["name"])
 def test_metadata_on_pypi_still_lacks_it(row: Row) -> None:
     """Of the newest release of a row: METADATA names the dependency, and admits a release that the bound leaves out."""

@@ -119,7 +119,8 @@ def test_killed_during_an_update(machine: Machine, index: Index, prefix: Path, i
     assert "nothing to do" in install().out
 
 
-@pytest.mark.parametrize("signal_number", first_by_day(1, [signal.SIGTERM, signal.SIGINT]))
+@pytest.mark.slow
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop(
     signal_number: signal.Signals, machine: Machine, index: Index, prefix: Path, install: Install
 ) -> None:

@@ -110,6 +110,7 @@ def test_with_several_solves_at_once(machine: Machine, slow_index: Index, number
     assert scratch(machine) == []
 
 
+@pytest.mark.slow
 def test_while_metadata_hangs(machine: Machine, slow_index: Index) -> None:
     """Reading metadata happens in threads that nobody can interrupt; the process ends all the same."""
     slow_index.sidecars = False
@@ -129,7 +130,8 @@ def test_while_metadata_hangs(machine: Machine, slow_index: Index) -> None:
     assert list((machine.base / "other" / "scratch").iterdir()) == []
 
 
-@pytest.mark.parametrize("limit", first_by_day(1, [1, 2]))
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [1, 2])
 def test_while_a_build_runs(machine: Machine, index: Index, tmp_path: Path, limit: int) -> None:
     """The backend is a grandchild: it has to end too, at its first start (what it requires) or its second (the
     metadata). uv waits for both."""

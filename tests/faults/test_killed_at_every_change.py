@@ -228,6 +228,7 @@ def test_a_lock(project: Project, before: str, begun: str) -> None:
     pytest.fail("a lock has more changes than this test knows")
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("formats", [["all"], ["dockerfile", "devcontainer"]], ids=" ".join)
 def test_an_export_of_one_target_forgets_no_file_of_the_others(project: Project, formats: list[str]) -> None:
     """What they may still use stays, and the next export of all knows that it's envspec's."""
@@ -250,6 +251,7 @@ def test_an_export_of_one_target_forgets_no_file_of_the_others(project: Project,
     assert project.files() == found
 
 
+@pytest.mark.slow
 def test_two_exports_from_nothing(project: Project) -> None:
     """Each waits for the other, and looks for what is superseded when its turn has come."""
     commands = {}

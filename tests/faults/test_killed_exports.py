@@ -98,7 +98,7 @@ def test_at_every_step_of_the_write(exported: Machine, dying: subprocess.Popen[s
     assert mixed > 5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thirty_times_by_kill_9(exported: Machine) -> None:
     """The moment is drawn from the time in which the files are written, which a staging folder tells."""
     chosen = random.Random(7)
@@ -133,6 +133,7 @@ def test_thirty_times_by_kill_9(exported: Machine) -> None:
     print(ended)  # noqa: T201 - docs/security.md has these figures
 
 
+@pytest.mark.slow
 def test_two_at_once(exported: Machine) -> None:
     """Exports of two versions of a spec at once: one after the other, and the files are of one of them."""
     where = str(exported.folder / "recipes" / "demo")

@@ -43,7 +43,7 @@ def test_a_maker_that_is_killed_leaves_nothing_that_counts_as_ready(locked: Mach
     assert sorted(locked.environments.iterdir()) == [prefix]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_at_many_moments(locked: Machine) -> None:
     """Whenever the maker dies, a run that comes after it sees a whole environment or makes one."""
     for moment in range(8):

@@ -201,7 +201,7 @@ def test_a_whole_clone_stays_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "told"),
     first_by_day(
-        2,
+        1,
         [
             ("0" * 40, "There is nothing to compare with: this is the branch's first push."),
             ("0123456789012345678901234567890123456789", "git can't give `0123456789012345678901234567890123456789`"),
@@ -228,6 +228,7 @@ def test_a_diff_that_fails_is_not_no_change(tmp_path: Path) -> None:
     assert "its changes can't be shown" in job.comment and "No lock changed" not in job.comment
 
 
+@pytest.mark.slow
 @needs_jq
 def test_a_long_comment_stays_within_what_github_takes(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)

@@ -38,6 +38,7 @@ def test_it_only_tells_where_it_was_not_asked_to(tmp_path: Path) -> None:
     assert (found["risk"], found["gate"]) == ("high", "0") and job.verdict() == 0
 
 
+@pytest.mark.slow
 def test_the_indexes_are_asked_and_refute_a_new_version(tmp_path: Path) -> None:
     """A bump that reads like any other, but for that nobody published it."""
     with Index() as index:

@@ -122,6 +122,7 @@ def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, typ
     assert ran.returncode == 0 and f"{NOTE}No lock changed.\n" in ran.stdout
 
 
+@pytest.mark.slow
 def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     """A fork may not have it."""
     url, _ = gitlab

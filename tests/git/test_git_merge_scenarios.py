@@ -194,7 +194,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", first_by_day(2, CLEAN))
+@pytest.mark.parametrize("name", first_by_day(1, CLEAN))
 def test_it_merges(repository: Repository, name: str) -> None:
     base, ours, theirs, expected = CLEAN[name]
     repository.branches(base, ours(base), theirs(base))
@@ -258,6 +258,7 @@ def test_a_rebase_merges_each_commit(repository: Repository) -> None:
     assert load(repository.lock_path) == expected.lock()
 
 
+@pytest.mark.slow
 def test_a_cherry_pick_of_one_commit(repository: Repository) -> None:
     repository.branches(BASE, bump("tqdm", "4.2")(BASE), bump("app", "1.1", "lib>=2", "fsspec")(BASE))
     repository.git("cherry-pick", "topic")

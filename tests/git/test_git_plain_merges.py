@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from git_project import Repository
-from support.matrix import first_by_day
 
 from envspec.cli.inputs import read_spec
 from envspec.lock.judge import judge
@@ -92,7 +91,8 @@ CASES = [
 IDS = [f"{name}-{one.__name__}-{other.__name__}" for name, one, other in CASES]
 
 
-@pytest.mark.parametrize(("name", "one", "other"), first_by_day(1, CASES), ids=IDS)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "one", "other"), CASES, ids=IDS)
 def test_neighbours(name: str, one: Chosen, other: Chosen, root: Path, tmp_path: Path) -> None:
     """Pairs of packages that stand beside each other; lock and rendered files, in both directions."""
     shipped = Shipped(name, root, tmp_path / "clone")

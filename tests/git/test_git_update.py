@@ -95,6 +95,7 @@ def test_where_nothing_is_newer_nothing_is_proposed(tmp_path: Path, index: Pypi)
     assert not (job.temp / "gh.log").exists()
 
 
+@pytest.mark.slow
 def test_a_spec_that_cant_be_locked_fails_and_says_why(tmp_path: Path, index: Pypi) -> None:
     job = job_of(tmp_path, index)
     (job.clone / "specs" / "demo.toml").write_text(OLD.ask("nowhere-to-be-found").spec_text())

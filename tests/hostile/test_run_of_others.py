@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 from support.index import Index
@@ -31,14 +33,34 @@ def evil(tmp_path: Path) -> Path:
     return tmp_path / "evil"
 
 
-@pytest.fixture
-def ready(machine: Machine, index: Index) -> Machine:
+def after_a_run(machine: Machine, index: Index) -> Machine:
     """A machine on which `envspec run` has run."""
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
     ran = machine.envspec("run", "--", "true", spawn=True)
     assert ran.status == 0, ran.err
     return machine
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with Index() as index:
+        machine = Machine(tmp_path_factory.mktemp("shared") / "machine", index.url)
+        yield after_a_run(machine, index)
+        machine.close()
+
+
+@pytest.fixture
+def ready(shared: Machine) -> Iterator[Machine]:
+    """Such a machine, which several tests have one after the other: what one exchanged is put back."""
+    (prefix,) = shared.environments.iterdir()
+    (path,) = (shared.cache / memo.FOLDER).iterdir()
+    text, before = path.read_text(), {one: one.stat() for one in (path, prefix, prefix.parent)}
+    yield shared
+    path.write_text(text)
+    for one, found in before.items():
+        os.chown(one, found.st_uid, found.st_gid)
+        one.chmod(S_IMODE(found.st_mode))
 
 
 def planted(machine: Machine, evil: Path) -> Path:
@@ -90,7 +112,8 @@ def test_an_environment_of_another_user(ready: Machine) -> None:
     assert f"{prefix}: what is run there can't be trusted: another user owns it (uid 4242)" in not_owned(ready)
 
 
-def test_a_link_where_programs_hold_an_environment(ready: Machine, tmp_path: Path) -> None:
+def test_a_link_where_programs_hold_an_environment(machine: Machine, index: Index, tmp_path: Path) -> None:
+    ready = after_a_run(machine, index)
     (prefix,) = ready.environments.iterdir()
     held = prefix / "etc" / "envspec" / "running"
     held.unlink(missing_ok=True)

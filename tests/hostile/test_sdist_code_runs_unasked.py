@@ -73,7 +73,7 @@ ASKING = [one for one in COMMANDS if one[0] not in ("lock", "install")]
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(one, marks=[SLOW] * (at > 2)) for at, one in enumerate(ASKING)],
+    [pytest.param(one, marks=[SLOW] * (at > 0)) for at, one in enumerate(ASKING)],
     ids=list(map(" ".join, ASKING)),
 )
 def test_what_is_allowed_runs_for_no_question(

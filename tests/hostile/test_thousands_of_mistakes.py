@@ -35,6 +35,7 @@ def test_the_first_are_told_and_the_others_counted(text: str) -> None:
     assert all(error.hint for error in errors[:MOST])
 
 
+@pytest.mark.slow
 def test_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.toml").write_text(HEAD + "".join(f"unknown{number} = 1\n" for number in range(10_000)))

@@ -29,7 +29,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize(
     ("command", "mebibytes"),
-    first_by_day(2, [("lock", 40), ("install", 60), *((name, size) for name in COMMANDS for size in (36, 48, 100))]),
+    first_by_day(1, [("lock", 40), ("install", 60), *((name, size) for name in COMMANDS for size in (36, 48, 100))]),
 )
 def test_a_limit_on_the_whole_of_envspec(machine: Machine, index: Index, command: str, mebibytes: int) -> None:
     app = wheel("app", "1.0")

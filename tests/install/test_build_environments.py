@@ -146,6 +146,7 @@ def test_of_a_source_that_states_its_requirements_no_code_runs(demo: Machine) ->
     assert built_with(demo.locked()) == ["below 2.0", "tool 1.1"]
 
 
+@pytest.mark.slow
 def test_what_is_built_against_the_lock_s_own_packages_has_none(demo: Machine) -> None:
     demo.spec(
         SPEC.replace("'src'", "'src', 'tool'", 1).replace("[pip]", "[pip]\nbuild-dependencies = { src = ['tool'] }")

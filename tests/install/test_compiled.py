@@ -73,6 +73,7 @@ def test_a_build_sees_what_the_spec_names_in_the_locks_versions_and_nothing_else
     assert witness.read_text() == "part 1.0, tool 1.0 | - - | True\n"
 
 
+@pytest.mark.slow
 def test_it_is_built_once_for_all_environments(machine: Machine, witness: Path, index: Index) -> None:
     machine.spec(spec())
     machine.locked()

@@ -106,6 +106,7 @@ def test_a_build_of_another_hash_is_refused(without: tuple[Machine, LockedPython
     assert "UV_PYTHON_INSTALL_MIRROR" in found.hint
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("arguments", "variables"), [(["--offline"], {}), ([], {"UV_PYTHON_DOWNLOADS": "never"})], ids=["offline", "never"]
 )

@@ -104,6 +104,7 @@ UNSTABLE, GONE = "_ZN3c104warnERKNS_7WarningE", "_ZN3c1015SymbolicShapeV9Ev"
 OLD_STRINGS = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("lock", "symbol", "fits"),
     [

@@ -19,7 +19,7 @@ from envspec.lock.formats.conda_environment import conda_environment, wants_url
 from envspec.lock.formats.conda_explicit import committed_explicit, explicit
 from envspec.lock.formats.conda_lock import committed_conda_lock, conda_dependencies, conda_lock, without_md5
 from envspec.lock.formats.yaml_text import string
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedTarget, Pin, WheelVariant
 from envspec.lock.render import is_rendered, rendered_files
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -148,6 +148,18 @@ def test_every_url_is_wanted() -> None:
     assert {pin.name for pin in CPU.pins if wants_url(pin)} == {"torch"}
     with pytest.raises(InternalError, match="no URL was given for torch"):
         conda_environment(LOCK, CPU, {})
+
+
+def test_an_environment_takes_variants_from_a_folder() -> None:
+    """pip refuses them by their names, whether an index lists them or a URL names them."""
+    own = dataclasses.replace(wheel("a", "1"), index="own")
+    assert own.artifact is not None
+    variant = dataclasses.replace(own.artifact, file="a-1-py3-none-any-cu130.whl", variant=WheelVariant("cu130"))
+    lock, target = with_pins(conda("zlib", "1"), dataclasses.replace(own, artifact=variant))
+    text = conda_environment(lock, target, {})
+    hashed = f"a==1 --hash=sha256:{variant.sha256}"
+    assert yaml.safe_load(text)["dependencies"][-1] == {"pip": ["--find-links wheels", hashed]}
+    assert "beside this file" in text and "--find-links" not in conda_environment(LOCK, CPU, urls(CPU))
 
 
 def test_an_environment_of_conda_packages_alone_has_no_pip_list() -> None:

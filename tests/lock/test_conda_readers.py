@@ -16,7 +16,6 @@ import jsonschema
 import pytest
 import yaml
 from lock_samples import sample_lock
-from support.matrix import first_by_day
 
 from envspec.lock.conda_files import conda_pins, hostless_urls, in_link_order
 from envspec.lock.formats.conda_environment import conda_environment
@@ -68,7 +67,8 @@ FILES: dict[str, tuple[LockedTarget, Callable[[LockedTarget], str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", first_by_day(1, FILES))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
 def test_conda_lock_reads_it(name: str, conda_lock_library: Any, tmp_path: Path) -> None:
     target, render = FILES[name]
     text = render(target)

@@ -167,6 +167,7 @@ def test_a_real_lock(name: str, root: Path) -> None:
         assert edges == len(unique) + len({e.target for e in graph.roots})
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes(root: Path) -> None:
     path = root / "locks" / "deit-v2.6" / "envspec.lock"
     code = (

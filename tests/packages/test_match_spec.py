@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from envspec.lock.read import load
@@ -50,6 +50,9 @@ _CLAUSES = st.builds("{}{}".format, st.sampled_from((">=", "<=", "==", "!=", "<"
 )
 
 
+@example(clauses=["0.0.*"], joined=",", version="0a1")
+@example(clauses=["1.0.0.*"], joined=",", version="1.0.post1")
+@example(clauses=["1.0.1.*"], joined=",", version="1.0a1")
 @given(st.lists(_CLAUSES, min_size=1, max_size=3), st.sampled_from((",", "|")), _VERSIONS)
 def test_as_rattler_reads_them(clauses: list[str], joined: str, version: str) -> None:
     rattler = pytest.importorskip("rattler")

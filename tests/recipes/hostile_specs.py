@@ -48,6 +48,7 @@ class Words:
     unit: str = "samples/s"
     path: str = "simple"
     marker: str = "plain"
+    program: str = "plain"
 
     def harmless(self) -> Words:
         """Plain words where there are any."""
@@ -73,6 +74,13 @@ class Names:
     channel: str = "conda-forge"
     service: str = "code-server"
     workload: str = "basic"
+    repository: str = "registry.example/team/demo"
+    account: str = "team"
+    option: str = "--qos=long"
+    variable_in: str = "HF_*"
+    label: str = "pool"
+    claim: str = "data"
+    health: str = "/health"
     after: str = "2026-11-01"
 
 
@@ -106,6 +114,7 @@ platform = "linux-64"
 dependencies = ["ffmpeg 7.*"]
 [image]
 base = {string(names.base)}
+name = {string(names.repository)}
 services = ["jupyter", "ssh", {string(names.service)}]
 user = {string(names.user)}
 apt = [{string(names.apt)}]
@@ -118,6 +127,24 @@ workload = {string(names.workload)}
 [smoke.references.{key(names.reference)}]
 value = 1
 unit = {string(words.unit)}
+[slurm]
+account = {string(names.account)}
+partition = {string(names.account)}
+constraint = {string(names.account)}
+signal = "USR1@60"
+environment = [{string(names.variable_in)}]
+options = [{string(names.option)}]
+[kubernetes]
+namespace = {string(names.claim)}
+volume = {string(names.claim)}
+secret = {string(names.claim)}
+pull-secret = {string(names.claim)}
+rdma = {string("rdma/" + names.label)}
+program = ["train.py", {string(words.program)}]
+node-selector = {{ {key(names.label)} = {string(names.label)} }}
+[kubernetes.serve]
+program = ["serve", {string(words.program)}]
+health = {string(names.health)}
 """
 
 

@@ -181,8 +181,16 @@ def _loaded(text: str, plan: Plan) -> object:
 
 
 def read_kubernetes(text: str, plan: Plan) -> object:
-    (found,) = yaml.load_all(_hashless(text), YAML)
-    assert found["metadata"]["annotations"]["envspec/spec"] == plan.spec
+    found = list(yaml.load_all(_hashless(text), YAML))
+    for one in found:
+        assert one["metadata"]["annotations"]["envspec/spec"] == plan.spec
+    # the spec's own words come last, and Kubernetes reads `$$` as one dollar
+    (container,) = found[-1]["spec"]["template"]["spec"]["containers"]
+    serve = plan.kubernetes.serve
+    program = serve.program if container["name"] == "serve" and serve else plan.kubernetes.program
+    own = container["args"][len(container["args"]) - len(program) :]
+    assert [word.replace("$$", "$") for word in own] == [*program]
+    container["args"] = container["args"][: len(container["args"]) - len(program)]
     return found
 
 
@@ -240,7 +248,7 @@ OWN: tuple[tuple[str, Reader], ...] = (
     (r"Dockerfile", read_dockerfile),
     (r"apptainer(-offline)?\.def", read_apptainer),
     (r"devcontainer\.json", read_devcontainer),
-    (r"job\.yaml", read_kubernetes),
+    (r"(job|serve)\.yaml", read_kubernetes),
     (r"target\.json", read_target_json),
 )
 """What a target's folders have."""

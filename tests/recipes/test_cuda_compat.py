@@ -13,7 +13,7 @@ from recipe_plans import parsed
 from envspec.carried import preflight
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedImage
-from envspec.recipes import apptainer, compat, dockerfile
+from envspec.recipes import apptainer, compat, dockerfile, images
 from envspec.recipes.images import wanted_images
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
@@ -65,13 +65,35 @@ def test_lock_asks_for_its_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "stops"),
-    [("535.183.01", False), ("570.124.06", False), ("545.23.08", True), ("525.60.13", True)],
+    ("driver", "doubt"),
+    [
+        ("535.183.01", ""),
+        ("570.124.06", ""),
+        ("545.23.08", "one that cuda-compat serves (535, 550, 565, 570, 575)"),
+        ("525.60.13", "needs"),
+    ],
 )
-def test_the_preflight_lets_the_branches_of_forward_compatibility_in(driver: str, stops: bool) -> None:
+def test_the_preflight_stops_no_image_with_cuda_compat(driver: str, doubt: str) -> None:
+    """Which branches it serves is a table's: 12.2 is the word of the driver, and not of the image's libcuda."""
     target = json.loads(plan_of().files[f"{TARGET}/target.json"])
     machine = preflight.Machine(driver, (preflight.Gpu("NVIDIA H100 80GB HBM3", "9.0"),), True, "12.2")
-    assert preflight.judge(target, machine).stop is stops
+    stop, text = preflight.judge(target, machine)
+    assert not stop and bool(text) is bool(doubt) and doubt in text
+    assert preflight.judge(target | {"forward_branches": None}, machine).text.endswith("cuda-compat serves (unknown)")
+    without = {name: value for name, value in target.items() if name != "forward_branches"}
+    assert preflight.judge(without, machine).stop
+
+
+def test_a_cuda_whose_branches_no_table_knows_keeps_no_driver_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compat, "toolkit", lambda cuda: None)
+    plan = plan_of()
+    assert json.loads(plan.files[f"{TARGET}/target.json"])["forward_branches"] is None
+    assert "NVIDIA_REQUIRE_CUDA" not in dict(plan.env) and "NVIDIA_VISIBLE_DEVICES" in dict(plan.env)
+
+
+@pytest.mark.parametrize(("cuda", "image"), [("13.2", "13.2.1-base-ubuntu22.04"), ("13.4", "13.4.2-base-ubuntu24.04")])
+def test_each_cuda_takes_it_from_an_image_that_was_seen(cuda: str, image: str) -> None:
+    assert images.compat_image(cuda) == f"nvidia/cuda:{image}"
 
 
 @pytest.mark.parametrize(

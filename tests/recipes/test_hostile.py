@@ -87,6 +87,7 @@ harmful_words = st.builds(
     unit=presentable,
     path=in_a_url,
     marker=in_a_marker,
+    program=presentable,
 )
 
 

@@ -28,7 +28,7 @@ def job(plan: Plan) -> dict[str, Any]:
 def test_a_gpu_and_where_to_look_for_it() -> None:
     pod = job(shipped("mm-v2.9", "cu128-blackwell"))["spec"]["template"]["spec"]
     assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-    (term,) = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    term, _ = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert term["preference"]["matchExpressions"][0]["values"] == ["10", "12"]
 
 

@@ -78,7 +78,10 @@ def test_each_node_runs_one_task_with_all_its_cpus(tmp_path: Path, job: str) -> 
 
 def test_apptainer_sees_the_gpu_and_no_home(tmp_path: Path) -> None:
     ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB], ENVSPEC_SIF=__file__)
-    assert f"<apptainer> <exec> <--nv> <--no-home> <--bind> <{tmp_path}> <--bind> <{tmp_path}:/workspace>" in ran.stdout
+    assert (
+        f"<apptainer> <exec> <--nv> <--cleanenv> <--no-home> <--bind> <{tmp_path}> <--bind> <{tmp_path}:/workspace>"
+        in ran.stdout
+    )
     assert ran.stdout.endswith(f"<{__file__}> <sh> <{'/opt/envspec'}/entrypoint.sh> <smoke> ")
 
 

@@ -163,6 +163,7 @@ def test_the_days_of_new_releases() -> None:
 
 
 @pytest.mark.network
+@pytest.mark.nightly
 def test_the_newest_rows_come_again_from_the_wheels_on_pypi() -> None:
     """Rows are taken out of the real tables, and made anew of what PyPI has."""
     text = (DATA / "torch.toml").read_text()

@@ -326,6 +326,7 @@ def test_an_index_that_does_not_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.network
+@pytest.mark.nightly
 def test_the_real_index_is_read() -> None:
     shown = CliRunner().invoke(program.command, [], standalone_mode=False)
     assert shown.exception is None

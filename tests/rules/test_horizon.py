@@ -66,6 +66,11 @@ def test_a_driver_that_is_new_enough_costs_nothing() -> None:
     assert {move.driver for move in unknown if move.cuda and move.cuda > "13"} == {"580.65.06"}
 
 
+def test_a_jetsons_driver_is_its_jetpack() -> None:
+    moves = horizon(case("12.6", "Orin", platform="linux-aarch64", glibc="2.35"), "pip").moves
+    assert {(move.cuda, move.driver) for move in moves} == {("13.0", "JetPack 7.2"), ("13.2", "JetPack 7.2")}
+
+
 def test_a_python_and_a_glibc_are_costs() -> None:
     (move,) = horizon(case(None, python="3.10"), "pip").moves
     assert move == Advance("2.15.0", python="3.11")

@@ -16,6 +16,7 @@ from envspec.rules import judge_pins
         ({"opencv-python-headless": "4.12.0.88"}, []),
         ({"torch": "2.9.1+rocm6.4"}, ["unsupported-build"]),
         ({"torch": "2.9.1+xpu"}, ["unsupported-build"]),
+        ({"torch": "2.9.1+mps"}, ["unsupported-build"]),
         ({"torchtext": "0.18.0", "torch": "2.9.1+cu128"}, ["built-for-another"]),
     ],
 )

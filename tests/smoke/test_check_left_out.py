@@ -58,6 +58,7 @@ def test_a_copy_for_few_needs_has_the_same_table(tmp_path: Path, needed: CheckNe
     assert {path.stem for path in packages.glob("*.py")} == {"__init__", *needed.packages}
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("name", "lock", "told"),
     [

@@ -59,6 +59,7 @@ BEYOND_A_SCHEMA = {
     "conda-without-channels",
     "cuda-on-a-mac",
     "driver-without-cuda",
+    "elastic-nodes-without-restarts",
     "empty-dependencies",
     "glibc-on-windows",
     "gpus-without-cuda",

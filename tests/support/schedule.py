@@ -42,7 +42,8 @@ def _without_what_passed(send: Any) -> Any:
 
 
 class Forgetful(LoadGroupScheduling):  # type: ignore[misc]
-    """Forgets what is finished. The original counts through it after each test, a twentieth of the run's time."""
+    """Forgets what is finished, knows each test's place, and hands out some units at once while many are left. The
+    original looks through all tests for each of these, and sends a message for each unit."""
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         super().mark_test_complete(node, item_index, duration)
@@ -50,3 +51,23 @@ class Forgetful(LoadGroupScheduling):  # type: ignore[misc]
         scope = self._split_scope(self.registered_collections[node][item_index])
         if all(work[scope].values()):
             del work[scope]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        places = self._places(self.registered_collections[node])
+        wanted: list[int] = []
+        # the last ones are handed out one by one, so that no worker has several left when the others have none
+        for _ in range(max(1, min(AT_ONCE, len(self.workqueue) // (AT_ONCE * AT_ONCE)))):
+            scope, unit = self.workqueue.popitem(last=False)
+            self.assigned_work.setdefault(node, {})[scope] = unit
+            wanted += [places[test] for test, done in unit.items() if not done]
+        node.send_runtest_some(wanted)
+
+    def _places(self, collection: list[str]) -> dict[str, int]:
+        """By a test's id, its place in the collection, which is the same for all workers."""
+        if not hasattr(self, "_found"):
+            self._found = {test: place for place, test in enumerate(collection)}
+        return self._found
+
+
+AT_ONCE = 8
+"""Units. A worker asks for more when two tests are left to it."""

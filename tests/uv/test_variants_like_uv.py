@@ -93,6 +93,7 @@ def test_uv_s_preview_reads_the_format_that_envspec_reads(tmp_path: Path) -> Non
     assert uvs_choices({"lib": variants}, ("nvidia",), target, tmp_path) == {"lib": "cu130"}
 
 
+@pytest.mark.slow
 def test_uv_locks_no_variant_by_itself(tmp_path: Path) -> None:
     """If this fails, uv can do what envspec does in its place: then use uv's choice."""
     variants = {"null": {}, "cu130": cuda("13.0", 90)}

@@ -23,12 +23,20 @@ from envspec.lock.model import Lock, LockedTarget, Pin
 FILE_NAME = "environment.yml"
 
 _PYPI = "pypi"
+_WHEELS = "wheels"
+_VARIANT_NOTE = f"""\
+# Some of the pip packages are variant wheels (PEP 825), of which pip takes none from an index: put the folder
+# {_WHEELS} of an unpacked bundle beside this file."""
 
 
 def wants_url(pin: Pin) -> bool:
     """Return whether a package stands by its URL: a line can't say which index a name is from, so only PyPI's go by
-    name."""
-    return pin.kind == "pip" and pin.index not in (_PYPI, "git", "url")
+    name. So do variants, whose files pip takes under plain names alone, from a folder."""
+    return pin.kind == "pip" and pin.index not in (_PYPI, "git", "url") and not _is_variant(pin)
+
+
+def _is_variant(pin: Pin) -> bool:
+    return pin.artifact is not None and pin.artifact.variant is not None
 
 
 def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
@@ -43,18 +51,21 @@ def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     hashed = [pin for pin in pip if not pin.git]
     # Without `nodefaults`, conda adds its default channels, which have licence terms of their own.
     channels = [*lock.inputs.channels, "nodefaults"]
+    has_variants = any(map(_is_variant, hashed))
     return "\n".join(
         [
             f"# {describe(lock, target)}",
             "#",
             f"#   conda env create --file {FILE_NAME}     # micromamba create, mamba env create: the same",
             *_git_note(from_git, name, urls),
+            *([_VARIANT_NOTE] if has_variants else []),
             f"name: {string(name)}",
             "channels:",
             *(f"- {string(channel)}" for channel in channels),
             "dependencies:",
             *(f"- {string(_match_spec(lock, pin))}" for pin in conda_pins(target)),
             *(["- pip:"] if hashed else []),
+            *([f"  - --find-links {_WHEELS}"] if has_variants else []),
             *(f"  - {string(_requirement(pin, urls))}" for pin in hashed),
             "",
         ]

@@ -94,8 +94,9 @@ def _variant_note(target: LockedTarget) -> list[str]:
         return []
     return [
         "#",
-        "# Some of these are variant wheels (PEP 825), which pip can't install. uv takes them on the target's own",
-        "# machines, with --preview-features wheel-variants. `envspec install` and bundles need neither.",
+        "# Some of these are variant wheels (PEP 825), of which pip takes none from an index, and uv only with",
+        "# --preview-features wheel-variants those that suit its machine. Both take all from an unpacked bundle, with",
+        "# --find-links wheels. `envspec install` needs neither.",
     ]
 
 

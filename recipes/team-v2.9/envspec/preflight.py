@@ -63,15 +63,17 @@ def judge(target: dict[str, Any], machine: Machine) -> Verdict:
             " (docker run --gpus all, apptainer exec --nv), on a machine that has them",
         )
     known = numbers(machine.driver)
-    forward = known[0] in (target.get("forward_branches") or [])  # of the image's cuda-compat
-    if machine.cuda and numbers(machine.cuda)[0] < numbers(cuda)[0] and not forward:
+    # with cuda-compat in the image, the driver's word isn't the last; which branches that serves, a table says
+    compat, branches = "forward_branches" in target, target.get("forward_branches") or []
+    if machine.cuda and numbers(machine.cuda)[0] < numbers(cuda)[0] and not compat:
         return Verdict(
             True,
             f"the driver {machine.driver} says that it runs CUDA {machine.cuda} at most, and this image is for CUDA"
             f" {cuda}: update the driver, or use a target of {target.get('spec')} with an older CUDA",
         )
     floor = target.get("driver_floor")
-    if floor and known < numbers(floor) and not forward:
+    if floor and known < numbers(floor) and known[0] not in branches:
+        floor += f", or one that cuda-compat serves ({', '.join(map(str, branches)) or 'unknown'})" if compat else ""
         return Verdict(False, f"the driver is {machine.driver}, and CUDA {cuda} on this target's GPUs needs {floor}")
     if not machine.nvml:
         return Verdict(

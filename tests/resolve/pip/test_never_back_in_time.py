@@ -52,6 +52,7 @@ def test_the_newest_is_told_and_what_it_needs(machine: Machine, hydra: str, aske
     assert not machine.locks.exists() or machine.files() == {}
 
 
+@pytest.mark.slow
 def test_what_is_allowed_gives_the_newest(machine: Machine, index: Index) -> None:
     index.add(wheel("hydra", "0.11.3"), wheel("hydra", "1.3.8", "antlr==4.9.*"), wheel("hydra", "1.4.0rc3"))
     index.add(sdist("antlr", "4.9.3", static=False), wheel("antlr", "4.13.2"))
@@ -90,6 +91,7 @@ def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) ->
     assert machine.envspec("check").status == 0
 
 
+@pytest.mark.slow
 def test_allow_needed_adds_to_what_is_there(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "2.0"), sdist("other", "0.1"))
     machine.spec(cpu("lib", "other", extra="allow-source = [\n    'other',  # looked through\n]"))
@@ -180,6 +182,7 @@ def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, in
     assert 'if the machines have it, set glibc = "2.31" in the target; building from source' in ran.hint
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("asked", ["lib==2.0", "app"])
 def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(
     machine: Machine, index: Index, asked: str

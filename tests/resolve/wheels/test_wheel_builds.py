@@ -52,6 +52,27 @@ def test_what_may_hold_code_is_asked(asked: Pin, expected: bool) -> None:
     assert not build_questions(asked, None, "linux-64")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "xformers",
+            "flash-attn",
+            "bitsandbytes",
+            "vllm",
+            "torch-scatter",
+            "torch-sparse",
+            "torch-cluster",
+            "pyg-lib",
+        ),
+        *("torch-spline-conv", "mamba-ssm", "deepspeed", "onnxruntime-gpu", "cupy-cuda13x", "jax-cuda13-plugin"),
+        *("jax-cuda13-pjrt", "tensorflow"),
+    ],
+)
+def test_the_known_families_are_asked(name: str) -> None:
+    assert build_questions(pin(name, "99.0"), "13.0", "linux-64")
+
+
 MEMBER = "xformers/_C.so"
 XFORMERS = wheel(
     "xformers",

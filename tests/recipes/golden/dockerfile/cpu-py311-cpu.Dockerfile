@@ -3,7 +3,7 @@
 #
 # In the folder above this one, recipes/cpu-py311:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cpu/Dockerfile -t cpu-py311-cpu .
-#   docker run --rm -it cpu-py311-cpu
+#   docker run --rm -it --shm-size 8g -v "$PWD:/workspace" cpu-py311-cpu
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # A mirror of the PyTorch index cpu: --build-arg PYTORCH_INDEX=URL

@@ -3,7 +3,7 @@
 #
 # In the folder above this one, recipes/mm-v2.1:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu118/Dockerfile -t mm-v2.1-cu118 .
-#   docker run --rm -it --gpus all mm-v2.1-cu118
+#   docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # A mirror of the PyTorch index cu118: --build-arg PYTORCH_INDEX=URL

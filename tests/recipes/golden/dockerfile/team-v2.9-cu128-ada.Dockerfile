@@ -3,7 +3,7 @@
 #
 # In the folder above this one, recipes/team-v2.9:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
-#   docker run --rm -it --gpus all team-v2.9-cu128-ada
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -v "$PWD:/workspace" team-v2.9-cu128-ada
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # hadolint global ignore=DL3002,DL3008,DL3059
