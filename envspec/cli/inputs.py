@@ -99,7 +99,7 @@ def read_signed_lock(path: str, given: Path | None, making: Making | None) -> tu
 
 
 def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
-    """Read a spec and its lock for a command that prints one thing of it: nobody judges them, nor looks up GPUs.
+    """Read a spec and its lock for a command that only prints what is in it: neither is judged, no GPU looked up.
 
     Raises SpecError, LockError.
     """
