@@ -198,6 +198,7 @@ def test_a_reader_that_goes_away(project: Project) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_nobody_hears(project: Project) -> None:
     """stderr closed at the other end, and stdout not there at all."""
     reading, writing = os.pipe()
