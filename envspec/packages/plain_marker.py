@@ -1,7 +1,7 @@
 """Markers that need no `packaging`, whose import takes longer than following a lock's edges: comparisons of variables
 with texts, joined by `and` alone or by `or` alone (`python_version < "3.11"`, `extra == "css"`).
 
-All markers of the shipped locks are plain. Everything else, parentheses and versions of more than two numbers among it, is
+The markers of the shipped locks are. Everything else, parentheses and versions of more than two numbers among it, is
 left to `packaging`; a property test holds both equal.
 """
 
