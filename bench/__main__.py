@@ -17,6 +17,7 @@ NAMES = (
     "run_speed",
     "report_page",
     "export_speed",
+    "first_hours",
 )
 
 for name in sys.argv[1:] or NAMES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name in ("specs", "locks"):
-            (place / name).symlink_to(ROOT / name)
+            shutil.copytree(ROOT / name, place / name)
         exporting = envspec("export", *(str(Path("specs", Path(spec).name)) for spec in specs), "--format", "all")
         runs = turns(
             {

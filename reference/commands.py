@@ -30,6 +30,7 @@ class Told:
     paragraphs its help, paragraph by paragraph; a block is kept line by line
     options    each with its help
     examples   the lines of its examples
+    notes      what stands behind them: prose, and the indented lines that follow it
     """
 
     name: str
@@ -37,6 +38,7 @@ class Told:
     paragraphs: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
     examples: tuple[str, ...]
+    notes: tuple[tuple[str, str], ...]
 
 
 def told(name: str) -> Told:
@@ -53,6 +55,7 @@ def told(name: str) -> Told:
         tuple(_paragraphs(command.help or "")),
         tuple((option, " ".join(said.split())) for option, said in records if said),
         tuple(_examples(command.epilog or "")),
+        tuple(_notes(command.epilog or "")),
     )
 
 
@@ -63,10 +66,21 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _examples(epilog: str) -> Iterator[str]:
-    for one in epilog.splitlines():
-        line = one.strip()
-        if line and line != "\b" and not line.startswith("Example"):
-            yield line
+    for one in _blocks(epilog):
+        if one[0].startswith("Example"):
+            yield from (line.strip() for line in one[1:])
+
+
+def _notes(epilog: str) -> Iterator[tuple[str, str]]:
+    for one in _blocks(epilog):
+        if not one[0].startswith("Example"):
+            prose = " ".join(line for line in one if not line.startswith(" "))
+            yield prose, "\n".join(line.strip() for line in one if line.startswith(" "))
+
+
+def _blocks(epilog: str) -> Iterator[list[str]]:
+    for one in re.split(r"\n\s*\n", epilog.strip()):
+        yield [line for line in one.splitlines() if line.strip() not in ("", "\b")]
 
 
 def page() -> str:
@@ -84,6 +98,8 @@ def _section(one: Told) -> str:
         text += "".join(f"| `{option}` | {_inert(said)} |\n".replace("|-", "\\|-") for option, said in one.options)
     if one.examples:
         text += "\nExamples:\n\n```sh\n" + "".join(f"{_commented(line)}\n" for line in one.examples) + "```\n"
+    for prose, lines in one.notes:
+        text += f"\n{_inert(prose)}\n" + (f"\n```text\n{lines}\n```\n" if lines else "")
     return text
 
 
@@ -135,6 +151,8 @@ def _man(one: Told, line: str) -> str:
     text += ".SH OPTIONS\n" + "".join(f".TP\n.B {_troff(option)}\n{_troff(said)}\n" for option, said in one.options)
     if one.examples:
         text += ".SH EXAMPLES\n.nf\n" + "".join(f"{_troff(line)}\n" for line in one.examples) + ".fi\n"
+    for prose, lines in one.notes:
+        text += f".PP\n{_troff(prose)}\n" + (f".nf\n{_troff(lines)}\n.fi\n" if lines else "")
     return f"{text}.SH SEE ALSO\n.BR envspec (1)\n"
 
 

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "make lock": "resolves from the real indexes",
     "specs/mm-v2.1.toml": "resolves from the real indexes",
     "envspec inspect": "needs a wheel that isn't here",
+    "envspec bundle": "fetches CUDA's wheels and needs Docker; tests/e2e/test_variants_in_images.py does",
     "envspec link": "reads torch's wheel; tests/e2e/test_link_torch.py does",
 }
 """Blocks that can't be had here, by words of their first line."""

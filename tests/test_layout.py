@@ -161,7 +161,7 @@ def test_programs_are_imported_by_nobody(program: str) -> None:
 
 
 READS_LOCKS = {
-    "cli.inputs": "judges them: whoever installs, exports or runs gets its lock there",
+    "cli.inputs": "judges them: whoever installs, exports or runs gets its lock there; `why` only prints paths of one",
     "cli.check": "judges, and says so",
     "cli.lock.command": "judges, and solves anew what fails",
     "cli.doctor_lock": "judges, and calls no target feasible that fails",

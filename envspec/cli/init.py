@@ -26,6 +26,7 @@ Examples:
   envspec init demo --gpu H100 --driver 550.54.15
   envspec init demo --from requirements.txt --gpu A100
   envspec init demo --from environment.yml --cuda 12.6 -o specs/demo.toml
+  envspec init demo --from-prefix ~/venvs/demo --gpu A100
 """
 
 SCHEMA = "spec.schema.json"
@@ -44,6 +45,13 @@ _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
     metavar="FILE",
     help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml or pixi.toml.",
 )
+@click.option(
+    "--from-prefix",
+    "prefix",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Begin with what is installed in a virtual environment or a conda prefix. None of its code runs.",
+)
 @options.gpu('A GPU of the target: "H100", "hopper". Repeatable.')
 @click.option("--cuda", metavar="X.Y", help="The target's CUDA, or cpu [default: the file's, or what suits the GPUs].")
 @click.option("--driver", metavar="VERSION", help="The NVIDIA driver on the machines.")
@@ -55,6 +63,7 @@ _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
 def command(
     name: str,
     begun: Path | None,
+    prefix: Path | None,
     gpus: tuple[str, ...],
     cuda: str | None,
     driver: str | None,
@@ -64,7 +73,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write a new spec: a blank one, or what another tool's file asks for.
+    """Write a new spec: a blank one, what another tool's file asks for, or what an environment was made for.
 
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """
@@ -78,7 +87,8 @@ def command(
     known_gpus(gpus)
     _refuse_odd(python=python, platforms=platforms, cuda=None if cuda == "cpu" else cuda, driver=driver)
     machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
-    draft = _draft(begun, name)
+    draft = _draft(begun, prefix, name)
+    begun = begun or prefix
     parse = partial(inputs.read_edited, path)
     heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
@@ -115,8 +125,17 @@ def _place_schema(path: str) -> None:
         say(f"note: editors complete and check the spec by {printable(str(schema))}")
 
 
-def _draft(begun: Path | None, name: str) -> Draft:
-    """Return what the spec begins with. Raises InputError for a file that asks for nothing."""
+def _draft(begun: Path | None, prefix: Path | None, name: str) -> Draft:
+    """Return what the spec begins with. Raises InputError for a file or a prefix that asks for nothing."""
+    if begun and prefix:
+        raise InputError("--from and --from-prefix both say what the spec begins with", hint="give one of them")
+    if prefix is not None:
+        from envspec.draft.prefix import read_prefix
+
+        draft = read_prefix(prefix)
+        if not (draft.pip or draft.conda):
+            raise InputError("nothing is installed there", place=Place(str(prefix)))
+        return draft
     if begun is None:
         from envspec.draft.model import Draft
 

@@ -98,6 +98,17 @@ def read_signed_lock(path: str, given: Path | None, making: Making | None) -> tu
     return spec, found, file
 
 
+def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
+    """Read a spec and its lock for a command that only prints what is in it: neither is judged, no GPU looked up.
+
+    Raises SpecError, LockError.
+    """
+    from envspec.spec.parse import load_spec
+
+    spec = load_spec(spec_file(path), capability=_capability_of)
+    return spec, there(folder_of(spec, given).read(), spec)
+
+
 def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     """Read a spec and its lock for a command that only shows them: an unsound lock gets a warning.
 

@@ -93,7 +93,7 @@ def command(
     envspec shows every requirement on a path as its package wrote it, and evaluates markers and extras for each target.
     Targets with the same answer share it.
     """
-    spec, lock = inputs.look_at_lock(path, locks_dir)
+    spec, lock = inputs.only_read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
     groups = grouped(chosen, lambda target: _answer(target, package, limit))

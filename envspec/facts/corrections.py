@@ -10,7 +10,6 @@ works, also by another version of the corrected package.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -96,6 +95,8 @@ class Corrections:
 
     @cached_property
     def digest(self) -> str:
+        import hashlib
+
         return hashlib.sha256(repr((self.rows, sorted(self.active))).encode()).hexdigest()[:16] if self.rows else ""
 
     def __eq__(self, other: object) -> bool:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +91,8 @@ def read(folder: Path, own: Edition) -> Edition:
     files: Mapping[str, str] = manifest["files"]
     if lacking := sorted(names(own.folder) - files.keys()):
         raise Unfit(f"it lacks {lacking[0]}")
+    from hashlib import sha256
+
     for name, digest in files.items():
         if sha256((folder / name).read_bytes()).hexdigest() != digest:
             raise Unfit(f"{name} isn't the file that its list names")

@@ -22,8 +22,7 @@ class Node(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """`source` asks for `target` with `requirement`, as written. Source None is the spec.
 
     `kind` is the requirement's: "pip" (PEP 508) or "conda" (a match spec). A pip requirement may lead to a
@@ -169,6 +168,7 @@ class _Builder:
     def __init__(self, target: LockedTarget) -> None:
         self.target = target
         self.pins = {Node(pin.kind, pin.name): pin for pin in target.pins}
+        self.pip = {node.name: node for node in self.pins if node.kind == "pip"}
         self.provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
         self.markers = Markers(target.inputs.platform, target.inputs.python)
         self.overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
@@ -211,23 +211,22 @@ class _Builder:
     def _conda_edge(self, source: Node | None, text: str) -> Iterator[Edge]:
         name = conda_name(text)
         # `__glibc` and its like are facts of the machine, not packages.
-        if not name.startswith("__"):
-            yield from self._edge(source, text, Node("conda", name), "conda")
+        if name.startswith("__"):
+            return
+        target = Node("conda", name)
+        if target in self.pins:
+            yield Edge(source, target, text, "conda")
+        else:
+            self.missing[Missing(source, text)] = None
 
     def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
         for one, overridden in effective(text, extras, self.markers, self.overrides):
             name = head_of(one).name
-            node = Node("pip", name)
-            to = node if node in self.pins else self.provided.get(name, node)
-            yield from self._edge(source, one, to, "pip", text if overridden else None)
-
-    def _edge(
-        self, source: Node | None, text: str, target: Node, kind: str, overridden: str | None = None
-    ) -> Iterator[Edge]:
-        if target in self.pins:
-            yield Edge(source, target, text, kind, overridden)
-        else:
-            self.missing[Missing(source, text)] = None
+            to = self.pip.get(name) or self.provided.get(name)
+            if to is None:
+                self.missing[Missing(source, one)] = None
+            else:
+                yield Edge(source, to, one, "pip", text if overridden else None)
 
 
 def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:

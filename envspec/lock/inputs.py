@@ -6,8 +6,6 @@ path stays, without the host: it says which torch and which CUDA its files are f
 
 from __future__ import annotations
 
-import hashlib
-import json
 from urllib.parse import urlsplit
 
 from envspec.errors import Place, SpecError
@@ -116,6 +114,9 @@ def _normalised(located: Located) -> str:
 
 def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
     """Return `sha256:` and the digest of everything that decides a target's solution, but not of its name."""
+    import hashlib
+    import json
+
     canonical = json.dumps(
         {
             "allow-source": spec.allow_source,

@@ -17,7 +17,6 @@ from envspec.errors import InputError, InternalError, LockError, NotPlain, Place
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Lock
 from envspec.lock.read import FOLDER_NAME, loads, text_of
-from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files, rendered_paths
 from envspec.lock.write import dumps
 from envspec.open_folder import Location, OpenFolder
 from envspec.signing.model import MOST_BYTES, SUFFIX
@@ -106,6 +105,8 @@ class LockFolder:
 
         Raises NotPlain for a link or the like in the place of a file of `lock`, StorageError.
         """
+        from envspec.lock.render import rendered_paths
+
         with self._opened() as folder:
             if folder is None:
                 return {}
@@ -124,6 +125,8 @@ class LockFolder:
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
         """
+        from envspec.lock.render import rendered_files
+
         wanted = {LOCK_NAME: _checked(lock, self.name, self.path), **rendered_files(lock)}
         with self.exclusive(on_wait), self._opened() as folder:
             assert folder is not None
@@ -182,6 +185,8 @@ def _remove_empty_folders(folder: OpenFolder) -> None:
 def _once_rendered(folder: OpenFolder, known: Collection[str]) -> Iterator[tuple[str, bytes]]:
     """Find the files that envspec rendered for any target, besides the known ones. Only plain files can be
     envspec's."""
+    from envspec.lock.render import RENDERED_NAMES, is_rendered
+
     for name in folder.names():
         if not (FOLDER_NAME.fullmatch(name) and folder.is_folder(name)):
             continue

@@ -6,7 +6,6 @@ targets says so in place; every list that may grow has one item a line. So a new
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -68,6 +67,8 @@ def dumps(lock: Lock) -> str:
 
 def digest(lock: Lock) -> str:
     """Return `sha256:` and the digest of the lock's text: what `sha256sum envspec.lock` says of the file."""
+    import hashlib  # brings OpenSSL, and reading a lock takes no digest
+
     return f"sha256:{hashlib.sha256(dumps(lock).encode()).hexdigest()}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 from envspec.packages.marker_environment import marker_environment
@@ -42,14 +42,15 @@ class Markers:
 
 def effective(
     requirement: str, extras: Iterable[str], markers: Markers, overrides: Overrides
-) -> Iterator[tuple[str, bool]]:
-    """Yield what a requirement of a package with these extras comes to in a target, each with whether it is an
+) -> Iterable[tuple[str, bool]]:
+    """Give what a requirement of a package with these extras comes to in a target, each with whether it is an
     override: itself if it holds, or those overrides of its package that hold. Raises ValueError as `Markers.hold`."""
+    if not overrides and head_of(requirement).marker is None:
+        return ((requirement, False),)  # as most are
     instead = overrides.instead_of(requirement, frozenset(extras))
     if instead is not None:
-        yield from ((one, True) for one in instead if markers.hold(one))
-    elif markers.hold(requirement, extras):
-        yield requirement, False
+        return [(one, True) for one in instead if markers.hold(one)]
+    return ((requirement, False),) if markers.hold(requirement, extras) else ()
 
 
 def reach(

@@ -42,3 +42,9 @@ def marker_environment(platform: str, python: str) -> dict[str, str]:
         "python_version": python,
         "sys_platform": sys_platform,
     }
+
+
+def platform_marker(platform: str) -> str:
+    """Give the marker that holds on a conda subdir alone. Raises InputError for an unknown platform."""
+    environment = marker_environment(platform, "3")
+    return " and ".join(f"{name} == '{environment[name]}'" for name in ("sys_platform", "platform_machine"))

@@ -26,11 +26,11 @@ def admits(match_spec: str, version: str, build: str) -> bool:
     # a spec can't hold a longer one, and no version needs as much
     if max(len(match_spec), len(version)) > MAX_MATCH_SPEC or too_much(match_spec) or too_much(version):
         return False
-    wanted_version, wanted_build = _split(match_spec)
+    wanted_version, wanted_build = version_and_build(match_spec)
     return _version_fits(wanted_version, version) and _build_fits(wanted_build, build)
 
 
-def _split(match_spec: str) -> tuple[str, str]:
+def version_and_build(match_spec: str) -> tuple[str, str]:
     """Read the version and the build of a match spec, each empty if absent."""
     text = " ".join(match_spec.split())
     name = _NAME.match(text)

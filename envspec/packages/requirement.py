@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from envspec.packages.plain_marker import PlainMarker, plain_marker
+
 if TYPE_CHECKING:
     from packaging.markers import Marker
     from packaging.requirements import Requirement
@@ -70,7 +72,7 @@ class RequirementHead(NamedTuple):
 
     name: str
     extras: frozenset[str]
-    marker: Marker | None
+    marker: Marker | PlainMarker | None
 
 
 @lru_cache(maxsize=TEXTS)
@@ -167,7 +169,9 @@ def _unjudgeable(marker: Marker) -> str | None:
     return None
 
 
-_marker = lru_cache(maxsize=TEXTS)(parse_marker)
+@lru_cache(maxsize=TEXTS)
+def _marker(text: str) -> Marker | PlainMarker:
+    return plain_marker(text) or parse_marker(text)
 
 
 def too_much(text: str) -> str | None:

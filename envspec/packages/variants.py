@@ -7,15 +7,17 @@ properties are bounded, and every name in it has the form that the PEP gives it.
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_json
 from envspec.packages.variant_name import LABEL, NULL
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 MAX_BYTES = 1 << 20
 """Bytes of a file about variants."""
@@ -123,7 +125,7 @@ def read_variants(content: bytes) -> Variants:
     return Variants(priorities, variants, {} if said is None else _providers(said, priorities))
 
 
-def of_wheel(archive: zipfile.ZipFile) -> Variants | None:
+def of_wheel(archive: ZipFile) -> Variants | None:
     """Read what a wheel says of its own variant; None for a plain one. Raises InvalidVariants and zipfile's errors."""
     named = [one for one in archive.infolist() if PurePosixPath(one.filename).match("*.dist-info/variant.json")]
     if not named:

@@ -23,7 +23,7 @@ def asking(project: Project) -> None:
     project.lock()
 
 
-@pytest.mark.parametrize("name", ["requirements", "nix", "lmod", "all"])
+@pytest.mark.parametrize("name", ["requirements", "uv-project", "nix", "lmod", "all"])
 def test_formats_that_are_no_image_say_it(name: str, envspec: Envspec) -> None:
     told = envspec("export", *TARGET, "--format", name, "-o", "out")
     shown = ["nix", "lmod"] if name == "all" else [name]

@@ -198,6 +198,7 @@ def test_a_reader_that_goes_away(project: Project) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_nobody_hears(project: Project) -> None:
     """stderr closed at the other end, and stdout not there at all."""
     reading, writing = os.pipe()
@@ -267,14 +268,20 @@ LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
 @pytest.mark.parametrize(
     ("arguments", "more"),
     first_by_day(
-        2,
+        3,
         [
             (["--help"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
             (["--version"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
+            # prints paths of a lock, and judges nothing
+            (
+                ["why", "specs/demo.toml", "fsspec"],
+                {"packaging", "zipfile", "hashlib", "envspec.facts", "envspec.lock.judge", "envspec.lock.freshness"},
+            ),
             # a lock is judged whenever it is read: by its graph and by what the tables say of its GPUs
             (["check"], {"envspec.lock.freshness"}),
             (["check", "--help"], {"packaging", "envspec.facts.gpus"}),
-            (["why", "specs/demo.toml", "fsspec"], set()),
+            # the rules know what wheels say, and open none
+            (["doctor", "specs/demo.toml", "--gpu", "H100"], {"zipfile", "envspec.binaries.wheel"}),
             (["tree", "specs/demo.toml"], set()),
             (["export", "specs/demo.toml", "-t", "cpu", "-f", "requirements"], set()),
             (["completion", "bash"], {"packaging", "envspec.facts.gpus"}),

@@ -64,6 +64,7 @@ def install(machine: Machine, prefix: str = "prefix", status: int = 0) -> str:
     return ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_a_build_sees_what_the_spec_names_in_the_locks_versions_and_nothing_else(
     machine: Machine, witness: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,17 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import inputs, options
-from envspec.cli.console import out_file, say
-from envspec.cli.export.file_urls import file_urls
+from envspec.cli.console import out_file, say, warn
+from envspec.cli.export.file_urls import file_urls, index_addresses
 from envspec.cli.export.files import Superseded, write_files
-from envspec.cli.export.formats import FORMATS, Format
+from envspec.cli.export.formats import FORMATS, PROJECTS, Format
 from envspec.cli.progress import counting
-from envspec.errors import InputError
+from envspec.errors import InputError, Place
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.recipes import folder as recipes
 from envspec.redact import without_credentials
 from envspec.spec.model import Spec
+from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.recipes.plan import SpecPlan
@@ -31,19 +33,20 @@ Examples:
   envspec export specs/mm-v2.9.toml --target cpu --format requirements > requirements.txt
   envspec export specs/mm-v2.9.toml --format pylock --format requirements -o out/
   envspec export specs/hpc.toml --target cpu --format conda-env -o out/
+  envspec export specs/mm-v2.9.toml --format uv-project -o ../mm
   envspec export specs/mm-v2.9.toml --format all -o recipes/mm-v2.9
   envspec export specs/*.toml --format all -o recipes
 """
 
 ALL = "all"
 """The value of --format for every recipe that a target admits. It leaves out the lock's own formats: they need URLs, or
-stand beside the lock already, or take long (the SBOM).
+stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects too.
 """
 
-_ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), "nix", "lmod")
+_ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix", "lmod")
 """The values of --format that make or enter an environment beside the machine's own driver, and no image."""
 
-CHOICES = (*FORMATS, *recipes.FORMATS, ALL)
+CHOICES = (*FORMATS, *PROJECTS, *recipes.FORMATS, ALL)
 """The values of --format."""
 
 
@@ -82,6 +85,9 @@ def command(
     contain the URL of every file. envspec gets the URLs from your own indexes and refuses a file whose hash there
     differs from the lock's. conda-env does the same for pip packages that aren't on PyPI.
 
+    uv-project (a pyproject.toml) and pixi (a pixi.toml) give the spec's intent to uv and pixi, for all targets in one
+    file, with the lock's pins as bounds. What they can't hold is a comment in the file, and on stderr.
+
     DIR is one build context: it holds once what the targets share, and a folder for each target's own files. envspec
     removes files of earlier exports that no recipe uses any more. Development containers go to .devcontainer/ in the
     repository if DIR is its recipes/<spec>, else in DIR.
@@ -100,13 +106,14 @@ def command(
         if output == "-":
             _refuse_several(chosen, formats)
         _tell_lacking_compat(spec, chosen, formats)
-        made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir))
+        made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir), warn)
         if output == "-":
             out_file(next(iter(made.values())))
             if len(made) > 1:
                 more = "1 more file" if len(made) == 2 else f"{len(made) - 1} more files"
                 say(f"note: the recipe needs {more}: write all of them with -o DIR")
             return
+        _refuse_own(Path(output, folder), made)
         named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
         texts |= named
@@ -155,16 +162,23 @@ def _shown(name: str) -> str:
 
 
 def render_files(
-    spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], names: Sequence[str], place: str
+    spec: Spec,
+    lock: SoundLock,
+    targets: Sequence[LockedTarget],
+    names: Sequence[str],
+    place: str,
+    on_left_out: Callable[[str], None] = lambda line: None,
 ) -> tuple[dict[str, str], SpecPlan | None]:
     """Render all texts before the first is written, by path relative to the spec's folder. Also gives the plan of the
-    recipes, if there are any.
+    recipes, if there are any. Calls `on_left_out` with what other tools' projects can't hold.
     """
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
     wanted = [name for name in recipes.FORMATS if name in names or everything]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))
+    for name in (name for name in PROJECTS if name in names):
+        made |= _project(spec, lock, targets, name, on_left_out)
     if not wanted:
         return made, None
     from envspec.recipes.make import PLATFORMS, make_plan, make_spec_plan
@@ -180,6 +194,31 @@ def render_files(
     for name in (name for name in wanted if name in recipes.OF_A_SPEC):
         made |= recipes.render_spec(plan, name) if name in asked else recipes.admitted_spec(plan, [name]).get(name, {})
     return made, plan
+
+
+def _project(
+    spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], name: str, on_left_out: Callable[[str], None]
+) -> dict[str, str]:
+    from envspec.lock.formats.intent import named_indexes
+
+    addresses = index_addresses(named_indexes(lock, targets), spec, os.environ)
+    wanted = PROJECTS[name]
+    project = wanted.render(spec, lock, targets, addresses)
+    for line in project.left_out:
+        on_left_out(f"{wanted.file}: left out: {printable(line)}")
+    return {wanted.file: project.text}
+
+
+def _refuse_own(folder: Path, made: Iterable[str]) -> None:
+    """Refuse to write a project over one that people keep themselves."""
+    from envspec.lock.formats.intent import MARK
+
+    for name in (one.file for one in PROJECTS.values() if one.file in made):
+        place = folder / name
+        with suppress(FileNotFoundError, NotADirectoryError), place.open("rb") as there:
+            if there.read(len(MARK)) != MARK.encode():
+                hint = "choose another folder with -o DIR"
+                raise InputError("it is no export of envspec's", hint=hint, place=Place(str(place)))
 
 
 def _refuse_several_specs(paths: Sequence[str]) -> None:
@@ -198,7 +237,7 @@ def _refuse_twins(path: str, names: Iterable[str], of: dict[str, str]) -> None:
 
 
 def _refuse_several(targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
-    if len(targets) > 1 and not set(formats) <= set(recipes.OF_A_SPEC):
+    if len(targets) > 1 and not set(formats) <= {*recipes.OF_A_SPEC, *PROJECTS}:
         names = ", ".join(target.name for target in targets)
         raise InputError(
             f"{len(targets)} targets don't fit into one file: {names}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from envspec.lock.model import Pin
+from envspec.redact import without_credentials
 from envspec.spec.model import Spec
 
 
@@ -33,3 +34,17 @@ def file_urls(
 
         urls |= artifact_urls(pip, spec, env, on_page)
     return urls
+
+
+def index_addresses(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> dict[str, str]:
+    """Give the URL of each index, without credentials, by its name in the lock. Asks no index.
+
+    Raises what `index_address` raises.
+    """
+    from envspec.resolve.artifact_urls import index_address
+    from envspec.settings import load_settings
+
+    settings = load_settings(env)
+    flat = {name: settings.flat_url(name, urls[0]) for name, urls in spec.flat_pages.items()}
+    named = {**flat, **settings.index_urls(spec.pip.indexes)}
+    return {name: without_credentials(index_address(name, named, settings, env)) for name in names}

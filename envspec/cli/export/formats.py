@@ -1,13 +1,19 @@
-"""The formats of a lock that `envspec export` writes; `envspec.recipes.folder` has the recipes."""
+"""The formats of a lock, and projects of other tools, that `envspec export` writes; `envspec.recipes.folder` has the
+recipes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from envspec.errors import InputError
 from envspec.lock.formats import conda_environment, conda_explicit, conda_lock
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.lock.formats.intent import Addresses, ProjectFile
 
 SBOM = "sbom.cdx.json"
 """The file of a bill of materials."""
@@ -78,3 +84,30 @@ FORMATS = {
     ),
     "sbom": Format(lambda target: SBOM, _sbom),
 }
+
+
+@dataclass(frozen=True)
+class ProjectFormat:
+    """A project of another tool, for all targets of a spec.
+
+    file    its name
+    render  the project, made from spec, lock, targets and the addresses of the indexes besides PyPI
+    """
+
+    file: str
+    render: Callable[[Spec, Lock, Sequence[LockedTarget], Addresses], ProjectFile]
+
+
+def _uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
+    from envspec.lock.formats.uv_project import uv_project
+
+    return uv_project(spec, lock, targets, addresses)
+
+
+def _pixi(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
+    from envspec.lock.formats.pixi_toml import pixi_toml
+
+    return pixi_toml(spec, lock, targets, addresses)
+
+
+PROJECTS = {"uv-project": ProjectFormat("pyproject.toml", _uv_project), "pixi": ProjectFormat("pixi.toml", _pixi)}

@@ -9,7 +9,7 @@ from envspec.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, value
 from envspec.lock.variant_build import properties_of
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.marker_environment import platform_marker
 from envspec.packages.requirement import parse_marker
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import SCHEMA
@@ -31,12 +31,10 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     from packaging.version import Version
 
     inputs = target.inputs
-    environment = marker_environment(inputs.platform, inputs.python)
-    where = " and ".join(f"{name} == '{environment[name]}'" for name in ("sys_platform", "platform_machine"))
     pins = sorted((pin for pin in target.pins if pin.kind == "pip"), key=lambda pin: pin.name)
     pylock = Pylock(
         lock_version=Version("1.0"),
-        environments=[parse_marker(where)],
+        environments=[parse_marker(platform_marker(inputs.platform))],
         requires_python=SpecifierSet(f"=={inputs.python}.*"),
         created_by="envspec",
         packages=[_package(pin, urls) for pin in pins],

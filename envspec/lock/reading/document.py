@@ -107,6 +107,9 @@ class LockText:
 
     def refuse_unseen(self, data: Any) -> None:
         """Refuse characters that a reader of the lock, or a terminal that shows it, wouldn't see as they are."""
+        # most locks have neither such a character nor an escape that could stand for one, so none of their values has
+        if "\\" not in self.text and not UNSEEN.search(self.text.replace("\n", "")):
+            return
         for path, value in unseen(data):
             line = self.text.count("\n", 0, max(self.text.find(string(value)), 0)) + 1
             character = next(iter(UNSEEN.findall(value)))

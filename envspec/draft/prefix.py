@@ -1,0 +1,198 @@
+"""A running environment, a venv's or conda's prefix, by its installers' records: none of its code is run.
+
+Asked for are the match specs in conda-meta's history; and of pip what nothing else there requires, or what an installer
+marked as asked for (REQUESTED), by the version that is installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+
+from envspec.diff.foreign.names import channel_name
+from envspec.diff.foreign.shape import Malformed, optional, string, strings, table
+from envspec.documents import Unreadable, read_json
+from envspec.draft.environment_yml import match_spec
+from envspec.draft.gather import Gathered
+from envspec.draft.model import Draft
+from envspec.errors import InputError, Place
+from envspec.packages.match_spec import version_and_build
+from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.requirement import canonical_name, is_requirement
+
+_HELPERS = ("pip", "setuptools", "wheel")
+"""What environments have in any case."""
+_HISTORY = re.compile(r"^# (update|remove) specs: (\[.*\])$", re.MULTILINE)
+_LABEL = re.compile(r"\+(?:cpu|cu[0-9]+)$")
+_MOST = 4 * 2**20
+"""Bytes of a record that is read."""
+
+
+@dataclass(frozen=True)
+class _Dist:
+    """A pip package of the environment. `source` is its direct_url.json."""
+
+    name: str
+    version: str
+    requires: frozenset[str]
+    requested: bool
+    installer: str
+    source: dict[str, Any] | None
+
+    @property
+    def is_local(self) -> bool:
+        source = self.source or {}
+        return "dir_info" in source or str(source.get("url")).startswith("file:")
+
+
+def read_prefix(prefix: Path) -> Draft:
+    """Read what an environment was made for. Raises InputError for a folder that is none."""
+    gathered, place = Gathered(), Place(str(prefix))
+    conda = prefix / "conda-meta"
+    folders = sorted({*prefix.glob("lib/python3.*/site-packages"), *prefix.glob("Lib/site-packages")})
+    if not folders and not conda.is_dir():
+        hint = "name a virtual environment's folder, or a conda prefix"
+        raise InputError("this is no environment", hint=hint, place=place)
+    by_conda = _conda(conda, gathered) if conda.is_dir() else frozenset()
+    _python(prefix, folders, gathered)
+    if len(folders) > 1:
+        gathered.note(f"{len(folders)} Pythons: {folders[-1].parent.name} is read", place)
+    found = [one for one in _dists(folders[-1:], gathered) if one.installer != "conda" and one.name not in by_conda]
+    asked = _asked(found)
+    for dist in sorted(asked, key=lambda one: one.name):
+        if dist.source is None:
+            gathered.requirement(f"{dist.name}=={dist.version}", place)
+        else:
+            try:
+                _source(dist, gathered, place)
+            except Malformed as error:
+                gathered.note(f"{dist.name} is left out: {error} in its direct_url.json", place)
+    for dist in found:
+        if dist.name == "torch" and (label := _LABEL.search(dist.version)):
+            gathered.build_of(label[0][1:])
+    return gathered.done()
+
+
+def _python(prefix: Path, folders: Iterable[Path], gathered: Gathered) -> None:
+    config = _text(prefix / "pyvenv.cfg") or ""
+    said = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", config, re.MULTILINE)
+    named = [one.parent.name.removeprefix("python") for one in folders if one.parent.name.startswith("python")]
+    if said or named:
+        gathered.python = said[1] if said else named[-1]
+
+
+def _asked(found: Iterable[_Dist]) -> list[_Dist]:
+    """List what nothing else requires, and what was asked for by name where installers say so."""
+    found = [one for one in found if one.name not in _HELPERS]
+    # what a folder of this machine needs is asked for in its place: no spec can name it
+    required = {name for one in found for name in one.requires if name != one.name and not one.is_local}
+    # whoever installs a whole lock asks for everything by name: such marks say nothing
+    marked = not all(one.requested for one in found)
+    return [one for one in found if one.name not in required or (marked and one.requested)]
+
+
+def _dists(folders: Iterable[Path], gathered: Gathered) -> Iterator[_Dist]:
+    seen: set[str] = set()
+    for dist in distributions(path=[str(one) for one in folders]):
+        try:
+            one = _dist(dist)
+        except (Unreadable, Malformed, UnicodeDecodeError, OSError) as error:
+            gathered.note(f"a package's records can't be read: {error}")
+            continue
+        if one.name not in seen:
+            seen.add(one.name)
+            yield one
+
+
+def _dist(dist: Distribution) -> _Dist:
+    text = dist.read_text("direct_url.json")
+    return _Dist(
+        canonical_name(string(dist.metadata["Name"], "its name")),
+        string(dist.metadata["Version"], "its version"),
+        _required(dist),
+        dist.read_text("REQUESTED") is not None,
+        (dist.read_text("INSTALLER") or "").strip(),
+        dict(table(read_json(text), "direct_url.json")) if text else None,
+    )
+
+
+def _required(dist: Distribution) -> frozenset[str]:
+    """List what a package requires without any extra."""
+    return frozenset(
+        requirement_name(text) for text in dist.requires or () if is_requirement(text) and "extra ==" not in text
+    )
+
+
+def _source(dist: _Dist, gathered: Gathered, place: Place) -> None:
+    """Take a package that came from a URL, git or a folder."""
+    source = dist.source or {}
+    url = string(source.get("url"), "url")
+    vcs, folder = table(source.get("vcs_info"), "vcs_info"), optional(source.get("subdirectory"), "subdirectory")
+    if dist.is_local:
+        kind = "editable" if table(source.get("dir_info"), "dir_info").get("editable") else "from a folder or a file"
+        gathered.note(f"{dist.name} {dist.version} is left out: it is installed {kind} of this machine", place)
+    elif vcs and vcs.get("vcs") != "git":
+        gathered.note(f"{dist.name} {dist.version} is left out: its version control is no git", place)
+    else:
+        at = f"git+{url}@{string(vcs.get('commit_id'), 'commit_id')}" if vcs else url
+        gathered.requirement(f"{dist.name} @ {at}{f'#subdirectory={folder}' if folder else ''}", place)
+
+
+def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
+    """Take what was asked of conda; gives the names of the packages that conda installed."""
+    place = Place(str(folder / "history"))
+    asked: dict[str, str] = {}
+    for kind, listed in _HISTORY.findall(_text(folder / "history") or ""):
+        for text in _listed(listed):
+            name = conda_name(text)
+            asked.pop(name, None)
+            if kind == "update":
+                channel, separator, _ = text.rpartition("::")
+                # without a bracket's other keys: a spec's match specs have a version and a build
+                bracket = f"{channel}{separator}{name} {version_and_build(text)[0]}".strip()
+                asked[name] = bracket if "[" in text else text
+    names: set[str] = set()
+    needed: set[str] = set()
+    versions: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = table(read_json(_text(path) or ""), path.name)
+            name, version = string(record.get("name"), "name"), string(record.get("version"), "version")
+            needed |= {text.split()[0] for text in strings(record.get("depends"), "depends") if text.split()}
+            url = optional(record.get("url"), "url")
+        except (Unreadable, Malformed) as error:
+            gathered.note(f"{path.name} isn't read: {error}", place)
+            continue
+        names.add(name)
+        versions[name] = version
+        if url:
+            gathered.channels[channel_name(url).partition("/")[0]] = None
+    for text in asked.values() or [f"{name} =={versions[name]}" for name in sorted(names - needed)]:
+        match_spec(text, gathered, place)
+    if "python" in versions:
+        gathered.python = ".".join(versions["python"].split(".")[:2])
+    if "cuda-version" in versions and not gathered.cuda:
+        gathered.cuda_version(versions["cuda-version"], place)
+    return frozenset(names)
+
+
+def _listed(text: str) -> list[str]:
+    """Read a list of conda's history, which is Python's."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
+def _text(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST).decode(errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,189 @@
+"""pixi.toml: a spec's match specs and requirements, and the lock's pins as a feature of their own.
+
+One target is the workspace's default environment; each of several is a feature and an environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from envspec.lock.formats import intent
+from envspec.lock.formats.intent import Addresses, ProjectFile, comment, pip_pins
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.toml_text import inline_strings, key, string, value
+from envspec.packages.marker_environment import marker_environment
+from envspec.packages.match_spec import version_and_build
+from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.spec.model import Spec
+from envspec.spec.newer import bounds, standing
+
+FILE_NAME = "pixi.toml"
+
+_GIT = re.compile(r"git\+(?P<url>[^#]+?)(?:@(?P<rev>[^@/#]+))?(?:#subdirectory=(?P<folder>.+))?")
+
+
+def pixi_toml(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
+    """Return the workspace of these targets.
+
+    addresses   of `intent.named_indexes`
+    """
+    unsaid = [*_unsaid(spec, targets)]
+    lines = [*intent.heading(lock, "pixi", unsaid), *_workspace(spec, lock, targets)]
+    for target in targets:
+        several = [_name(target)] if len(targets) > 1 else []
+        feature = f"feature.{several[0]}." if several else ""
+        if several:
+            lines += [f"[{feature[:-1]}]", f"platforms = {inline_strings([target.inputs.platform])}", ""]
+        lines += _feature(spec, target, addresses, feature)
+        lines += _pins(target, addresses, f"feature.{_pins_of(several)}")
+    lines.append("[environments]")
+    for target in targets:
+        several = [_name(target)] if len(targets) > 1 else []
+        lines.append(f"{(*several, 'default')[0]} = {inline_strings([*several, _pins_of(several)])}")
+    return ProjectFile("\n".join(lines).rstrip("\n") + "\n", tuple(unsaid))
+
+
+def _unsaid(spec: Spec, targets: Sequence[LockedTarget]) -> Iterator[str]:
+    yield from intent.left_out(spec, targets)
+    for target in targets:
+        if target.inputs.metadata:
+            yield f"target {target.name}: metadata of {', '.join(one.name for one in target.inputs.metadata)}"
+        if needed := spec.terms_of(target.name).build_dependencies:
+            yield f"target {target.name}: the build-dependencies of {', '.join(sorted(needed))}"
+    exempt = bounds(spec)
+    for name in sorted(name for name, bound in exempt.items() if bound is None):
+        yield f"exclude-newer holds for {name} too: pixi has no exception without a moment"
+
+
+def _workspace(spec: Spec, lock: Lock, targets: Sequence[LockedTarget]) -> Iterator[str]:
+    yield "[workspace]"
+    yield f"name = {string(lock.name)}"
+    if spec.description:
+        yield f"description = {string(spec.description)}"
+    # pip packages too need Python, which comes from a channel
+    yield f"channels = {inline_strings(spec.conda.channels or ('conda-forge',))}"
+    yield f"platforms = {inline_strings(dict.fromkeys(target.inputs.platform for target in targets))}"
+    moment = lock.inputs.exclude_newer
+    if moment:
+        yield f"exclude-newer = {string(moment)}"
+    yield ""
+    own = {name: bound for name, bound in bounds(standing(spec, moment)).items() if bound} if moment else {}
+    yield from _table("pypi-exclude-newer", own)
+
+
+def _feature(spec: Spec, target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[str]:
+    inputs = target.inputs
+    system: dict[str, object] = {"cuda": inputs.cuda} if inputs.cuda else {}
+    if inputs.glibc and inputs.platform.startswith("linux"):
+        system["libc"] = {"family": "glibc", "version": inputs.glibc}
+    yield from _table(f"{feature}system-requirements", system)
+    conda = dict(map(_conda, inputs.conda_requirements))
+    yield from _table(f"{feature}dependencies", {"python": f"{inputs.python}.*", **conda})
+    pins = {pin.name: pin for pin in pip_pins(target)}
+    yield from _table(f"{feature}pypi-dependencies", dict(_asked(target, pins, addresses)))
+    flat = {index for index, _ in inputs.find_links}
+    found = sorted({pin.index for pin in pins.values() if pin.index in flat})
+    options: dict[str, object] = {}
+    if found:
+        options["find-links"] = [{"url": addresses[index]} for index in found]
+    if pins:
+        options["no-build"] = True
+    # with no-build, pixi builds these alone
+    options |= {"no-binary": built} if (built := [name for name, pin in pins.items() if not pin.is_wheel]) else {}
+    isolated = sorted(spec.terms_of(target.name).no_build_isolation)
+    options |= {"no-build-isolation": isolated} if isolated else {}
+    yield from _table(f"{feature}pypi-options", options, *(f"constraint: {text}" for text in inputs.constraints))
+    overrides = {requirement_name(text): _bound(text) for text, _ in inputs.overrides}
+    why = (f"{requirement_name(text)}: {reason}" for text, reason in inputs.overrides if reason)
+    yield from _table(f"{feature}pypi-options.dependency-overrides", overrides, *why)
+
+
+def _pins(target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[str]:
+    """Give the lock's pins as bounds: conda's ask for nothing, and pip's for what the lock has anyway."""
+    flat = {index for index, _ in target.inputs.find_links}
+    conda: dict[str, object] = {}
+    pip: dict[str, object] = {}
+    for pin in target.pins:
+        if pin.kind == "conda":
+            conda[pin.name] = {"version": f"=={pin.version}", **({"build": pin.build} if pin.build else {})}
+        elif pin.git is None and pin.url is None:
+            index = intent.index_of(pin)
+            at = {"index": addresses[index]} if index and index not in flat else {}
+            pip[pin.name] = {"version": f"=={pin.version}", **at} if at else f"=={pin.version}"
+    why = "the lock's pins: without this feature pixi chooses anew"
+    yield f"[{feature}]"
+    yield f"platforms = {inline_strings([target.inputs.platform])}"
+    yield ""
+    yield from _table(f"{feature}.constraints", conda, why)
+    yield from _table(f"{feature}.pypi-dependencies", pip, why)
+
+
+def _bound(text: str) -> object:
+    parsed = parse_requirement(text)
+    return _source(parsed.url) if parsed.url else str(parsed.specifier) or "*"
+
+
+def _conda(text: str) -> tuple[str, object]:
+    name = conda_name(text)
+    channel = text.partition("::")[0] if "::" in text else ""
+    version, build = version_and_build(text)
+    said = {"version": version or "*", "build": build, "channel": channel}
+    return name, {what: one for what, one in said.items() if one} if build or channel else version or "*"
+
+
+def _asked(target: LockedTarget, pins: Mapping[str, Pin], addresses: Addresses) -> Iterator[tuple[str, object]]:
+    """Give the requirements that hold on the target, as pixi's tables."""
+    environment = marker_environment(target.inputs.platform, target.inputs.python)
+    flat = {index for index, _ in target.inputs.find_links}
+    found: dict[str, dict[str, object]] = {}
+    for text in intent.asked_of(target):
+        parsed = parse_requirement(text)
+        if parsed.marker and not parsed.marker.evaluate({**environment, "extra": ""}):
+            continue
+        name = requirement_name(text)
+        one = found.setdefault(name, {})
+        extras = {*_texts(one.get("extras")), *map(canonical_name, parsed.extras)}
+        one |= {"extras": sorted(extras)} if extras else {}
+        if parsed.url:
+            one |= _source(parsed.url)
+            continue
+        if parsed.specifier:
+            one["version"] = ",".join(filter(None, [str(one.get("version", "")), str(parsed.specifier)]))
+        index = intent.index_of(pins[name]) if name in pins else None
+        if index and index not in flat:
+            one["index"] = addresses[index]
+    for name, one in found.items():
+        if "git" not in one and "url" not in one:
+            one = {"version": one.pop("version", "*"), **one}
+        yield name, one["version"] if list(one) == ["version"] else one
+
+
+def _texts(given: object) -> list[str]:
+    return [str(one) for one in given] if isinstance(given, list) else []
+
+
+def _source(url: str) -> dict[str, object]:
+    if git := _GIT.fullmatch(url):
+        said = {"git": git["url"], "rev": git["rev"], "subdirectory": git["folder"]}
+        return {what: one for what, one in said.items() if one}
+    return {"url": url}
+
+
+def _table(name: str, values: Mapping[str, object], *notes: str) -> Iterator[str]:
+    if values:
+        yield f"[{name}]"
+        yield from map(comment, notes)
+        yield from (f"{key(one)} = {value(item)}" for one, item in values.items())
+        yield ""
+
+
+def _name(target: LockedTarget) -> str:
+    """Return a target's name as pixi's environments have it."""
+    name = re.sub(r"[^a-z0-9-]+", "-", target.name.lower())
+    return "default-target" if name == "default" else name
+
+
+def _pins_of(several: Sequence[str]) -> str:
+    return "-".join([*several, "pins"])

@@ -1,0 +1,235 @@
+"""pyproject.toml for uv: a spec's requirements, indexes and bounds, with the lock's pins as constraints.
+
+Targets on platforms of their own are environments of one resolution. Targets that share a platform are extras that
+conflict: each has its builds of PyTorch by an index of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from envspec.lock.formats import intent
+from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins, strings
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.toml_text import key, string, value
+from envspec.packages.marker_environment import platform_marker
+from envspec.packages.requirement import canonical_name
+from envspec.spec.model import Spec
+from envspec.spec.newer import bounds, standing
+
+FILE_NAME = "pyproject.toml"
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """The targets of a project. `apart`: those of one platform are extras."""
+
+    all: tuple[LockedTarget, ...]
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(target.inputs.platform for target in self.all))
+
+    @property
+    def apart(self) -> bool:
+        return len(self.platforms) < len(self.all)
+
+    def marked(self, text: str, having: Sequence[LockedTarget]) -> list[str]:
+        """Return a requirement for the platforms of the targets that have it."""
+        of = dict.fromkeys(target.inputs.platform for target in having)
+        if len(of) == len(self.platforms):
+            return [text]
+        return [intent.where(text, platform_marker(platform)) for platform in of]
+
+
+def uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
+    """Return the project whose `uv lock` has the pins of these targets.
+
+    addresses   of `intent.named_indexes`
+    """
+    of = _Targets(tuple(targets))
+    unsaid = [*_unsaid(spec, of)]
+    pythons = sorted({target.inputs.python for target in targets})
+    python = f"=={pythons[0]}.*" if len(pythons) == 1 else f">={pythons[0]}"
+    lines = [
+        *intent.heading(lock, "uv", unsaid),
+        "[project]",
+        f"name = {string(canonical_name(lock.name))}",
+        'version = "0"',
+        *([f"description = {string(spec.description)}"] if spec.description else ()),
+        f"requires-python = {string(python)}",
+        *_asked(of),
+        "",
+        "[tool.uv]",
+        "package = false",
+        *_environments(of),
+        *_bounds(of),
+        *_builds(spec, of),
+        *_newer(spec, lock),
+        "",
+        *_sources(of),
+        *_indexes(of, lock, addresses),
+        *_metadata(of),
+    ]
+    return ProjectFile("\n".join(lines).rstrip("\n") + "\n", tuple(unsaid))
+
+
+def _unsaid(spec: Spec, of: _Targets) -> Iterator[str]:
+    def glibc(target: LockedTarget) -> list[str]:
+        return [f"glibc {target.inputs.glibc}"] if target.inputs.glibc else []
+
+    yield from intent.left_out(spec, of.all, glibc)
+    for target in of.all:
+        if conda := target.inputs.conda_requirements:
+            yield f"target {target.name}: conda's {', '.join(conda)}"
+        if provided := sorted({name for pin in target.pins for name in pin.provides} if conda else ()):
+            yield f"target {target.name}: uv takes from an index what conda provides: {', '.join(provided)}"
+    for text, having in _overrides(of).items():
+        if of.apart and len(having) < len(of.all):
+            yield f"the override {text} holds for {', '.join(one.name for one in having)} alone, and uv has one list"
+    wheels = {pin.name for target in of.all for pin in pip_pins(target) if pin.is_wheel}
+    for name in sorted(spec.pip.allow_source & wheels - {pin.name for pin in _built(of)}):
+        yield f"allow-source {name}: its pin is a wheel, and uv would take sources alone"
+
+
+def _asked(of: _Targets) -> Iterator[str]:
+    if not of.apart:
+        wanted = intent.by_target(of.all, intent.asked_of)
+        yield from strings(
+            "dependencies", (line for text, having in wanted.items() for line in of.marked(text, having))
+        )
+        return
+    yield "dependencies = []"
+    yield ""
+    yield "# One extra a target: `uv sync --extra NAME`."
+    yield "[project.optional-dependencies]"
+    for target in of.all:
+        pins = [f"{name}=={found[target.name]}" for name, found in _differing(of).items() if target.name in found]
+        lines = [string(line) for text in intent.asked_of(target) for line in of.marked(text, [target])]
+        if pins:
+            lines += ["# the lock's pins that other targets have other versions of"]
+            lines += [string(line) for text in pins for line in of.marked(text, [target])]
+        yield from array(key(target.name), lines)
+
+
+def _differing(of: _Targets) -> dict[str, dict[str, str]]:
+    """Give the versions that no bound of all targets can say: some have another, or have it of conda."""
+    conda = {name for target in of.all for pin in target.pins for name in pin.provides}
+    every = intent.versions(of.all)
+    return {name: found for name, found in every.items() if name in conda or len(set(found.values())) > 1}
+
+
+def _environments(of: _Targets) -> Iterator[str]:
+    where = [f"{platform_marker(one)} and platform_python_implementation == 'CPython'" for one in of.platforms]
+    yield from strings("environments", where)
+    yield from strings("required-environments", where)
+    if of.apart:
+        yield from array("conflicts", [value([{"extra": target.name} for target in of.all])])
+
+
+def _bounds(of: _Targets) -> Iterator[str]:
+    lines = [
+        string(line)
+        for text, having in intent.by_target(of.all, lambda target: target.inputs.constraints).items()
+        # what one of several extras is bound by, its pins keep
+        if not of.apart or len(having) == len(of.all)
+        for line in of.marked(text, having)
+    ]
+    lines.append("# the lock's pins: without these uv chooses anew")
+    in_extras = _differing(of) if of.apart else {}
+    for name, found in intent.versions(of.all).items():
+        for version in dict.fromkeys(() if name in in_extras else found.values()):
+            own = [target for target in of.all if found.get(target.name) == version]
+            lines += map(string, of.marked(f"{name}=={version}", own))
+    yield from array("constraint-dependencies", lines)
+    lines = []
+    for text, having in _overrides(of).items():
+        reasons = {reason for target in having for one, reason in target.inputs.overrides if one == text and reason}
+        lines += [*map(comment, sorted(reasons)), *map(string, of.marked(text, having))]
+    yield from array("override-dependencies", lines)
+
+
+def _overrides(of: _Targets) -> Mapping[str, tuple[LockedTarget, ...]]:
+    return intent.by_target(of.all, lambda target: (text for text, _ in target.inputs.overrides))
+
+
+def _built(of: _Targets) -> list[Pin]:
+    """List the pins that uv has to build, each once."""
+    found = {(pin.name, pin.version): pin for target in of.all for pin in pip_pins(target) if not pin.is_wheel}
+    return [found[one] for one in sorted(found)]
+
+
+def _builds(spec: Spec, of: _Targets) -> Iterator[str]:
+    yield "no-build = true"
+    # with no-build, uv builds these alone
+    yield from strings("no-binary-package", dict.fromkeys(pin.name for pin in _built(of)))
+    terms = [spec.terms_of(target.name) for target in of.all]
+    yield from strings("no-build-isolation-package", sorted({name for one in terms for name in one.no_build_isolation}))
+    needed = {name: texts for one in terms for name, texts in one.build_dependencies.items()}
+    if needed:
+        table = {name: [one.text for one in texts] for name, texts in sorted(needed.items())}
+        yield f"extra-build-dependencies = {value(table)}"
+
+
+def _newer(spec: Spec, lock: Lock) -> Iterator[str]:
+    moment = lock.inputs.exclude_newer
+    if moment:
+        yield f"exclude-newer = {string(moment)}"
+        if exempt := bounds(standing(spec, moment)):
+            yield f"exclude-newer-package = {value({name: one or False for name, one in sorted(exempt.items())})}"
+
+
+def _sources(of: _Targets) -> Iterator[str]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for target in of.all:
+        for pin in pip_pins(target):
+            if index := intent.index_of(pin):
+                one = {"index": _name(index)}
+                if of.apart:
+                    one["extra"] = target.name
+                elif len(of.all) > 1:
+                    one["marker"] = platform_marker(target.inputs.platform)
+                found.setdefault(pin.name, []).append(one)
+    if found:
+        yield "[tool.uv.sources]"
+        for name, several in sorted(found.items()):
+            yield f"{key(name)} = {value(several[0] if len(of.all) == 1 else several)}"
+        yield ""
+
+
+def _indexes(of: _Targets, lock: Lock, addresses: Addresses) -> Iterator[str]:
+    flat = {name for target in of.all for name, _ in target.inputs.find_links}
+    for index in intent.named_indexes(lock, of.all):
+        yield "[[tool.uv.index]]"
+        yield f"name = {string(_name(index))}"
+        yield f"url = {string(addresses[index])}"
+        if index in flat:
+            yield 'format = "flat"'
+        yield "explicit = true"
+        yield ""
+
+
+def _name(index: str) -> str:
+    return re.sub(r"[^\w-]", "-", index)
+
+
+def _metadata(of: _Targets) -> Iterator[str]:
+    """State what sources require, so that locking runs none of their code."""
+    for pin in _built(of):
+        same = (
+            one for target in of.all for one in pip_pins(target) if (one.name, one.version) == (pin.name, pin.version)
+        )
+        required = dict.fromkeys(text for one in same for text in one.dependencies)
+        yield "[[tool.uv.dependency-metadata]]"
+        yield f"name = {string(pin.name)}"
+        yield f"version = {string(pin.version)}"
+        yield from strings("requires-dist", required)
+        yield from strings("provides-extra", _extras(required))
+        yield ""
+
+
+def _extras(required: Iterable[str]) -> list[str]:
+    found = (name for text in required for name in re.findall(r"""extra == ['"]([\w.-]+)['"]""", text))
+    return list(dict.fromkeys(found))

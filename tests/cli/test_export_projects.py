@@ -1,0 +1,184 @@
+"""`export --format uv-project` and `pixi`: a spec's intent in another tool's project, and what that makes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tomli
+from cli_project import Envspec, Project, served, without_settings
+from support.index import Index
+from support.packages import sdist, wheel
+from support.recorded import RecordedIndex
+
+from envspec.draft.read import read_draft
+from envspec.lock.model import Artifact, Pin
+from envspec.uv.program import find_uv
+
+pytest_plugins = ["cli_fixtures"]
+
+PYTHON = ".".join(map(str, sys.version_info[:2]))
+SPEC = f"""\
+[env]
+name = "demo"
+python = "{PYTHON}"
+
+[pip]
+dependencies = ["app>=1", "torch==2.9.*", 'tomli; python_version < "3"']
+overrides = [{{ requirement = "lib<3", reason = "3 lost its loader" }}]
+
+[targets.cpu]
+platform = "linux-64"
+
+[targets.cu128-hopper]
+platform = "linux-64"
+cuda = "12.8"
+gpus = ["H100"]
+
+[smoke]
+steps = 7
+"""
+APP, LIB = wheel("app", "1.4", "lib", "torch"), wheel("lib", "2.5")
+TORCH = {
+    "cpu": wheel("torch", "2.9.1+cpu"),
+    "cu128-hopper": wheel("torch", "2.9.1+cu128", "nvidia-cublas-cu12==12.8.4.1"),
+}
+CUBLAS = wheel("nvidia-cublas-cu12", "12.8.4.1")
+INDEX_OF = {"cpu": "cpu", "cu128-hopper": "cu128"}
+
+
+def pins(target: str) -> tuple[Pin, ...]:
+    cuda = (served(CUBLAS),) if target != "cpu" else ()
+    needs = ("nvidia-cublas-cu12==12.8.4.1",) if cuda else ()
+    torch = served(TORCH[target], *needs, index=f"pytorch/{INDEX_OF[target]}")
+    return (served(APP, "lib", "torch"), served(LIB), *cuda, torch)
+
+
+@pytest.fixture
+def pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: Index, project: Project
+) -> Iterator[dict[str, Index]]:
+    """A user of a loopback PyPI, which has newer releases than the lock, and of a mirror of PyTorch's indexes."""
+    home = tmp_path / "home"
+    without_settings(monkeypatch, home)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+    index.add(APP, LIB, CUBLAS, wheel("app", "1.5", "lib", "torch"), wheel("lib", "2.6"), wheel("torch", "2.9.1"))
+    with Index() as cpu, Index() as cu128:
+        cpu.add(TORCH["cpu"], wheel("torch", "2.9.2+cpu"))
+        cu128.add(TORCH["cu128-hopper"], wheel("torch", "2.9.2+cu128"))
+        config = home / ".config/envspec/config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[mirrors]\n"pytorch/cpu" = "{cpu.url}"\n"pytorch/cu128" = "{cu128.url}"\n')
+        project.spec(SPEC)
+        project.lock(pins)
+        yield {"cpu": cpu, "cu128": cu128}
+
+
+def uv_locked(folder: Path) -> set[tuple[str, str]]:
+    """What `uv lock` pins in a folder: names and versions."""
+    words = [str(find_uv(os.environ).executable), "lock", "--no-progress", "--python", sys.executable]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = tomli.loads((folder / "uv.lock").read_text())["package"]
+    return {(one["name"], one["version"]) for one in found if "virtual" not in one["source"]}
+
+
+def test_uv_locks_targets_of_one_platform_as_extras_to_the_same_pins(
+    envspec: Envspec, project: Project, pytorch: dict[str, Index]
+) -> None:
+    told = envspec("export", "specs/demo.toml", "-f", "uv-project", "-o", "out")
+    assert told.code == 0
+    text = Path("out/pyproject.toml").read_text()
+    for line in ("target cu128-hopper: GPUs H100; glibc 2.28", "[smoke] is envspec's own"):
+        assert f"# left out: {line}\n" in text and f"warning: pyproject.toml: left out: {line}\n" in told.err
+    assert "# 3 lost its loader" in text
+    assert uv_locked(Path("out")) == {(p.name, p.version) for target in TORCH for p in pins(target)}
+    # again: an export is written over, a project of one's own isn't
+    assert envspec("export", "specs/demo.toml", "-f", "uv-project", "-o", "out").code == 0
+    Path("out/pyproject.toml").write_text("[project]\n")
+    refused = envspec("export", "specs/demo.toml", "-f", "uv-project", "-o", "out")
+    assert refused.code == 2 and "error: out/pyproject.toml: it is no export of envspec's\n" in refused.err
+
+
+def test_uv_locks_one_target_and_builds_no_source_for_it(
+    envspec: Envspec, project: Project, index: Index, pytorch: dict[str, Index]
+) -> None:
+    source = sdist("old", "0.9")
+    index.add(source)
+    built = replace(served(source, "lib"), built_with=())
+    sources = '"old"]\nallow-source = ["old"]\nconstraints = ["lib>=2"]'
+    project.spec(SPEC.replace("'tomli; python_version < \"3\"']", sources))
+    project.lock(lambda target: (*pins(target), built))
+    told = envspec("export", "specs/demo.toml", "-t", "cpu", "-f", "uv-project")
+    assert told.code == 0, told.err
+    Path("out").mkdir()
+    Path("out/pyproject.toml").write_text(told.out)
+    data = tomli.loads(told.out)
+    assert data["project"]["dependencies"] == ["app>=1", "old", "torch==2.9.*"]
+    assert data["tool"]["uv"]["sources"] == {"torch": {"index": "pytorch-cpu"}}
+    assert data["tool"]["uv"]["no-build"] and data["tool"]["uv"]["no-binary-package"] == ["old"]
+    assert uv_locked(Path("out")) == {(p.name, p.version) for p in (*pins("cpu"), built)}
+
+
+def test_pixi_toml_comes_back_as_the_spec(
+    envspec: Envspec, project: Project, pytorch: dict[str, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = envspec("export", "specs/demo.toml", "-t", "cu128-hopper", "-f", "pixi", "-o", "out")
+    assert told.code == 0 and "warning: pixi.toml: left out: target cu128-hopper: GPUs H100\n" in told.err
+    monkeypatch.chdir("out")
+    found = read_draft(Path("pixi.toml"))
+    assert (found.python, found.cuda, found.platforms) == (PYTHON, ("12.8",), ("linux-64",))
+    assert found.pip == ("app>=1", "torch==2.9.*")
+    assert [text for text, _ in found.overrides] == ["lib<3"]
+    data = tomli.loads(Path("pixi.toml").read_text())
+    assert data["environments"] == {"default": ["pins"]}
+    assert data["feature"]["pins"]["pypi-dependencies"]["torch"] == {
+        "version": "==2.9.1+cu128",
+        "index": pytorch["cu128"].url,
+    }
+
+
+def test_pixi_has_a_feature_and_an_environment_a_target(
+    envspec: Envspec, project: Project, pytorch: dict[str, Index]
+) -> None:
+    file = Artifact("ffmpeg-7.1-h0_1.conda", "0" * 64, 1000)
+    conda = Pin("conda", "ffmpeg", "7.1", "conda-forge/linux-64", file, direct=True, build="h0_1")
+    project.spec(
+        SPEC.replace(
+            "[targets.cpu]", '[conda]\nchannels = ["conda-forge"]\ndependencies = ["ffmpeg 7.*"]\n[targets.cpu]'
+        )
+    )
+    project.lock(lambda target: (conda, *pins(target)))
+    told = envspec("export", "specs/demo.toml", "-f", "pixi")
+    assert told.code == 0, told.err
+    data = tomli.loads(told.out)
+    assert data["environments"] == {one: [one, f"{one}-pins"] for one in ("cpu", "cu128-hopper")}
+    hopper = data["feature"]["cu128-hopper"]
+    assert hopper["system-requirements"] == {"cuda": "12.8", "libc": {"family": "glibc", "version": "2.28"}}
+    assert hopper["dependencies"] == {"python": f"{PYTHON}.*", "ffmpeg": "7.*"}
+    assert data["feature"]["cpu-pins"]["constraints"] == {"ffmpeg": {"version": "==7.1", "build": "h0_1"}}
+
+
+@pytest.mark.network
+@pytest.mark.nightly
+def test_uv_locks_a_shipped_spec_on_pypi_to_the_same_pins(
+    root: Path, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = RecordedIndex()
+    with recorded:
+        config = tmp_path / "config/envspec/config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[mirrors]\npytorch = "{recorded.whl}"\n')
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        path = root / "specs/cpu-py311.toml"
+        assert envspec("export", str(path), "-f", "uv-project", "-o", str(tmp_path)).code == 0
+        locked = uv_locked(tmp_path)
+    beside = (root / "locks/cpu-py311/cpu/requirements.txt").read_text().splitlines()
+    assert {f"{name}=={version}" for name, version in locked} == {
+        line.removesuffix(" \\") for line in beside if "==" in line and not line.startswith("#")
+    }

@@ -1,0 +1,63 @@
+"""The `sh` blocks of README.md and docs/: their commands, line by line."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+HOW_TOS = ROOT / "docs" / "how-to"
+_SEPARATORS = {"&&", ";", "|", "||"}
+_GRAMMAR = {"for", "do", "done", "cd", "export", "."}
+"""What the shell itself does."""
+
+
+class Command(NamedTuple):
+    """A command of a line, without the variables that stand before it. `page` is relative to the root."""
+
+    page: str
+    line: str
+    words: tuple[str, ...]
+
+    @property
+    def program(self) -> str:
+        return Path(self.words[0]).name
+
+
+def pages() -> Iterator[Path]:
+    yield ROOT / "README.md"
+    yield from sorted((ROOT / "docs").rglob("*.md"))
+
+
+def blocks(page: Path) -> list[str]:
+    """Give the texts of a page's `sh` blocks."""
+    return re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path) -> Iterator[Command]:
+    """Yield what a page's `sh` blocks start, redirections and the shell's own words left out."""
+    for block in blocks(page):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield from (Command(str(page.relative_to(ROOT)), line, words) for words in _started(line))
+
+
+def _started(line: str) -> Iterator[tuple[str, ...]]:
+    read = shlex.shlex(re.sub(r"(^|\s)#.*", "", line), posix=True, punctuation_chars=";&|<>")
+    read.commenters = ""
+    read.whitespace_split = True
+    words: list[str] = []
+    for word in [*read, ";"]:
+        if word not in _SEPARATORS:
+            words.append(word)
+            continue
+        while words and (words[0] == "do" or re.match(r"[A-Z_]+=", words[0])):
+            words.pop(0)
+        for sign in (">", ">>", "<"):
+            if sign in words:
+                words = words[: words.index(sign)]
+        if words and words[0] not in _GRAMMAR:
+            yield tuple(words)
+        words = []

@@ -1,0 +1,153 @@
+"""The `sh` blocks of docs/how-to, each in a shell, and what the page says to see afterwards.
+
+The indexes and the channel are stand-ins on loopback under the pages' names, and the packages tiny. What isn't run
+stands in `NOT_RUN`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from sh_blocks import HOW_TOS, blocks
+from support.channel import LocalChannel, Record, pythons
+from support.index import Index
+from support.machine import Machine, Ran
+from support.packages import wheel
+from support.torch_packages import stand_ins
+
+pytestmark = pytest.mark.slow
+
+NOT_RUN = {"docker compose up --build": "needs a daemon: tests/recipes reads the file, tests/e2e/test_image.py builds"}
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+CPU = '[targets.cpu]\nplatform = "linux-64"\n'
+
+
+def followed(machine: Machine, page: str, changed: Mapping[str, str] | None = None) -> str:
+    """Run each block of a page in the project's folder; all have to succeed. Gives what they told.
+
+    `changed` names what of the page stands for something of this machine.
+    """
+    told = ""
+    for block in blocks(HOW_TOS / page):
+        text = block
+        for words in NOT_RUN:
+            text = re.sub(rf"(&& )?{re.escape(words)}", "", text)
+        for words, instead in (changed or {}).items():
+            text = text.replace(words, instead)
+        ran = subprocess.run(
+            ["sh", "-eu", "-c", text], cwd=machine.folder, env=machine.environment(), text=True, timeout=120,
+            check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert ran.returncode == 0, f"{block}\n{ran.stdout}"
+        told += ran.stdout
+    return told
+
+
+def spec(machine: Machine, name: str, *dependencies: str, pip: str = "", more: str = "", targets: str = CPU) -> str:
+    listed = ", ".join(f'"{one}"' for one in dependencies)
+    text = f'[env]\npython = "{HERE}"\n[pip]\ndependencies = [{listed}]\n{pip}\n{more}\n{targets}'
+    return machine.spec(text, name)
+
+
+def seen(page: str, ran: Ran, word: str) -> None:
+    """What a page says to see is what is printed."""
+    assert f"`{word}`" in (HOW_TOS / page).read_text("utf-8").partition("See that it worked")[2]
+    good(ran, word)
+
+
+def good(ran: Ran, *words: str) -> None:
+    assert ran.status == 0, ran.err
+    assert [word for word in words if word not in ran.out + ran.err] == []
+
+
+def test_every_page_has_a_test() -> None:
+    tested = {name.removeprefix("test_").replace("_", "-") + ".md" for name in globals() if name.startswith("test_")}
+    assert {page.name for page in HOW_TOS.glob("*.md")} <= tested
+    lines = "".join(block for page in HOW_TOS.glob("*.md") for block in blocks(page))
+    assert [words for words in NOT_RUN if words not in lines] == []
+
+
+def test_conda_user(machine: Machine, index: Index, tmp_path: Path) -> None:
+    index.add(wheel("alpha", "1.0"))
+    records = [*pythons("3.12.11"), Record("ffmpeg", "7.1.1")]
+    channel = LocalChannel(tmp_path / "channels" / "conda-forge").write(records)
+    (machine.home / ".condarc").write_text(f"channel_alias: {channel.folder.parent.as_uri()}\n", "utf-8")
+    (machine.folder / "environment.yml").write_text(
+        "channels: [conda-forge]\ndependencies:\n- python=3.12\n- ffmpeg=7\n- pip\n- pip:\n  - alpha\n", "utf-8"
+    )
+    followed(machine, "conda-user.md")
+    seen("conda-user.md", machine.envspec("check", "specs/demo.toml"), "fresh")
+    good(machine.envspec("tree", "specs/demo.toml"), "ffmpeg 7.1.1", "alpha 1.0")
+
+
+def test_migrating(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    (machine.folder / "pyproject.toml").write_text(
+        '[project]\nname = "itself"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["alpha"]\n', "utf-8"
+    )
+    uv = [str(Path(sys.executable).with_name("uv")), "lock", "--quiet"]
+    subprocess.run(uv, cwd=machine.folder, env=machine.environment(), check=True, timeout=60)
+    index.add(wheel("alpha", "2.0"))
+    good(machine.envspec("init", "demo", "--from", "pyproject.toml"))
+    told = followed(machine, "migrating.md")
+    assert re.search(r"alpha\s+1\.0 (→|->) 2\.0", told), told
+
+
+def test_mirror(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    demo = spec(machine, "demo", "alpha")
+    machine.locked()
+    with Index() as mirror:
+        mirror.add(wheel("alpha", "1.0"))
+        told = followed(machine, "mirror.md", {"https://mirror.example.org/simple": f"{mirror.url}\nenv"})
+        chosen = dict(re.findall(r"^(UV_DEFAULT_INDEX)=(\S+)", told, re.MULTILINE))
+        index.asked.clear()
+        seen("mirror.md", machine.envspec("lock", demo, "--dry-run", env=chosen), "is fresh")
+        good(machine.envspec("verify", demo, env=chosen), "1 pin")
+        assert mirror.asked and not index.asked
+
+
+def test_offline(machine: Machine, index: Index, tmp_path: Path) -> None:
+    index.add(wheel("alpha", "1.0"))
+    machine.variables["PYTHON"] = sys.executable
+    gpu = '[targets.cu128-hopper]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n'
+    spec(machine, "mm-v2.9", "alpha", targets=gpu)
+    machine.locked(name="mm-v2.9")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    followed(machine, "offline.md", {"/scratch/": f"{scratch}/"})
+    installed = subprocess.run(
+        [scratch / "envs" / "mm" / "bin" / "python", "-c", "import alpha; print(alpha.version)"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert installed.stdout == "1.0\n"
+
+
+def test_private_index(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cpu", "2.9.1", python=HERE), wheel("acme-models", "9.0"))
+    with Index(credentials=("me", "secret")) as private:
+        private.add(wheel("acme-models", "1.0"))
+        text = re.findall(r"```toml\n(.*?)```", (HOW_TOS / "private-index.md").read_text("utf-8"), re.DOTALL)[0]
+        text = text.replace("https://packages.example.org/simple", private.url)
+        machine.spec(f'[env]\npython = "{HERE}"\n{text}\n{CPU}')
+        followed(machine, "private-index.md", {"packages.example.org": "127.0.0.1", "password …": "password secret"})
+        told = machine.envspec("why", "specs/demo.toml", "acme-models")
+        seen("private-index.md", told, "internal")
+        good(told, "acme-models 1.0 (internal")
+
+
+def test_team_image(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cpu", "2.9.1", python=HERE), wheel("jupyterlab", "4.5.0"))
+    text = re.findall(r"```toml\n(.*?)```", (HOW_TOS / "team-image.md").read_text("utf-8"), re.DOTALL)[0]
+    pip, image = text.split("[image]")
+    machine.spec(f'[env]\npython = "{HERE}"\n{pip}\n[image]\n{image}\n{CPU}', "team-v2.9")
+    followed(machine, "team-image.md")
+    folder = machine.folder / "recipes" / "team-v2.9"
+    assert {"compose.yaml", "cpu", "envspec"} <= {path.name for path in folder.iterdir()}
+    text = (folder / "cpu" / "Dockerfile").read_text("utf-8")
+    assert "libgl1" in text and "HF_HOME" in text

@@ -1,0 +1,71 @@
+"""Every command in a `sh` block is one that its program knows, and each program that isn't run here has its reason.
+
+The blocks of docs/how-to are run: test_how_tos.py.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+import pytest
+from sh_blocks import HOW_TOS, Command, blocks, commands, pages
+
+from envspec.cli.main import COMMANDS, FOLDERS
+
+ELSEWHERE = {
+    "apptainer": "tests/e2e/test_apptainer_image.py, where Apptainer is",
+    "docker": "needs a daemon: tests/e2e/test_image.py builds the same files with buildah",
+    "git": "tests/git has repositories",
+    "make": "it is what runs these tests",
+    "nix": "tests/e2e/test_nix_flakes.py, where Nix is",
+    "pip": "the user's own environment: tests/test_package.py installs envspec, tests/e2e the locks",
+    "python": "tests/refresh",
+    "sbatch": "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is",
+    "sh": "a bundle's installer: tests/cli/test_bundle.py",
+    "ssh-keygen": "tests/signing",
+    "tar": "a bundle: tests/cli/test_bundle.py",
+    "uv": "as pip",
+}
+"""What blocks start besides envspec, and where it is tested. What the how-tos start, test_how_tos.py runs."""
+
+ALL = [command for page in pages() for command in commands(page)]
+
+
+def test_every_program_is_known() -> None:
+    others = {one.program for one in ALL if not one.page.startswith("docs/how-to/")} - {"envspec"}
+    assert others == ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("page", sorted({one.page for one in ALL}))
+def test_envspec_has_every_command_and_option(page: str) -> None:
+    asked = [one for one in ALL if one.page == page and one.program == "envspec"]
+    wrong = {f"{one.line}: {told}" for one in asked if (told := misread(one))}
+    assert wrong == set()
+
+
+def misread(command: Command) -> str | None:
+    """Say what click finds wrong in the words of a command; None if nothing. Files needn't be there."""
+    name, *arguments = command.words[1:]
+    if name == "--help":
+        return None
+    if name not in COMMANDS:
+        return "unknown command"
+    module = f"envspec.cli.{name}.command" if name in FOLDERS else f"envspec.cli.{name.replace('-', '_')}"
+    program: click.Command = import_module(module).command
+    try:
+        parser = program.make_parser(click.Context(program, info_name=name))
+        parser.parse_args(list(arguments))
+    except click.UsageError as error:
+        return error.format_message()
+    return None
+
+
+def test_no_page_has_a_shell_block_by_another_name() -> None:
+    for page in pages():
+        text = page.read_text("utf-8")
+        assert not any(f"```{name}\n" in text for name in ("bash", "shell", "sh-session", "zsh")), page
+
+
+def test_every_how_to_has_blocks() -> None:
+    assert [page.name for page in sorted(HOW_TOS.glob("*.md")) if not blocks(page)] == []
