@@ -65,6 +65,7 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
     refuse_fetched(spec, lock, chosen, path, offline=False)
     refuse_malicious(spec, (chosen,), path, offline=False)
     refuse_git(chosen.pins, "a bundle")

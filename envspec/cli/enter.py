@@ -192,6 +192,7 @@ def _described(target: LockedTarget) -> str:
 
 def make(asked: RunOptions, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
+    from envspec.cli import inputs
     from envspec.cli.cache_size import keep_bounded
     from envspec.cli.install_progress import shown
     from envspec.cli.malicious import refuse_malicious
@@ -205,6 +206,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
         refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline, quiet=asked.quiet)
         if not asked.quiet:
             say(f"making the environment of {planned.target.name} in {planned.prefix}")
+            inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     waiting = f"waiting: another envspec is working on {planned.prefix}"
     with shown(quiet=asked.quiet) as progress:
         outcome = planned.installation(asked, progress).run(lambda: say(waiting))

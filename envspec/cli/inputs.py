@@ -145,6 +145,15 @@ def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]
     return tuple(locked for locked in lock if not wanted or locked.name in wanted)
 
 
+def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) -> None:
+    """Tell of each target whose cuda-compat isn't in what a command makes."""
+    from envspec.recipes import compat
+
+    for target in targets:
+        if lacking := compat.lacking(spec, target, what):
+            say(f"note: {lacking}", style="cyan")
+
+
 def one_target(lock: Lock, name: str | None) -> LockedTarget:
     """Pick the named target, or the only one. Raises InputError."""
     targets = locked_targets(lock, [name] if name else [])

@@ -72,6 +72,7 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    inputs.tell_lacking_compat(spec, (chosen,), "the environment")
     refuse_fetched(spec, lock, chosen, path, offline=offline)
     refuse_malicious(spec, (chosen,), path, offline=offline)
     place = checked_prefix(prefix or default_prefix(spec, lock, chosen, make=not dry_run))

@@ -13,6 +13,7 @@ TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 _TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
 _TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
 _FOR_CUDA = re.compile(r"-cu\d+$")
+_MAJOR = re.compile(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
 _DECIDES = re.compile(
     r"(?:nvidia-)?(?P<library>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<compiler>triton)(?:-windows)?"
 )
@@ -38,6 +39,13 @@ def stack_of(name: str) -> str | None:
     if is_toolkit(name):
         return "nvidia"
     return "torch" if _TORCH_AND_COMPILER.fullmatch(name) else None
+
+
+def cuda_major_in(name: str) -> str | None:
+    """Read the CUDA major in a package's name (nvidia-cublas-cu12, cupy-cuda12x, nvidia-dali-cuda120, jax-cuda12-pjrt);
+    None where it has none."""
+    match = _MAJOR.search(name)
+    return match[1] if match else None
 
 
 def family_of(name: str) -> str | None:

@@ -24,6 +24,21 @@ def is_wanted(spec: Spec, target: LockedTarget) -> bool:
     return any(one.cuda_compat for one in spec.targets if one.name == target.name) and bool(target.inputs.cuda)
 
 
+def lacking(spec: Spec, target: LockedTarget, what: str) -> str | None:
+    """Say that what is no image of the recipes ("the environment") doesn't bring a target's cuda-compat, and what does.
+    None where the spec doesn't ask for it, and where the target has conda-forge's package."""
+    if not is_wanted(spec, target) or any((pin.kind, pin.name) == ("conda", NAME) for pin in target.pins):
+        return None
+    floor = (
+        f"driver {target.driver_floor} or newer" if target.driver_floor else f"a driver of CUDA {target.inputs.cuda}"
+    )
+    return (
+        f"{what} of {target.name} doesn't bring cuda-compat, which the target asks for, and so needs {floor}: the"
+        " images of the Dockerfile and the Apptainer definition bring it, and conda-forge's"
+        f" `{NAME}` in [conda] does the same"
+    )
+
+
 def borrowed(cuda: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's base image of a CUDA version."""
     return Borrowed(NAME, image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))

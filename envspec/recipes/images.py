@@ -48,7 +48,7 @@ _DEVEL = {
     "13.4": "13.4.2",
 }
 """CUDA version -> a release of nvidia/cuda with its compiler. Those up to 12.9 exist for Ubuntu 20.04, those from 11.7
-on for 22.04.
+to 13.3 for 22.04, newer ones for 24.04.
 
 Source: NVIDIA's lists of tags, doc/supported-tags.md and doc/unsupported-tags.md of its container-images/cuda, as
 copied in pranavmishra90/nvidia-container-images-cuda: up to 12.9 at 60a1c892e6b996382e182b4654e0a3f31aeedbee, 13.0
@@ -60,16 +60,20 @@ _FIRST_ON_22_04 = (11, 7)
 _LAST_ON_20_04 = (12, 9)
 """Source: the same lists, which have no tag of a newer CUDA for Ubuntu 20.04."""
 _LAST_SEEN_ON_22_04 = (13, 3)
-"""Of newer ones, public Dockerfiles name Ubuntu 24.04 and 26.04 alone."""
+"""Of newer ones, public Dockerfiles name Ubuntu 24.04 and 26.04 alone, with 13.4.2 and the compiler too."""
+_GLIBC = {"20.04": (2, 31), "22.04": (2, 35), "24.04": (2, 39)}
+"""The glibc of Ubuntu's releases, on which what is compiled there runs, and on newer ones."""
 
-_OLD_BASES = (
+_OLDER_BASES = (
+    (re.compile(r"bookworm|debian:12\b"), (2, 36)),
+    (re.compile(r"jammy|ubuntu:?22\.\d\d"), (2, 35)),
     (re.compile(r"bullseye|focal|debian:11\b|ubuntu:?20\.\d\d"), (2, 31)),
     (re.compile(r"buster|stretch|bionic|xenial|trusty|debian:(9|10)\b|ubuntu:?1[468]\.\d\d"), (2, 28)),
 )
-"""Patterns for names of images whose glibc is older than Ubuntu 22.04's (2.35), and their newest glibc.
+"""Patterns for names of images whose glibc is older than Ubuntu 24.04's, and their newest glibc.
 
-Source: the versions of the package libc6 in the releases' own package lists: Debian 9, 10 and 11 have 2.24, 2.28 and
-2.31, Ubuntu 14.04, 16.04, 18.04, 20.04 and 22.04 have 2.19, 2.23, 2.27, 2.31 and 2.35.
+Source: the versions of the package libc6 in the releases' own package lists: Debian 9 to 13 have 2.24, 2.28, 2.31, 2.36
+and 2.41, Ubuntu 14.04, 16.04, 18.04, 20.04, 22.04 and 24.04 have 2.19, 2.23, 2.27, 2.31, 2.35 and 2.39.
 """
 
 _WITHOUT_APT = {
@@ -115,8 +119,7 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
 
 def compat_image(cuda: str) -> str:
     """Give NVIDIA's base image of a CUDA version, which holds its cuda-compat."""
-    seen = tuple(map(int, cuda.split("."))) <= _LAST_SEEN_ON_22_04
-    return f"nvidia/cuda:{_DEVEL.get(cuda, f'{cuda}.0')}-base-ubuntu{'22.04' if seen else '24.04'}"
+    return f"nvidia/cuda:{_release(cuda)}-base-ubuntu{_ubuntu(cuda, None)}"
 
 
 def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
@@ -151,18 +154,35 @@ def reference(lock: Lock, name: str) -> ImageReference:
 def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
     """Give NVIDIA's image with a CUDA version's compiler. A version that isn't in the table gets its first release's.
 
-    What is compiled runs on the glibc it was compiled with or a newer one, so an old base gets Ubuntu 20.04 (2.31).
-    The others get 22.04 (2.35), which has a newer compiler. Raises InputError where no image has a glibc as old.
+    What is compiled runs on the glibc it was compiled with or a newer one, so an old base gets Ubuntu 20.04. The others
+    get 22.04, which has a newer compiler, or the first that a newer CUDA has. Raises InputError where something is
+    compiled and no image has a glibc as old. (What is taken out of the image is NVIDIA's, the same for every release.)
     """
     base = base_of(spec)
-    release = _DEVEL.get(cuda, f"{cuda}.0")
-    version = tuple(map(int, release.split(".")[:2]))
-    glibc = next((glibc for words, glibc in _OLD_BASES if words.search(base)), None)
-    if glibc and (glibc < (2, 31) or version > _LAST_ON_20_04):
-        names = ", ".join(pin.name for pin in sources(target)) or (spec.project and spec.project.name) or "kernels"
+    glibc = next((glibc for words, glibc in _OLDER_BASES if words.search(base)), None)
+    ubuntu = _ubuntu(cuda, glibc)
+    compiled = [pin.name for pin in sources(target)]
+    if spec.project and is_compiled(spec.project):
+        compiled.append(spec.project.name)
+    if compiled and glibc and glibc < _GLIBC[ubuntu]:
+        needed, instead = ("2.39", "debian:trixie-slim") if ubuntu == "24.04" else ("2.35", "debian:bookworm-slim")
         raise InputError(
-            f'{names} would be compiled with CUDA {cuda} for a newer glibc than the base image "{base}" has',
-            hint='choose a base with glibc 2.35 or newer, such as base = "debian:bookworm-slim"',
+            f"{', '.join(compiled)} would be compiled with CUDA {cuda} for a newer glibc than"
+            f' the base image "{base}" has',
+            hint=f'choose a base with glibc {needed} or newer, such as base = "{instead}"',
             place=spec.places.get("image.base", Place(spec.path)),
         )
-    return f"nvidia/cuda:{release}-devel-ubuntu{'20.04' if glibc or version < _FIRST_ON_22_04 else '22.04'}"
+    return f"nvidia/cuda:{_release(cuda)}-devel-ubuntu{ubuntu}"
+
+
+def _release(cuda: str) -> str:
+    return _DEVEL.get(cuda, f"{cuda}.0")
+
+
+def _ubuntu(cuda: str, glibc: tuple[int, int] | None) -> str:
+    """Choose the release of Ubuntu whose image of this CUDA suits a base with an old glibc (None: any other base)."""
+    version = tuple(map(int, cuda.split(".")[:2]))
+    if version > _LAST_SEEN_ON_22_04:
+        return "24.04"
+    old = glibc is not None and glibc < _GLIBC["22.04"]
+    return "20.04" if version < _FIRST_ON_22_04 or (old and version <= _LAST_ON_20_04) else "22.04"

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from envspec.errors import InputError
-from envspec.recipes import nvcc
+from envspec.recipes import compat, nvcc
 from envspec.recipes.carried import CHECK
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
@@ -142,6 +142,9 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
     without = [of.target for of in plan.targets if of not in plans]
     if without:
         told.append(f"Not here, as they have conda packages: {', '.join(without)}")
+    bringing = [of.target for of in plans if any(one.name == compat.NAME for one in of.toolkit)]
+    if bringing:
+        told.append(f"Without cuda-compat, which images bring, so with a driver of its CUDA: {', '.join(bringing)}")
     if own := plans[0].project:
         told += [
             f"Without {own.name} itself. With it, from a flake in its folder that has this one as an input:",

@@ -16,6 +16,9 @@ from envspec.facts.compute_capability import sm_of
 from envspec.facts.toolkits import Toolkit
 from envspec.rules.case import Case, Problem
 
+SERVERS_TOO = 13
+"""The first CUDA major whose wheels for Arm servers run on Jetsons too. Sources: as of `first_jetpack`."""
+
 
 def problems(case: Case) -> Iterator[Problem]:
     """Find what is wrong with a target's driver; without one, only what is wrong with its `cuda-compat`."""
@@ -177,7 +180,7 @@ def first_jetpack(case: Case, cuda: str) -> str | None:
     Sources: NVIDIA's blog on CUDA 13.0 (Thor takes what servers take, Orin not yet); nvidia-holoscan/holohub#1687 (Orin
     with JetPack 7.2 runs PyTorch 2.11.0+cu130).
     """
-    if int(cuda.partition(".")[0]) < 13:
+    if int(cuda.partition(".")[0]) < SERVERS_TOO:
         return None
     found = {"8.7": "7.2", "11.0": "7.0"}
     asked = {gpu.capability for gpu in case.gpus if gpu.integrated}

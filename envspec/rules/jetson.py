@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from envspec.rules.case import Case, Problem
-from envspec.rules.driver import first_jetpack
+from envspec.rules.driver import SERVERS_TOO, first_jetpack
 
 INSTEAD = "name NVIDIA's index with PyTorch's wheels for its JetPack in [pip] indexes, and torch in [pip] sources"
 """What a Jetson without a build of PyTorch's own can do."""
+
+
+_NAMED = 2
+"""The number of wheels that a message names before it counts the rest."""
 
 
 def problems(case: Case) -> Iterator[Problem]:
@@ -31,3 +35,25 @@ def problems(case: Case) -> Iterator[Problem]:
             "gpus",
             f"{', '.join(names)} runs CUDA {case.cuda} with JetPack {jetpack} or newer",
         )
+
+
+def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Problem]:
+    """Find what is wrong with wheels that are made for CUDA on Arm servers, by name and version: up to CUDA 12, those
+    don't run on a Jetson."""
+    modules = [gpu for gpu in case.gpus if gpu.integrated]
+    if not wheels or not modules or case.cuda is None or case.platform != "linux-aarch64":
+        return
+    if int(case.cuda.partition(".")[0]) >= SERVERS_TOO:
+        return
+    jetpack = first_jetpack(case, f"{SERVERS_TOO}.0")
+    listed = ", ".join(wheels[:_NAMED]) + (f" and {len(wheels) - _NAMED} more" if len(wheels) > _NAMED else "")
+    are = "are wheels" if len(wheels) > 1 else "is a wheel"
+    names = ", ".join(dict.fromkeys(gpu.name for gpu in modules))
+    newer = f"take CUDA {SERVERS_TOO}.0 and JetPack {jetpack}; or " if jetpack else ""
+    yield Problem(
+        "error",
+        "jetson",
+        "gpus",
+        f"{listed} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}",
+        f"{newer}take wheels that are built for its JetPack, of an index that you name in [pip] indexes",
+    )

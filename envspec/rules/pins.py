@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.reach import library_is_newer
 from envspec.packages.version_numbers import numbers
-from envspec.rules import cpu_target, nearest, neighbours, overlaps, wheel_code
+from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
@@ -57,11 +58,12 @@ def judge_pins(
         *_pytorch(case, pins, builds or {}),
         *_companions(case, pins, builds or {}),
         *_cuda_majors(case, pins, needs or {}),
-        *cpu_target.problems(case, pins, needs or {}, lambda name: _cuda_major(name, "") is not None),
+        *cpu_target.problems(case, pins, needs or {}, _is_dead_weight),
         *_libraries(case, pins),
         *overlaps.problems(pins),
         *neighbours.problems(case, pins, builds or {}, origins or {}, read or {}),
         *wheel_code.problems(case, pins, read or {}),
+        *_for_servers(case, pins, builds or {}, origins or {}, read or {}),
     ]
     findings = (located(spec, target, wanted, problem) for problem in found)
     return accepted(findings, spec.pip_terms(target).accept)
@@ -212,7 +214,7 @@ def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterab
     brought = {other for name, others in needs.items() if name in pins for other in others}
     for name, version in sorted(pins.items()):
         major = _cuda_major(name, version)
-        if major is None or major == asked or (case.cuda is None and name in brought):
+        if major is None or major == asked or (case.cuda is None and (name in brought or not _is_dead_weight(name))):
             continue
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
         message = f"{name} {version} belongs to CUDA {major}, and {place}"
@@ -223,10 +225,36 @@ def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterab
 
 def _cuda_major(name: str, version: str) -> str | None:
     """Read the CUDA major of a package from its name, or from its version if that is the toolkit's; else None."""
-    suffix = re.fullmatch(r"[\w-]+-cu(?:da)?(\d\d)x?", name)
-    if suffix:
-        return suffix[1]
+    if named := cuda_major_in(name):
+        return named
     return version.split(".")[0] if name in _VERSIONED_BY_CUDA else None
+
+
+def _is_dead_weight(name: str) -> bool:
+    """Say whether a package of CUDA's does nothing in a CPU target. Of others that name a CUDA (nvidia-dali-cuda120,
+    jax-cuda12-plugin) `cpu_target` says what to do."""
+    return name in _VERSIONED_BY_CUDA or re.fullmatch(r"[\w-]+-cu(?:da)?\d\dx?", name) is not None
+
+
+def _for_servers(
+    case: Case,
+    pins: Mapping[str, str],
+    builds: Mapping[str, str],
+    origins: Mapping[str, neighbours.Origin],
+    read: Mapping[str, WheelBuild],
+) -> Iterator[Problem]:
+    """Give a Jetson's rule the wheels for CUDA of the indexes that are made for servers; a torch has rules of its own,
+    and decides what its libraries are for."""
+    if "torch" in pins:
+        return
+    servers = [
+        f"{name} {version}"
+        for name, version in sorted(pins.items())
+        if name not in builds and (name not in origins or origins[name].index == "pypi")
+        if _cuda_major(name, version) or (name in read and read[name].built_for.cuda)
+        if not (name in read and read[name].runs_on(case.capabilities))
+    ]
+    yield from jetson.for_servers(case, servers)
 
 
 def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,11 @@ class WheelBuild:
         majors = {major for one in loading for major in one.cuda}
         # several are there to choose from
         return BuildNotes(majors.pop(), member=loading[0].member) if len(majors) == 1 else BuildNotes()
+
+    def runs_on(self, capabilities: Collection[str]) -> bool:
+        """Say whether code was found for each of these capabilities."""
+        libraries = self.code.libraries if self.code else ()
+        return all(any(_runs(one, capability, self) for one in libraries) for capability in capabilities)
 
     @property
     def cuda(self) -> str | None:

@@ -250,6 +250,7 @@ def test_images_get_their_digests_from_the_lock() -> None:
 
 def test_a_compiler_for_every_cuda() -> None:
     spec, lock = parsed("mm-v2.1")
+    spec = replace(spec, image=Image(base="debian:trixie-slim"))
     target = lock.targets[0]
     for toolkit in known():
         changed = replace(target, inputs=replace(target.inputs, cuda=toolkit.version))
@@ -267,6 +268,10 @@ def test_a_compiler_for_every_cuda() -> None:
         ("python:3.10-slim-bullseye", "12.1", "12.1.1-devel-ubuntu20.04"),
         ("nvidia/cuda:12.9.1-base-ubuntu20.04", "12.9", "12.9.1-devel-ubuntu20.04"),
         ("debian:11-slim", "13.0", None),
+        ("debian:bookworm-slim", "13.3", "13.3.1-devel-ubuntu22.04"),
+        ("debian:trixie-slim", "13.4", "13.4.2-devel-ubuntu24.04"),
+        ("debian:bookworm-slim", "13.4", None),
+        ("nvidia/cuda:13.3.1-base-ubuntu22.04", "13.4", None),
         ("ubuntu:18.04", "11.4", None),
     ],
 )

@@ -68,6 +68,7 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         # Another CUDA major.
         ("13.0", "H100", {"torch": "2.9.1+cu130", "nvidia-cublas-cu12": "12.8.4.1"}, ["cuda-major-mixed"]),
         ("13.0", "H100", {"cuda-toolkit": "12.9.1", "cupy-cuda12x": "13.6.0"}, ["cuda-major-mixed"] * 2),
+        ("13.0", "H100", {"jax-cuda12-plugin": "0.7.2", "nvidia-dali-cuda120": "1.50.0"}, ["cuda-major-mixed"] * 2),
         ("13.0", "H100", {"cuda-toolkit": "13.0.2", "nvidia-nccl-cu13": "2.28.9", "nvidia-ml-py": "12.575.51"}, []),
         (None, "", {"nvidia-nccl-cu12": "2.28.9"}, ["-cuda-major-mixed"]),
         # Newer than the tables, or nobody's build.

@@ -43,6 +43,9 @@ ALL = "all"
 stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects too.
 """
 
+_ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix", "lmod")
+"""The values of --format that make or enter an environment beside the machine's own driver, and no image."""
+
 CHOICES = (*FORMATS, *PROJECTS, *recipes.FORMATS, ALL)
 """The values of --format."""
 
@@ -102,6 +105,7 @@ def command(
         folder = lock.name if tree or len(paths) > 1 else "."
         if output == "-":
             _refuse_several(chosen, formats)
+        _tell_lacking_compat(spec, chosen, formats)
         made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir), warn)
         if output == "-":
             out_file(next(iter(made.values())))
@@ -118,6 +122,14 @@ def command(
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+
+
+def _tell_lacking_compat(spec: Spec, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
+    for name in _ENVIRONMENTS:
+        if name in formats or (ALL in formats and name in recipes.FORMATS):
+            # a flake leaves out targets with conda's packages
+            of = [one for one in targets if name != "nix" or all(pin.kind == "pip" for pin in one.pins)]
+            inputs.tell_lacking_compat(spec, of, f"the environment of {name}")
 
 
 def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:

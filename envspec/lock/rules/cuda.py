@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
 from envspec.facts.torch_builds import pypi_variant
 from envspec.facts.wheels import FAMILY
@@ -18,8 +19,7 @@ from envspec.lock.variant_build import cuda_of
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 
-# nvidia-cublas-cu12, cupy-cuda12x, nvidia-dali-cuda120, torch's +cu126
-_SUFFIX = re.compile(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
+# torch's +cu126
 _LOCAL = re.compile(r"\+cu(\d{2})(\d)(?:$|\.)")
 
 # From CUDA 13 on NVIDIA's wheels carry no suffix; these have the toolkit's own version (PyPI, read 2026-11).
@@ -132,9 +132,8 @@ def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
 
 
 def _cuda_major(pin: Pin) -> str | None:
-    suffix = _SUFFIX.search(pin.name)
-    if suffix:
-        return suffix[1]
+    if named := cuda_major_in(pin.name):
+        return named
     if pin.name in _TOOLKIT_VERSIONED:
         return pin.version.partition(".")[0]
     # of all others, `labels` judges what the local part says

@@ -50,3 +50,11 @@ def test_a_wheel_that_loads_another_cuda_is_refused_before_it_is_downloaded(
     assert fits or "xformers 99.0 is built for CUDA 12, as xformers/_C.so in its wheel says" in " ".join(
         ran.err.split()
     )
+
+
+def test_a_jetson_with_pypis_wheels_of_cuda_12_is_refused(machine: Machine, index: Index) -> None:
+    index.add(wheel("nvidia-cublas-cu12", "12.6.4.1", tag="py3-none-manylinux_2_28_aarch64"))
+    orin = "platform = 'linux-aarch64'\ncuda = '12.6'\ngpus = ['Orin']"
+    machine.spec(cpu("nvidia-cublas-cu12", targets=targets(t=orin)))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "nvidia-cublas-cu12 12.6.4.1 is a wheel" in ran.err

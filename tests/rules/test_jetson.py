@@ -1,0 +1,77 @@
+"""A Jetson and the wheels that are made for Arm servers."""
+
+from __future__ import annotations
+
+import pytest
+from test_pin_verdicts import spec_of
+
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.rules import judge_pins
+from envspec.rules.finding import Finding
+from envspec.rules.neighbours import Origin
+from envspec.rules.wheel_code import WheelBuild
+
+PLATFORM = "linux-aarch64"
+
+
+def code(sm: str) -> WheelBuild:
+    return WheelBuild(code=DeviceCode((CompiledLibrary("acme/_C.so", (sm,), cuda=("12",)),)))
+
+
+def judged(
+    pins: dict[str, str],
+    cuda: str = "12.6",
+    gpus: tuple[str, ...] = ("Orin",),
+    *,
+    builds: dict[str, str] | None = None,
+    index: str = "pypi",
+    read: dict[str, WheelBuild] | None = None,
+) -> list[Finding]:
+    spec, target = spec_of(cuda, gpus, pip=tuple(pins), platform=PLATFORM)
+    origins = {name: Origin(index, "") for name in pins}
+    found = judge_pins(spec, target, pins, builds, origins=origins, read=read)
+    return [one for one in found if one.code == "jetson"]
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        {"numpy": "2.2.6", "nvidia-cublas-cu12": "12.6.4.1"},
+        {"nvidia-cuda-runtime": "12.6.77"},
+        {"cupy-cuda12x": "13.6.0"},
+        {"jax-cuda12-plugin": "0.7.2"},
+    ],
+)
+def test_wheels_of_cuda_12_dont_run_on_a_jetson(pins: dict[str, str]) -> None:
+    (found,) = judged(pins)
+    *_, (name, version) = pins.items()
+    assert found.severity == "error"
+    assert f"{name} {version}" in found.message and "Jetson AGX Orin" in found.message and "numpy" not in found.message
+    assert "CUDA 13.0 and JetPack 7.2" in (found.remedy or "")
+
+
+def test_one_error_names_some_of_many() -> None:
+    (found,) = judged({f"nvidia-{name}-cu12": "12.6" for name in ("cublas", "cufft", "curand", "cusolver")}, "12.6")
+    assert "nvidia-cublas-cu12 12.6, nvidia-cufft-cu12 12.6 and 2 more" in found.message
+
+
+def test_a_wheel_is_believed_what_its_code_says() -> None:
+    pins = {"acme": "1.0"}
+    assert judged(pins, read={"acme": code("8.0")})
+    assert judged(pins, read={"acme": code("8.7")}) == []
+    assert judged({"cupy-cuda12x": "13.6.0"}, read={"cupy-cuda12x": code("8.7")}) == []
+
+
+@pytest.mark.parametrize("gpu", ["Orin", "Xavier", "Nano", "Thor"])
+def test_every_jetson_is_told(gpu: str) -> None:
+    assert judged({"nvidia-nccl-cu12": "2.28.9"}, gpus=(gpu, "GH200"))
+
+
+def test_what_is_made_for_it_or_judged_elsewhere_passes() -> None:
+    pins = {"nvidia-cublas-cu12": "12.6.4.1"}
+    assert judged(pins, gpus=("GH200",)) == []
+    assert judged({"nvidia-cublas-cu13": "13.0"}, "13.0") == []
+    assert judged({"numpy": "2.2.6", "nvidia-ml-py": "12.575.51"}) == []
+    assert judged(pins, index="jetson") == []
+    assert judged({"cuda-nvrtc": "12.6.85"}, builds={"cuda-nvrtc": "h1_0"}) == []
+    assert judged({"torch": "2.9.1+cu126", **pins}) == []
