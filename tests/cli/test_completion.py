@@ -14,7 +14,7 @@ from cli_project import Envspec, Project
 from support.matrix import first_by_day
 
 from envspec.cli.export.command import ALL
-from envspec.cli.export.formats import FORMATS
+from envspec.cli.export.formats import FORMATS, PROJECTS
 from envspec.cli.main import COMMANDS
 from envspec.facts import gpus
 from envspec.recipes import folder as recipes
@@ -91,7 +91,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
             (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
             (
                 ["export", "specs/demo.toml", "--format", ""],
-                [*FORMATS, *recipes.FORMATS, ALL],
+                [*FORMATS, *PROJECTS, *recipes.FORMATS, ALL],
             ),
             (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
             (["inspect", "app.whl", "--target", "cp"], []),
