@@ -49,10 +49,12 @@ def found(pattern: re.Pattern[str], root: Path, files: tuple[Path, ...]) -> list
     return hits
 
 
+@pytest.mark.slow  # reads every file
 def test_no_registry_host(root: Path, project_files: tuple[Path, ...]) -> None:
     assert found(HOST, root, project_files) == []
 
 
+@pytest.mark.slow
 def test_no_machine_path(root: Path, project_files: tuple[Path, ...]) -> None:
     assert found(MACHINE_PATH, root, project_files) == []
 

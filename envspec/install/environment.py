@@ -152,6 +152,9 @@ class Installation:
             there = self._read_installed().pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()
+            if there is not None:
+                # uv leaves a module's bytecode, which counts for a new text of the same second and size too
+                uninstall(there, self.prefix)
             install_project(built, self.prefix, uv, folder)
         version = self._read_installed().pip[own.name].version
         old = there.version if there else None

@@ -34,6 +34,7 @@ def everything(content: bytes) -> DynamicFacts | None:
     return read_dynamic(BytesIO(content), MACHINE, lambda name: True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf")
 def test_equal_to_readelf() -> None:
     paths = libraries()

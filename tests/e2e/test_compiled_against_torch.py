@@ -43,6 +43,7 @@ platform = "linux-64"
 ASK = "import torch, twice; print(twice.twice(torch.ones(1)).item(), twice.built_for, torch.__version__)"
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="made for Python 3.11")
 @pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="made for linux-64")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ isn't installed")

@@ -143,6 +143,7 @@ def test_a_submitting_process_that_is_killed_is_taken_over(start: Smoke, conf: P
     assert ended(start("--attach", str(tmp_path / "out"), "--json"), 0) == document
 
 
+@pytest.mark.nightly
 def test_a_number_that_was_never_written_down_is_found_by_the_jobs_name(
     start: Smoke, conf: Path, tmp_path: Path
 ) -> None:

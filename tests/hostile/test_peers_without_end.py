@@ -198,7 +198,7 @@ def test_who_is_slow_but_steady_is_waited_for() -> None:
         pace.add(5000)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_real_limits(index: Index, tmp_path: Path) -> None:
     """A byte at a time is given up after the time that the page on security states."""
     index.fail("^/simple/slow", dripping)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import py_compile
 import shutil
 from pathlib import Path
 
@@ -211,9 +212,11 @@ def test_the_project_is_installed_last_and_again_when_it_changes(machine: Machin
     module = project / "prefix" / "lib" / f"python{PYTHON}" / "site-packages" / "own.py"
     assert module.read_text() == "answer = 1\n"
     assert "already" in install(machine)
+    bytecode = Path(py_compile.compile(str(module), doraise=True))
     (project / "own.txt").write_text("answer = 2\n")
     assert "own 1.0" in install(machine)
     assert module.read_text() == "answer = 2\n"
+    assert not bytecode.exists(), "of the same second and size, it would count for the new text"
     shutil.rmtree(module.parent / "own-1.0.dist-info")
     install(machine)
     assert (module.parent / "own-1.0.dist-info").is_dir()

@@ -105,6 +105,7 @@ def test_what_would_make_a_wrong_row_stops_it(asked: Source, why: str) -> None:
         refreshed_wheels(TABLE, "cu130", asked)
 
 
+@pytest.mark.slow
 def test_the_command_makes_rows_again_from_the_recorded_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that are taken out of a real table come again as they were, but for their sources."""
     whole: dict[str, Any] = json.loads((WHEELS / "cu129.json").read_text())

@@ -12,17 +12,12 @@ from envspec.pytest_plugin import PROGRAMS, SmokeTarget, Unproved, cases, prove,
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = cases([ROOT / "specs"], tuple(PROGRAMS))
-ITEMS = [
-    # images take minutes more, and tests/e2e makes one of each kind for each commit
-    pytest.param(case, marks=() if case.runner == "local" else pytest.mark.nightly, id=str(case))
-    for case in SHIPPED
-]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # tests/e2e trains one of each kind for each commit
 @pytest.mark.network
 @pytest.mark.e2e
-@pytest.mark.parametrize("case", ITEMS)
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case)) for case in SHIPPED])
 def test_it_trains(
     case: SmokeTarget, record_property: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
