@@ -21,7 +21,7 @@ from recipe_plans import of_target
 from envspec.recipes.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]  # one cluster a machine
 
 STAND_INS = {
     # with --cleanenv a container has what APPTAINERENV_NAME says; then the command behind the image

@@ -24,6 +24,7 @@ from envspec.smoke.run.process import tail
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.e2e,
+    pytest.mark.xdist_group("slurm"),  # one cluster a machine
     pytest.mark.network,
     pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11"),
 ]
