@@ -212,7 +212,7 @@ def test_the_project_is_installed_last_and_again_when_it_changes(machine: Machin
     module = project / "prefix" / "lib" / f"python{PYTHON}" / "site-packages" / "own.py"
     assert module.read_text() == "answer = 1\n"
     assert "already" in install(machine)
-    bytecode = Path(py_compile.compile(str(module), doraise=True))
+    bytecode = Path(str(py_compile.compile(str(module), doraise=True)))
     (project / "own.txt").write_text("answer = 2\n")
     assert "own 1.0" in install(machine)
     assert module.read_text() == "answer = 2\n"
