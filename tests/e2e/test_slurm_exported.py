@@ -110,10 +110,11 @@ def test_a_warned_job_saves_and_is_queued_again_with_the_environment_that_it_ask
         # what Slurm itself sends before the end
         ask("scancel", "--batch", "--signal=USR1", job)
         for _ in range(300):
-            if "Restarts=1" in (shown := ask("scontrol", "show", "job", job)):
+            shown = ask("scontrol", "show", "job", job)
+            if queued := "Restarts=1" in shown and "JobState=PENDING" in shown:  # until it is off its node, COMPLETING
                 break
             time.sleep(0.1)
-        assert "Restarts=1" in shown and "JobState=PENDING" in shown, shown
+        assert queued, shown
         assert (tmp_path / "said").read_text().split() == ["saved", "file"]
     finally:
         ask("scancel", job)

@@ -34,7 +34,8 @@ def slurm(folder: Path) -> Iterator[Path]:
     if program is None:
         pytest.skip("no slurm-up")
     env = {**os.environ, "SLURM_UP_DIR": str(folder)}
-    if subprocess.run(["pgrep", "-x", "slurmctld"], capture_output=True, check=False).returncode == 0:
+    alive = ["pgrep", "--exact", "--runstates", "RSDT", "slurmctld"]  # not one that ended, and that nobody has heard of
+    if subprocess.run(alive, capture_output=True, check=False).returncode == 0:
         pytest.skip("another slurmctld runs here: name its configuration in SLURM_CONF")
     up = subprocess.run([program, str(folder)], env=env, capture_output=True, text=True, timeout=300, check=False)
     try:
