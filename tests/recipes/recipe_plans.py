@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock
 from envspec.lock.read import load
 from envspec.recipes.make import make_plan, make_spec_plan
 from envspec.recipes.plan import Plan, SpecPlan
-from envspec.spec.model import Spec
+from envspec.spec.model import Image, Spec
 from envspec.spec.parse import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,3 +56,14 @@ def text_in(files: Mapping[str, str], name: str) -> str:
     """The text of the one file with this name, in whichever folder."""
     (found,) = (text for path, text in files.items() if path.rpartition("/")[2] == name)
     return found
+
+
+def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
+    """The plan of the first target of a shipped spec that was changed, as its lock."""
+    spec, lock = change(*parsed(name))
+    return make_plan(spec, SoundLock(lock), lock.targets[0])
+
+
+def with_image(**fields: Any) -> Callable[[Spec, Lock], tuple[Spec, Lock]]:
+    """A change: the spec has this image, and the lock stays."""
+    return lambda spec, lock: (replace(spec, image=Image(**fields)), lock)
