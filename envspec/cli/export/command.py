@@ -98,6 +98,7 @@ def command(
     texts: dict[str, str] = {}
     superseded: list[Callable[[], Superseded]] = []
     of: dict[str, str] = {}
+    plans: list[tuple[str, SpecPlan, Mapping[str, str]]] = []
     for path in paths:
         spec, lock = inputs.read_lock(path, locks_dir)
         inputs.warn_if_stale(spec, lock)
@@ -118,10 +119,16 @@ def command(
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
         texts |= named
         if plan:
+            plans.append((folder, plan, made))
             superseded.append(partial(_superseded, plan, output, folder, {target.name for target in chosen}, made))
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+    if plans:
+        from envspec.cli.export.at_site import tell_site
+
+        for folder, of_folder, written in plans:
+            tell_site(output, folder, of_folder, written)
 
 
 def _tell_lacking_compat(spec: Spec, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
