@@ -31,12 +31,12 @@ def unnamed(site: SlurmSite, architectures: Iterable[str], driver_floor: str | N
     """Say what of a lock's needs the site's features don't name, though they name others of the kind."""
     wanted = {cc.capability_of(one) for one in architectures}
     missing = wanted.difference(*(capabilities(site, name) for name in site.features)) if site.features else set()
-    told = (
-        [f"features names no GPU of compute capability {', '.join(sorted(missing, key=cc.order))}"] if missing else []
-    )
-    if wanted and driver_floor and site.drivers:
-        if all(_version(version) < _version(driver_floor) for version in site.drivers):
-            told.append(f"drivers names none from {driver_floor} on")
+    told = []
+    if missing:
+        told.append(f"features names no GPU of compute capability {', '.join(sorted(missing, key=cc.order))}")
+    newest = max(map(_version, site.drivers), default=None)
+    if wanted and driver_floor and newest and newest < _version(driver_floor):
+        told.append(f"drivers names none from {driver_floor} on")
     return tuple(told)
 
 

@@ -60,25 +60,27 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
     words += ["docker buildx build"]
     words += [f"--build-arg {shlex.quote(f'{argument}={value}')}" for argument, value in own.items()]
     # by name alone, a builder takes the value from its own environment
-    proxy = settings.site.proxy or ""
-    words += [
-        f"--build-arg {one}" if has_credentials(proxy) else f"--build-arg {shlex.quote(f'{one}={value}')}"
-        for one, value in proxies.items()
-    ]
-    words += [f"--secret id={secret},env={variable}" for variable, (secret, value) in given.items() if value]
+    secret = has_credentials(settings.site.proxy or "")
+    words += [f"--build-arg {one if secret else shlex.quote(f'{one}={value}')}" for one, value in proxies.items()]
+    words += [f"--secret id={name_of},env={variable}" for variable, (name_of, value) in given.items() if value]
     yield " ".join([*words, f"-f {name} -t {of.image} ."])
 
 
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
+    from envspec.recipes import apptainer
     from envspec.recipes.site_build import build_files, image_here, images_of
 
     files = build_files(text, settings)
-    if apt_mirrors.FILE in files or settings.mirrors.get("python"):
-        written = (f"printf '%s\\n' {shlex.join(text.splitlines())} >FOLDER/{file}" for file, text in files.items())
-        yield " && ".join([*written, f"apptainer build --bind FOLDER:/mnt --notest {of.title}.sif {name}"])
-    for image in images_of(text):
-        if (here := image_here(image, settings.mirrors)) != image:
-            yield f"{name}: {image} is {here}, where ~/.config/containers/registries.conf says so"
+    moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
+    if not (moved or apt_mirrors.FILE in files or settings.mirrors.get("python")):
+        return
+    steps = [f"printf '%s\\n' {shlex.join(text.splitlines())} >FOLDER/{file}" for file, text in files.items()]
+    if moved:
+        # Apptainer has no setting for mirrors; it looks for a definition's files where it is run
+        edits = " ".join(f"-e 's,^From: {image}$,From: {here},'" for image, here in moved.items())
+        steps.append(f"sed {edits} {name} >FOLDER/{apptainer.FILE}")
+    built = f"FOLDER/{apptainer.FILE}" if moved else name
+    yield " && ".join([*steps, f"apptainer build --bind FOLDER:/mnt --notest {of.title}.sif {built}"])
 
 
 def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
