@@ -39,8 +39,9 @@ Examples:
 """
 
 ALL = "all"
-"""The value of --format for every recipe that a target admits. It leaves out the lock's own formats: they need URLs, or
-stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects too.
+"""The value of --format for every recipe that a target admits, but for `recipes.BY_NAME`. It leaves out the lock's own
+formats: they need URLs, or stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects
+too.
 """
 
 _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix", "lmod")
@@ -181,7 +182,7 @@ def render_files(
     """
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
-    wanted = [name for name in recipes.FORMATS if name in names or everything]
+    wanted = [name for name in recipes.FORMATS if name in names or (everything and name not in recipes.BY_NAME)]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))
     for name in (name for name in PROJECTS if name in names):
