@@ -15,7 +15,7 @@ def use_mirrors(file: str) -> str:
     """Make the shell command that has apt use the mirrors of a file, if there is one. `COPY` is to be removed."""
     # a comma is in no URL that envspec takes
     change = r'sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1,"'
-    sources = f"find {COPY} -name '*.list' -o -name '*.sources' | xargs -r {change}"
+    sources = rf"find {COPY} \( -name '*.list' -o -name '*.sources' \) -exec {change} {{}} +"
     return (
         f"if [ -s {file} ]; then cp -a /etc/apt {COPY}"
         f" && for one in $(cat {file}); do {sources} || exit; done"
