@@ -18,6 +18,6 @@ def use_mirrors(file: str) -> str:
     sources = rf"find {COPY} \( -name '*.list' -o -name '*.sources' \) -exec {change} {{}} +"
     return (
         f"if [ -s {file} ]; then cp -a /etc/apt {COPY}"
-        f" && for one in $(cat {file}); do {sources} || exit; done"
+        f" && mirrors=$(cat {file}) && for one in $mirrors; do {sources} || exit; done"
         f" && echo 'Dir::Etc \"{COPY}\";' > {COPY}/own.conf && export APT_CONFIG={COPY}/own.conf; fi"
     )
