@@ -3,7 +3,8 @@
 #
 # In the folder above this one, recipes/team-v2.9:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -v "$PWD:/workspace" team-v2.9-cu128-ada
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" team-v2.9-cu128-ada torchrun --standalone --nproc-per-node gpu train.py
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
@@ -96,13 +97,13 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
-    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root" \
+    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \
     org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
     envspec.spec="team-v2.9" envspec.target="cu128-ada" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
-EXPOSE 8888 2222 8080
+EXPOSE 8888 2222 8080 6006
 WORKDIR /workspace
 USER 1000:1000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]
