@@ -19,6 +19,9 @@ LOCK = "envspec.lock.digest"
 WITHOUT = "envspec.without"
 VERSION = "envspec.version"
 """The envspec that made the image: another one may make others of the same lock."""
+SBOM = "envspec.sbom"
+"""The annotation with the bill of materials: in the manifest, so that it takes no layer, and no layer has to be pulled
+to read it."""
 SBOM_DIGEST = "envspec.sbom.digest"
 _NANOSECONDS = 10**9
 

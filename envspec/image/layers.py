@@ -20,6 +20,7 @@ from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.entry import PROGRAM, LayerEntry, text_entry
 from envspec.image.layer import LayerPlan
+from envspec.image.parts import SliceParts
 from envspec.image.python import ImagePython, activation_entries, environment_entries
 from envspec.image.users import system_entries
 from envspec.image.wheel import Scheme, wheel_entries
@@ -31,10 +32,8 @@ from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
 
 ORDER = ("system", "python", "nvidia", "torch", "rest", "project", "carried")
 """The layers above the base's own, from the bottom: what moves rarely comes first."""
-FORM = 1
+FORM = 2
 """Raised where the same inputs get other layers than before."""
-SBOM = "sbom.cdx.json"
-"""The bill of materials among the carried files."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class LayerInputs:
     base     what the base brings
     python   None where conda brings it
     carried  the carried files, by path
+    parts    what the slice of the lock says of each layer's packages, as text, by the layer's name
     build    the files of the build of Python that the image brings
     wheels   the wheels of the lock, by index and file name
     conda    the conda packages, None without any
@@ -57,6 +57,7 @@ class LayerInputs:
     base: BaseFiles
     python: ImagePython | None
     carried: Mapping[str, str]
+    parts: Mapping[str, str]
     wheels: Paths
     conda: LinkedPackages | None = None
     build: Sequence[LayerEntry] = ()
@@ -68,17 +69,17 @@ class LayerInputs:
         object.__setattr__(self, "scheme", Scheme(ENVIRONMENT, self.plan.python))
 
 
-def group_of(pin: Pin) -> str:
+def layer_of(kind: str, name: str) -> str:
     """Name the layer of a package."""
-    if (pin.kind, pin.name) == ("conda", "python"):
+    if (kind, name) == ("conda", "python"):
         return "python"
-    return "torch" if pin.name in TORCH else stack_of(pin.name) or "rest"
+    return "torch" if name in TORCH else stack_of(name) or "rest"
 
 
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
     system = tuple(system_entries(inputs.plan, inputs.base))
-    files = (text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM) for path, text in inputs.carried.items())
+    files = (_carried(path, text) for path, text in inputs.carried.items())
     carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
     own = partial(_project, inputs.project, inputs.plan, inputs.scheme)
     found = [
@@ -92,16 +93,21 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
 
 def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
     for name in ("python", "nvidia", "torch", "rest"):
-        pins = [pin for pin in inputs.target.pins if group_of(pin) == name]
+        pins = [pin for pin in inputs.target.pins if layer_of(pin.kind, pin.name) == name]
+        part = [_carried(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
         key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin, inputs.built) for pin in pins)]
+        key += [_content(one) for one in part]
         around = name == "python"
         if around:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
         if pins or around:
-            yield _layer(name, key, partial(_packages, inputs, pins, around=around))
+            yield _layer(name, key, partial(_packages, inputs, pins, part, around=around))
 
 
-def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iterable[LayerEntry]:
+def _packages(
+    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], *, around: bool
+) -> Iterable[LayerEntry]:
+    yield from part
     if around and inputs.python:
         yield from inputs.build
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
@@ -135,6 +141,10 @@ def refuse_unfit(plan: Plan, target: LockedTarget, *, building: bool = False) ->
             f"an image is made of wheels, and the lock of {target.name} has {', '.join(sources)} as source",
             hint="`--build-sources` builds them on this machine; or publish wheels of them on an index of your own",
         )
+
+
+def _carried(path: str, text: str) -> LayerEntry:
+    return text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM)
 
 
 def _layer(name: str, key: Any, entries: Callable[[], Iterable[LayerEntry]]) -> LayerPlan:

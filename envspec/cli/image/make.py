@@ -77,7 +77,8 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     images = []
     for target, plan, source in bases:
         ready = prepared(order, target, plan, source, progress, stack)
-        images.append(build_image(plan, ready.base, ready.layers, ready.labels, layout, order.compression, progress))
+        own = (ready.labels, ready.annotations)
+        images.append(build_image(plan, ready.base, ready.layers, *own, layout, order.compression, progress))
     top = image_index(tuple(images), layout)
     told, places = _put(order, output, tuple(images), top, layout, progress)
     return MadeImage(tuple(images), top, told, places)

@@ -15,10 +15,11 @@ from envspec.errors import InputError
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
-from envspec.image.config import SBOM_DIGEST, VERSION, WITHOUT
+from envspec.image.config import SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.entry import LayerEntry
 from envspec.image.layer import LayerPlan
-from envspec.image.layers import SBOM, LayerInputs, layer_plans
+from envspec.image.layers import LayerInputs, layer_of, layer_plans
+from envspec.image.parts import SliceParts, parted
 from envspec.image.python import ImagePython, image_python
 from envspec.image.requirements import refuse_poor
 from envspec.lock.formats.sbom import sbom
@@ -26,7 +27,6 @@ from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
 from envspec.recipes.sums import digest
-from envspec.recipes.target_json import dumps as target_json
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.spec.model import Spec
@@ -51,11 +51,12 @@ class ImageOrder:
 
 @dataclass(frozen=True)
 class ReadyImage:
-    """The base, the layers and the further labels of a target's image, before any is packed."""
+    """The base, the layers and the further labels and annotations of a target's image, before any is packed."""
 
     base: BaseImage
     layers: tuple[LayerPlan, ...]
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 def prepared(
@@ -75,12 +76,19 @@ def prepared(
     built = _built(order, target, stack) if order.build_sources else {}
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
-    carried, labels = _carried(order, target, plan, left_out)
+    slice_parts = _slice_parts(plan, left_out)
+    bill = sbom(order.lock, target)
+    labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
+    if left_out:
+        labels[WITHOUT] = ",".join(left_out)
     conda = _linked(order, target, progress, stack)
     brought = _brought(order, python, stack) if python else ()
     project = _project(order, target, stack)
-    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda, brought, project, built)
-    return ReadyImage(base, layer_plans(inputs), labels)
+    carried = {**plan.carried, SLICE: slice_parts.target}
+    inputs = LayerInputs(
+        plan, target, base.files, python, carried, slice_parts.of_layers, files, conda, brought, project, built
+    )
+    return ReadyImage(base, layer_plans(inputs), labels, {SBOM: bill})
 
 
 def _linked(
@@ -142,18 +150,10 @@ def _built(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[st
     return found
 
 
-def _carried(
-    order: ImageOrder, target: LockedTarget, plan: Plan, left_out: tuple[str, ...]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Give the carried files, and the labels that go with them."""
-    carried = dict(plan.carried)
-    labels = {VERSION: __version__}
-    if left_out:
-        carried[SLICE] = target_json({**json.loads(carried[SLICE]), "without": list(left_out)})
-        labels[WITHOUT] = ",".join(left_out)
-    carried[SBOM] = sbom(order.lock, target)
-    labels[SBOM_DIGEST] = f"sha256:{digest(carried[SBOM])}"
-    return carried, labels
+def _slice_parts(plan: Plan, left_out: tuple[str, ...]) -> SliceParts:
+    """Share the target's slice of the lock out to the layers. `left_out` is what the base lacks."""
+    document = json.loads(plan.carried[SLICE])
+    return parted({**document, "without": list(left_out)} if left_out else document, layer_of)
 
 
 def _project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:

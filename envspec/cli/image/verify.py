@@ -47,6 +47,7 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, 
                     ready.base,
                     ready.layers,
                     ready.labels,
+                    ready.annotations,
                     lambda name: progress.phase(f"making {name} anew"),
                     progress.came,
                 )
