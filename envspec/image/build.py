@@ -74,7 +74,8 @@ def build_image(
     progress: ImageProgress,
 ) -> BuiltImage:
     """Pack an image's layers into a layout, and write what names them. `kind` is one of `compress.KINDS`, `labels`
-    those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError, OSError."""
+    those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError,
+    OSError."""
     assert kind in KINDS, kind
     packed = tuple(_packed(one, layout, kind, plan.epoch, progress) for one in layers)
     config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)

@@ -46,7 +46,10 @@ def test_a_package_that_moves_changes_one_text(name: str, layer: str) -> None:
     assert newer.target == before.target, "what torch is compiled for goes with torch"
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"lock": []}', '{"lock": {"pip": []}}', '{"lock": {"pip": [1]}}', '{"lock": {"env": []}}', "{"])
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[]", '{"lock": []}', '{"lock": {"pip": []}}', '{"lock": {"pip": [1]}}', '{"lock": {"env": []}}', "{"],
+)
 def test_parts_of_no_slice_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(text)
     (tmp_path / "target.json").write_text('{"parts": ["one.json"], "lock": {"env": {}}, "direct": [["pip", "a"]]}')
