@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envspec.errors import InputError
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
@@ -28,10 +27,11 @@ from envspec.install.collect import Paths
 from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin
-from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
+from envspec.recipes.plan import CARRIED, ENVIRONMENT, Borrowed, Plan
 
 ORDER = ("system", "python", "nvidia", "torch", "rest", "project", "carried")
-"""The layers above the base's own, from the bottom: what moves rarely comes first."""
+"""The layers above the base's own, from the bottom: what moves rarely comes first. What an image takes from others has
+a layer each after `system`."""
 FORM = 2
 """Raised where the same inputs get other layers than before."""
 
@@ -48,6 +48,7 @@ class LayerInputs:
     wheels   the wheels of the lock, by index and file name
     conda    the conda packages, None without any
     project  the wheel of the spec's project, None without one
+    borrowed what the image takes from others, each with its entries
     built    the wheels that were built here of what the lock has as source, by package, each with the key of what it is
              built from
     """
@@ -63,6 +64,7 @@ class LayerInputs:
     build: Sequence[LayerEntry] = ()
     project: Path | None = None
     built: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
+    borrowed: Sequence[tuple[Borrowed, Callable[[], Iterable[LayerEntry]]]] = ()
     scheme: Scheme = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +86,7 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     own = partial(_project, inputs.project, inputs.plan, inputs.scheme)
     found = [
         _layer("system", [_content(one) for one in system], lambda: system),
+        *(_layer(one.name, [one.image.digest, one.copies, one.links], entries) for one, entries in inputs.borrowed),
         *_package_layers(inputs),
         *([_layer("project", _file_digest(inputs.project), own)] if inputs.project else []),
         _layer("carried", [_content(one) for one in carried], lambda: carried),
@@ -124,23 +127,6 @@ def _packages(
 def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
     assert wheel is not None and plan.project is not None
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
-
-
-def refuse_unfit(plan: Plan, target: LockedTarget, *, building: bool = False) -> None:
-    """Raise InputError for packages that would have to be built, unless that is asked for, as an image is made without
-    running anything, and for programs of other images."""
-    if plan.borrowed:
-        names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
-        raise InputError(
-            f"the image of {target.name} takes {names}, and envspec copies nothing out of other images yet",
-            hint="leave it out of the spec's [image] and targets, or build the Dockerfile of `envspec export`",
-        )
-    sources = [pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
-    if sources and not building:
-        raise InputError(
-            f"an image is made of wheels, and the lock of {target.name} has {', '.join(sources)} as source",
-            hint="`--build-sources` builds them on this machine; or publish wheels of them on an index of your own",
-        )
 
 
 def _carried(path: str, text: str) -> LayerEntry:

@@ -7,8 +7,9 @@ import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 from envspec.errors import ToolError
 
@@ -19,8 +20,15 @@ _MARK = b"PK\3\4"
 _PIECE = 1 << 18
 
 
+class _Stream(Protocol):
+    eof: bool
+    unconsumed_tail: bytes
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
-class Member:
+class WheelMember:
     """Opens a member of a wheel. Each opening reads the file by itself, so that no two share a place in it."""
 
     path: Path
@@ -46,7 +54,7 @@ class _Content:
 
         self._file, self._info, self._left = file, info, info.compress_size
         self._stream = zlib_ng.decompressobj(-zlib.MAX_WBITS) if info.compress_type == zipfile.ZIP_DEFLATED else None
-        self._sum, self._checksum, self._error = 0, zlib_ng.crc32, zlib_ng.error
+        self._sum, self._checksum = 0, zlib_ng.crc32
 
     def __enter__(self) -> _Content:
         return self
@@ -54,23 +62,28 @@ class _Content:
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def read(self, size: int = _PIECE) -> bytes:
-        """Give up to so many bytes, none at the end. Raises ToolError for what isn't deflated, and where the checksum
-        is another one."""
+    def read(self, size: int = -1) -> bytes:
+        """Give up to so many bytes, none at the end; all of them without a size. Raises ToolError for what isn't
+        deflated, and where the checksum is another one."""
+        if size < 0:
+            return b"".join(iter(partial(self.read, _PIECE), b""))
         try:
-            piece = self._inflated(size) if self._stream else self._packed(size)
-        except self._error as error:
+            piece = self._inflated(self._stream, size) if self._stream else self._packed(size)
+        except Exception as error:
+            # zlib-ng's own, a class of no type that is known
+            if type(error).__name__ != "error":
+                raise
             raise self._changed(str(error)) from None
         self._sum = self._checksum(piece, self._sum)
         if not piece and self._sum != self._info.CRC:
             raise self._changed("it has another checksum")
         return piece
 
-    def _inflated(self, size: int) -> bytes:
+    def _inflated(self, stream: _Stream, size: int) -> bytes:
         piece = b""
-        while not piece and not self._stream.eof:
-            packed = self._stream.unconsumed_tail or self._packed(_PIECE)
-            piece = self._stream.decompress(packed, size)
+        while not piece and not stream.eof:
+            packed = stream.unconsumed_tail or self._packed(_PIECE)
+            piece = stream.decompress(packed, size)
             if not packed and not piece:
                 break
         return piece

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from envspec.errors import IndexFailure
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
-from envspec.image.member import Member
+from envspec.image.member import WheelMember
 from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url
 from envspec.lock.model import Pin
@@ -80,7 +80,7 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
             yield record.added(text_entry(place, script, mode), script)
         else:
             record.kept(place, name)
-            yield LayerEntry(place, info.file_size, Member(path, info), mode=mode)
+            yield LayerEntry(place, info.file_size, WheelMember(path, info), mode=mode)
     for command, text in _commands(archive, stem, scheme, path):
         yield record.added(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
     for own, content in _own(pin).items():

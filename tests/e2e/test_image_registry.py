@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.base_image import system
+from support.base_image import members, system
 from support.hub import Hub, serving
 from support.index import Index
 from support.installs import PYTHON, SPEC, brought_in, pip_pin, write_lock
@@ -20,6 +20,7 @@ from support.packages import Dist, wheel
 
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries
+from envspec.recipes.images import CODE_SERVER
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -81,6 +82,30 @@ def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Mach
     assert machine.envspec("image", SPEC, "--base", base, "-o", "out").status == 0
     (top,) = json.loads((machine.folder / "out" / "index.json").read_bytes())["manifests"]
     assert top["digest"] == moved
+
+
+def test_a_program_of_another_image_is_a_layer(hub: Hub, base: str, machine: Machine, index: Index) -> None:
+    """The registry stands in for Docker Hub, and has a stand-in for code-server."""
+    tree = machine.base / "tree"
+    (tree / "usr/lib/code-server/bin").mkdir(parents=True)
+    (tree / "usr/lib/code-server/bin/code-server").write_text("#!/bin/sh\n")
+    (tree / "usr/lib/code-server/bin/code-server").chmod(0o755)
+    (tree / "etc").mkdir()
+    (tree / "etc/passwd").write_text("another's")
+    hub.push_tree(CODE_SERVER, tree)
+    (machine.home / ".config/envspec/config.toml").write_text(f'[mirrors]\n"docker.io" = "http://{hub.host}"\n')
+    index.add(LIB)
+    machine.spec(
+        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\nservices = ['code-server']\n"
+        "[targets.here]\nplatform = 'linux-64'\n"
+    )
+    machine.locked()
+    ran = machine.envspec("image", SPEC, "--base", base, "-o", "out")
+    assert ran.status == 0, ran.err
+    found = members(machine.folder / "out", "code-server")
+    assert found["usr/lib/code-server/bin/code-server"].mode == 0o755
+    assert not any(name.startswith("etc") for name in found)
+    assert machine.envspec("image", SPEC, "--base", base, "--verify", "out").status == 0
 
 
 @pytest.mark.nightly

@@ -16,9 +16,8 @@ def slice_digest(lock: dict[str, Any]) -> str:
 
 
 def read_target(path: str) -> Any:
-    """target.json. In images that envspec made itself, each layer holds what the slice says of its own packages, so that
-    a package that moves makes that layer new alone: `parts` names these files, beside target.json. Raises OSError,
-    ValueError.
+    """target.json. In images that envspec made itself, each layer holds what the slice says of its own packages:
+    `parts` names these files, beside target.json. Raises OSError, ValueError.
     """
     with open(path, encoding="utf-8") as file:
         target = json.load(file)
