@@ -140,11 +140,18 @@ def _glibc(there: Mapping[str, str]) -> str:
 def base_recipe(plan: Plan) -> str:
     """Render the small Dockerfile of a base for a target."""
     names = " ".join(wanted(plan).every)
+    install = "apt-get install -y -qq --no-install-recommends"
+    headers = (
+        f"    && if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi \\\n"
+        if plan.torch and not plan.explicit
+        else ""
+    )
     return (
         f"# A base for `envspec image`: what {plan.title} needs of Debian. Build it once, push it, and name it by its\n"
         f'# digest in the spec\'s [image], base = "…@sha256:…", or with `envspec image --base`.\n'
         f"FROM {plan.base.pinned}\n"
         "RUN apt-get update -qq \\\n"
-        f"    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends {names} \\\n"
+        f"    && export DEBIAN_FRONTEND=noninteractive && {install} {names} \\\n"
+        f"{headers}"
         "    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log /var/log/apt\n"
     )
