@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.base_image import members, system
+from support.base_image import members, system, write_base, write_index
 from support.hub import Hub, serving
 from support.index import Index
 from support.installs import PYTHON, SPEC, brought_in, pip_pin, write_lock
@@ -82,6 +82,23 @@ def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Mach
     assert machine.envspec("image", SPEC, "--base", base, "-o", "out").status == 0
     (top,) = json.loads((machine.folder / "out" / "index.json").read_bytes())["manifests"]
     assert top["digest"] == moved
+
+
+def test_two_platforms_are_pushed_as_one_index(hub: Hub, machine: Machine, index: Index) -> None:
+    layouts = {one: write_base(machine.base / one, system(PYTHON), machine=one) for one in ("amd64", "arm64")}
+    write_index(machine.folder / "base", layouts)
+    index.add(LIB)
+    spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n"
+    machine.spec(spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
+    machine.locked()
+    name = f"{hub.host}/team/both:1"
+    sent, _, _, digest = push(machine, "./base", name)
+    assert sent == 4 + 2 * 2, "both have the base, the user, Python's frame and `rest`"
+    assert Registries(Fetcher(credentials={}, env={}).pool, {}, {"HOME": "nowhere"}).digest(name) == digest
+    assert machine.envspec("image", SPEC, "--base", "./base", "--verify", name).status == 0
+    for arch in layouts:
+        image = hub.buildah("pull", "--quiet", "--tls-verify=false", "--arch", arch, f"docker://{name}")
+        assert json.loads(hub.buildah("inspect", "--type", "image", image))["OCIv1"]["architecture"] == arch
 
 
 def test_a_program_of_another_image_is_a_layer(hub: Hub, base: str, machine: Machine, index: Index) -> None:
