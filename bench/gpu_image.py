@@ -1,10 +1,10 @@
 """`envspec image` of a GPU target, all downloads at hand, beside writing the same bytes with the same compressor.
 
-    PYTHONPATH=tests .venv/bin/python -m bench.gpu_image                             # stand-in wheels of 4 GB
+    PYTHONPATH=tests .venv/bin/python -m bench.gpu_image                              # stand-in wheels of 1 GB
     PYTHONPATH=tests .venv/bin/python -m bench.gpu_image SPEC.toml TARGET OCI-LAYOUT  # a real lock, on this base
 
-The stand-ins are wheels with the names and the sizes of CUDA's largest and a content that packs as well as theirs. What
-it is compared with reads the plain layers from a disk ("bytes"), or the files out of the wheels ("wheels"), and
+The stand-ins are wheels with the names of CUDA's largest, a quarter of their sizes, and a content that packs as well.
+What it is compared with reads the plain layers from a disk ("bytes"), or the files out of the wheels ("wheels"), and
 puts them through envspec's own compressor into a file: no order, no names, no digests. Needs three times the
 wheels' size on the disk. The memory is that of all processes together.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -20,8 +21,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.base_image import PACKAGES, system, write_base
+from support.index import Index
+from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import Dist, wheel
+
 from bench.measure import Run, envspec, run
 from envspec.image.compress import unpacked
+from envspec.net.file_store import ARTIFACTS
 
 WHEELS = {
     "nvidia-cublas-cu12": 594,
@@ -38,6 +46,7 @@ WHEELS = {
 }
 """The megabytes of wheels of a CUDA 12.8 environment. Source: the sizes in locks/llm-v2.9."""
 FILE = 256 << 20
+SCALE = 4
 MOST, MEMORY = 1.3, 200
 COMPRESS = """
 import sys, zipfile
@@ -110,7 +119,6 @@ Given = tuple[list[str], Mapping[str, str] | None, list[Path]]
 def given(spec: str, target: str, base: str) -> Iterator[Given]:
     """A real target, whose wheels are in the cache by now or are fetched."""
     from envspec.cli.inputs import locked_targets, read_lock
-    from envspec.net.file_store import ARTIFACTS
     from envspec.settings import load_settings
 
     command = envspec("image", spec, "--target", target, "--base", base)
@@ -123,8 +131,40 @@ def given(spec: str, target: str, base: str) -> Iterator[Given]:
 
 @contextmanager
 def stand_in(folder: Path) -> Iterator[Given]:
-    """A project whose lock has stand-ins for CUDA's wheels, in envspec's cache of its own."""
-    raise NotImplementedError
+    """A project whose lock has stand-ins for CUDA's wheels, which are in its cache after the first run."""
+    with Index() as index:
+        machine = Machine(folder / "machine", index.url)
+        dists = [stand_in_wheel(name, size) for name, size in WHEELS.items()]
+        index.add(*dists)
+        write_lock(machine, [pip_pin(dist) for dist in dists], platform="linux-64")
+        base = write_base(folder / "base", system(PYTHON, PACKAGES))
+        command = envspec("image", str(machine.folder / SPEC), "--base", str(base))
+        store = machine.cache / ARTIFACTS
+        yield command, machine.environment(), [store / dist.sha256 / dist.file for dist in dists]
+
+
+def stand_in_wheel(name: str, megabytes: int) -> Dist:
+    """Make a wheel with files of up to `FILE` bytes, as large as CUDA's unpacked, a `SCALE`th of it."""
+    left = int(megabytes * 1.9e6 / SCALE)
+    files = {}
+    while left > 0:
+        files[f"{name}/lib{len(files)}.so"] = content(min(left, FILE), len(files))
+        left -= FILE
+    return wheel(name, "1.0", files=files)
+
+
+def content(size: int, seed: int) -> bytes:
+    """Make bytes that pack about as well as CUDA's libraries: noise, codes of few symbols, and what came before."""
+    source = random.Random(seed)
+    few = bytes(one % 8 for one in range(256))
+    pieces = [source.randbytes(1 << 15) for _ in range(8)]
+    pieces += [source.randbytes(1 << 15).translate(few) for _ in range(16)]
+    made = bytearray()
+    while len(made) < size:
+        piece = source.choice(pieces)
+        begin = source.randrange(1 << 14)
+        made += piece[begin : begin + (1 << 13)] if source.random() < 0.6 else source.randbytes(1 << 12)
+    return bytes(made[:size])
 
 
 def told(sides: dict[str, Run]) -> None:

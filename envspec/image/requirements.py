@@ -153,5 +153,6 @@ def base_recipe(plan: Plan) -> str:
         "RUN apt-get update -qq \\\n"
         f"    && export DEBIAN_FRONTEND=noninteractive && {install} {names} \\\n"
         f"{headers}"
-        "    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log /var/log/apt\n"
+        "    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log /var/log/apt \\\n"
+        "    /etc/ssh/ssh_host_*\n"
     )
