@@ -73,11 +73,12 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with given(*arguments) if arguments else stand_in(folder) as (command, env, wheels):
-            run([*command, "-o", str(folder / "out")], env=env)
+            cold = run([*command, "-o", str(folder / "out")], env=env)
             shutil.rmtree(folder / "out")
             image = run([*command, "-o", str(folder / "out")], env=env)
             sides = {
                 "image": image,
+                "fetched": cold,
                 "wheels": written(folder, wheels),
                 "bytes": total(written(folder, [tar]) for tar in plain(folder)),
             }

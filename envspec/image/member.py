@@ -29,31 +29,46 @@ class _Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WheelMember:
-    """Opens a member of a wheel. Each opening reads the file by itself, so that no two share a place in it."""
+    """Opens a member of a wheel. Each opening reads the file by itself, so that no two share a place in it.
+
+    name    of the member
+    kind    how it is packed, as zipfile numbers it
+    offset  of its header in the file
+    packed  its bytes there
+    crc     the checksum of its content
+    """
 
     path: Path
-    info: zipfile.ZipInfo
+    name: str
+    kind: int
+    offset: int
+    packed: int
+    crc: int
+
+    @staticmethod
+    def of(path: Path, info: zipfile.ZipInfo) -> WheelMember:
+        """Take of a directory's row what reading needs: a layer has tens of thousands of them."""
+        return WheelMember(path, info.filename, info.compress_type, info.header_offset, info.compress_size, info.CRC)
 
     def __call__(self) -> IO[bytes]:
-        info = self.info
-        if info.compress_type not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
-            return zipfile.ZipFile(self.path).open(info)
+        if self.kind not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
+            return zipfile.ZipFile(self.path).open(self.name)
         file = self.path.open("rb", buffering=0)
-        file.seek(info.header_offset)
+        file.seek(self.offset)
         mark, name, more = _HEAD.unpack(file.read(_HEAD.size))
         assert mark == _MARK, self.path
         file.seek(name + more, os.SEEK_CUR)
-        return cast("IO[bytes]", _Content(file, info))
+        return cast("IO[bytes]", _Content(file, self))
 
 
 class _Content:
     """What a member holds, with its checksum."""
 
-    def __init__(self, file: IO[bytes], info: zipfile.ZipInfo) -> None:
+    def __init__(self, file: IO[bytes], member: WheelMember) -> None:
         from zlib_ng import zlib_ng
 
-        self._file, self._info, self._left = file, info, info.compress_size
-        self._stream = zlib_ng.decompressobj(-zlib.MAX_WBITS) if info.compress_type == zipfile.ZIP_DEFLATED else None
+        self._file, self._member, self._left = file, member, member.packed
+        self._stream = zlib_ng.decompressobj(-zlib.MAX_WBITS) if member.kind == zipfile.ZIP_DEFLATED else None
         self._sum, self._checksum = 0, zlib_ng.crc32
 
     def __enter__(self) -> _Content:
@@ -75,7 +90,7 @@ class _Content:
                 raise
             raise self._changed(str(error)) from None
         self._sum = self._checksum(piece, self._sum)
-        if not piece and self._sum != self._info.CRC:
+        if not piece and self._sum != self._member.crc:
             raise self._changed("it has another checksum")
         return piece
 
@@ -95,6 +110,6 @@ class _Content:
 
     def _changed(self, what: str) -> ToolError:
         return ToolError(
-            f"{self._info.filename} of {os.path.basename(self._file.name)} can't be read: {what}",
+            f"{self._member.name} of {self._member.path.name} can't be read: {what}",
             hint="check whether another program writes to envspec's cache, then run again",
         )

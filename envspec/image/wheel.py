@@ -80,7 +80,7 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
             yield record.added(text_entry(place, script, mode), script)
         else:
             record.kept(place, name)
-            yield LayerEntry(place, info.file_size, WheelMember(path, info), mode=mode)
+            yield LayerEntry(place, info.file_size, WheelMember.of(path, info), mode=mode)
     for command, text in _commands(archive, stem, scheme, path):
         yield record.added(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
     for own, content in _own(pin).items():

@@ -31,7 +31,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("size", [100_000, 1 << 20, -1])
 def test_members_are_read_whole(archive: Path, size: int) -> None:
     for info in zipfile.ZipFile(archive).infolist():
-        with WheelMember(archive, info)() as stream:
+        with WheelMember.of(archive, info)() as stream:
             found = b"".join(iter(lambda: stream.read(size), b""))
         assert found == CONTENTS[info.filename.partition("/")[2]], info.filename
 
@@ -43,7 +43,7 @@ def test_a_file_that_was_changed_meanwhile_is_told(archive: Path, tmp_path: Path
     content[info.header_offset + 5000] ^= 0xFF
     other = tmp_path / "b.whl"
     other.write_bytes(content)
-    with WheelMember(other, info)() as stream, pytest.raises(ToolError, match="can't be read"):
+    with WheelMember.of(other, info)() as stream, pytest.raises(ToolError, match="can't be read"):
         stream.read()
 
 
