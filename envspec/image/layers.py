@@ -80,7 +80,7 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     system = tuple(system_entries(inputs.plan, inputs.base))
     files = (text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM) for path, text in inputs.carried.items())
     carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
-    own = partial(_project, inputs.project, inputs.plan, inputs.scheme)
+    own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
     found = [
         _layer("system", [_content(one) for one in system], lambda: system),
         *_package_layers(inputs),
@@ -107,15 +107,28 @@ def _packages(inputs: LayerInputs, pins: Sequence[Pin], *, around: bool) -> Iter
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
     if around and inputs.conda:
         yield history_entry(inputs.scheme.root)
-    if inputs.conda:
-        yield from inputs.conda.entries([pin for pin in pins if pin.kind == "conda"], inputs.scheme.root)
-    for pin in pins:
+    yield from package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
+
+
+def package_entries(
+    pins: Iterable[Pin],
+    scheme: Scheme,
+    wheels: Paths,
+    conda: LinkedPackages | None,
+    built: Mapping[str, tuple[Path, str]],
+) -> Iterable[LayerEntry]:
+    """Give what packages bring; the arguments are those of `LayerInputs`."""
+    chosen = tuple(pins)
+    if conda:
+        yield from conda.entries([pin for pin in chosen if pin.kind == "conda"], scheme.root)
+    for pin in chosen:
         if pin.kind == "pip":
-            path, _ = inputs.built.get(pin.name) or (inputs.wheels[pin.index, artifact_of(pin).file], "")
-            yield from wheel_entries(path, pin, inputs.scheme)
+            path, _ = built.get(pin.name) or (wheels[pin.index, artifact_of(pin).file], "")
+            yield from wheel_entries(path, pin, scheme)
 
 
-def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
+def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
+    """Give what the wheel of the spec's own project brings."""
     assert wheel is not None and plan.project is not None
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
@@ -129,8 +142,14 @@ def refuse_unfit(plan: Plan, target: LockedTarget, *, building: bool = False) ->
             f"the image of {target.name} takes {names}, and envspec copies nothing out of other images yet",
             hint="leave it out of the spec's [image] and targets, or build the Dockerfile of `envspec export`",
         )
+    if not building:
+        refuse_sources(target)
+
+
+def refuse_sources(target: LockedTarget) -> None:
+    """Raise InputError for packages that would have to be built."""
     sources = [pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
-    if sources and not building:
+    if sources:
         raise InputError(
             f"an image is made of wheels, and the lock of {target.name} has {', '.join(sources)} as source",
             hint="`--build-sources` builds them on this machine; or publish wheels of them on an index of your own",

@@ -4,7 +4,6 @@ version; and the environment around it."""
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,13 +51,33 @@ def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> Im
         if f"{place}/python{plan.python}" in base.paths:
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
-    known = python_build(plan.python, plan.platform)
+    known = _known_build(plan)
     if known is None:
         raise InputError(
             f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
-            hint=f'take a base that has it, or Python from conda: [conda] dependencies = ["python {plan.python}.*"]',
+            hint=f"take a base that has it, or {_FROM_CONDA.format(plan.python)}",
         )
-    return _built(LockedPython(known.platform, known.version, known.build, known.file, known.sha256))
+    return _built(known)
+
+
+def standalone_python(plan: Plan, locked: LockedPython | None) -> LockedPython:
+    """Choose the Python of an environment that stands on no base: the lock's build, else the one that envspec knows for
+    the version. Raises InputError where there is neither."""
+    found = locked or _known_build(plan)
+    if found is None:
+        raise InputError(
+            f"envspec knows no build of Python {plan.python} for {plan.platform}",
+            hint=f"take {_FROM_CONDA.format(plan.python)}",
+        )
+    return found
+
+
+_FROM_CONDA = 'Python from conda: [conda] dependencies = ["python {}.*"]'
+
+
+def _known_build(plan: Plan) -> LockedPython | None:
+    known = python_build(plan.python, plan.platform)
+    return known and LockedPython(known.platform, known.version, known.build, known.file, known.sha256)
 
 
 def _built(build: LockedPython) -> ImagePython:
@@ -87,4 +106,4 @@ def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the scripts that activate an environment in a shell."""
     texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.explicit))
     for path, text in texts.items():
-        yield text_entry(f"{scheme.root}/{path}", re.sub(r"\n# Written by envspec[^\n]*", "", text))
+        yield text_entry(f"{scheme.root}/{path}", activation.unwritten(text))

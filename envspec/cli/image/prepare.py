@@ -19,11 +19,11 @@ from envspec.image.config import SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.entry import LayerEntry
 from envspec.image.layer import LayerPlan
 from envspec.image.layers import SBOM, LayerInputs, layer_plans
-from envspec.image.python import ImagePython, image_python
+from envspec.image.python import image_python
 from envspec.image.requirements import refuse_poor
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedPython, LockedTarget
 from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
 from envspec.recipes.sums import digest
 from envspec.recipes.target_json import dumps as target_json
@@ -72,21 +72,22 @@ def prepared(
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
     left_out = refuse_poor(plan, base, python, order.without)
-    built = _built(order, target, stack) if order.build_sources else {}
+    built = built_sources(order, target, stack) if order.build_sources else {}
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
-    carried, labels = _carried(order, target, plan, left_out)
-    conda = _linked(order, target, progress, stack)
-    brought = _brought(order, python, stack) if python else ()
-    project = _project(order, target, stack)
+    carried, labels = carried_files(order, target, plan, left_out)
+    conda = linked_packages(order, target, progress, stack)
+    build = python.build if python else None
+    brought = brought_python(order, build, python.prefix, stack) if python and build else ()
+    project = own_project(order, target, stack)
     inputs = LayerInputs(plan, target, base.files, python, carried, files, conda, brought, project, built)
     return ReadyImage(base, layer_plans(inputs), labels)
 
 
-def _linked(
-    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack
+def linked_packages(
+    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack, placed: str = ENVIRONMENT
 ) -> LinkedPackages | None:
-    """Link the conda packages into a folder of this run; None without any."""
+    """Link the conda packages into a folder of this run, for the prefix `placed`; None without any."""
     if all(pin.kind != "conda" for pin in target.pins):
         return None
     from envspec.image.conda import link_packages
@@ -95,23 +96,21 @@ def _linked(
     progress.phase("linking conda packages")
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
     channels = order.spec.conda.channels
-    return link_packages(target, channels, Path(ENVIRONMENT), folder, SilentInstall(), offline=order.offline)
+    return link_packages(target, channels, Path(placed), folder, SilentInstall(), offline=order.offline)
 
 
-def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequence[LayerEntry]:
-    """Fetch the build of Python that an image brings, and open it; nothing for the base's own."""
-    if python.build is None:
-        return ()
+def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
+    """Fetch a build of Python, and open it for its place in an image."""
     from envspec.image.standalone import opened_build
     from envspec.install.python_archive import fetched_build
 
     settings = load_settings(os.environ)
-    archive = fetched_build(python.build, settings, os.environ, offline=order.offline)
+    archive = fetched_build(build, settings, os.environ, offline=order.offline)
     scratch = stack.enter_context(scratch_folder(settings.cache()))
-    return stack.enter_context(opened_build(archive, scratch, python.prefix))
+    return stack.enter_context(opened_build(archive, scratch, prefix))
 
 
-def _built(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[str, tuple[Path, str]]:
+def built_sources(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[str, tuple[Path, str]]:
     """Build the wheels of what the lock has as source, as an installation does, on a machine that the target fits.
     Raises InputError where it doesn't, and for a package whose build the spec says nothing of."""
     from envspec.cli.console import say
@@ -142,7 +141,7 @@ def _built(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[st
     return found
 
 
-def _carried(
+def carried_files(
     order: ImageOrder, target: LockedTarget, plan: Plan, left_out: tuple[str, ...]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Give the carried files, and the labels that go with them."""
@@ -156,7 +155,7 @@ def _carried(
     return carried, labels
 
 
-def _project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
+def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
     """Build the wheel of the spec's own project; None without one."""
     from envspec.cli.own_project import built_project
 
