@@ -77,7 +77,9 @@ _FROM_CONDA = 'Python from conda: [conda] dependencies = ["python {}.*"]'
 
 def _known_build(plan: Plan) -> LockedPython | None:
     known = python_build(plan.python, plan.platform)
-    return known and LockedPython(known.platform, known.version, known.build, known.file, known.sha256)
+    if known is None:
+        return None
+    return LockedPython(known.platform, known.version, known.build, known.file, known.sha256)
 
 
 def _built(build: LockedPython) -> ImagePython:

@@ -5,7 +5,7 @@ Their `%files` are below the folder in which `apptainer build` is run, not the d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from envspec.recipes import compat
 from envspec.recipes.apptainer_scripts import (
@@ -14,6 +14,7 @@ from envspec.recipes.apptainer_scripts import (
     SCRATCH,
     SETTINGS,
     at,
+    bundled_post,
     compile_post,
     final_post,
     installed_from,
@@ -95,6 +96,37 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
     yield from section("files", [*_carried(plan), *([] if plan.compiling else _requirements(plan))])
     yield from section("post", final_post(plan))
+    yield from _at_run_time(plan)
+
+
+def render_bundled(plan: Plan, parts: Iterable[str], base: str, digest: str, python: str | None) -> str:
+    """Render the definition that lies in a bundle with its base: nothing else is needed, and no network.
+
+    parts   what else is in the bundle's folder
+    base    the OCI layout in it, `FOLDER:NAME`, and digest what that holds
+    python  the archive of a build of Python in it, None for the base's own
+    """
+    usage = [
+        "In the folder of the unpacked bundle, without a network:",
+        "  sha256sum -c SHA256SUMS BASE",
+        f"  apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
+        f"The base is {digest}.",
+    ]
+    return definition(_bundled(plan, usage, parts, base, python))
+
+
+def _bundled(plan: Plan, usage: Iterable[str], parts: Iterable[str], base: str, python: str | None) -> Iterator[str]:
+    yield from hash_heading(plan, usage)
+    yield ""
+    yield from ("Bootstrap: oci", f"From: {base}", "Stage: compile", "")
+    files = [f"{part} {SCRATCH}/bundle/{part}" for part in parts]
+    yield from section("files", [*files, f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from section("post", bundled_post(plan, python))
+    yield from ("Bootstrap: oci", f"From: {base}", "Stage: final", "")
+    brought = [ENVIRONMENT, *([PYTHON] if python else [])]
+    yield from section("files from compile", [f"{path} {path}" for path in brought])
+    yield from section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from section("post", offline_final_post(plan))
     yield from _at_run_time(plan)
 
 

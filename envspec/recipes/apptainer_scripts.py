@@ -114,6 +114,17 @@ def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
     yield _bytecode()
 
 
+def bundled_post(plan: Plan, python: str | None) -> Iterator[str]:
+    """Make the script of the stage that installs an unpacked bundle, which has all as wheels. `python` is the archive
+    of a build of Python in it, None for the base's own."""
+    yield from _beginning(plan)
+    if python is not None:
+        yield f"mkdir -p {PYTHON}; tar -xf {SCRATCH}/bundle/{word(python)} -C {PYTHON}"
+        yield f"export PYTHON={PYTHON}/python/bin/python{plan.python}"
+    yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
+    yield _bytecode()
+
+
 def offline_final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage of one that installs a bundle."""
     yield "set -eu; umask 022"

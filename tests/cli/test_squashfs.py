@@ -13,9 +13,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import ROOT, Machine
-from support.packages import sdist, wheel
+from support.packages import wheel
 from support.python_build import lock_build, served, standalone_build
 
 pytestmark = [
@@ -36,6 +36,7 @@ APP = wheel(
 )
 LIB = wheel("lib", "1.0")
 FILE = "demo.sqfs"
+ACTIVATE = 'PS1="> "; . "$1/bin/activate"; command -v run-app; deactivate; compgen -v _ENVSPEC'
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +78,7 @@ def test_one_file_works_at_any_path(locked: Machine, tmp_path: Path) -> None:
         assert told.stdout == f"{place}/bin/python ['a b']\n", told.stderr
         assert subprocess.run([place / "bin/own"], capture_output=True, text=True).stdout == f"{place}\n"
         active = subprocess.run(
-            ["bash", "-c", 'PS1="> "; . "$1/bin/activate"; command -v run-app; deactivate; compgen -v _ENVSPEC', "", place],
+            ["bash", "-c", ACTIVATE, "", place],
             capture_output=True, text=True,
         )  # fmt: skip
         assert active.stdout == f"{place}/bin/run-app\n", active

@@ -1,5 +1,5 @@
-"""A build of CPython as python-build-standalone publishes them, made of this machine's own Python: of the same form, and
-it works at any path. The real ones can't be reached here."""
+"""A build of CPython as python-build-standalone publishes them, made of this machine's own Python: of the same form,
+and it works at any path. The real ones can't be reached here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -33,7 +33,7 @@ _LEFT_OUT = {"test", "idlelib", "tkinter", "lib2to3", "ensurepip", "__pycache__"
 
 
 def standalone_build(factory: pytest.TempPathFactory) -> Path:
-    """The archive of the build, made once a test run. Skips where this machine's Python doesn't work at another path."""
+    """The archive of the build, made once a test run. Skips where this machine's Python works at its own path alone."""
     if sys.base_prefix == "/usr":
         pytest.skip("Debian's own Python works below /usr alone")
     return once(factory, "python-build", lambda folder: _make(folder / FILE)) / FILE

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from envspec import __version__
 from envspec.cli.collecting import collect
-from envspec.errors import InputError
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
@@ -72,7 +71,7 @@ def prepared(
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
     left_out = refuse_poor(plan, base, python, order.without)
-    built = built_sources(order, target, stack) if order.build_sources else {}
+    built = built_wheels(order, target, stack) if order.build_sources else {}
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
     carried, labels = carried_files(order, target, plan, left_out)
@@ -110,35 +109,12 @@ def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: E
     return stack.enter_context(opened_build(archive, scratch, prefix))
 
 
-def built_sources(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[str, tuple[Path, str]]:
-    """Build the wheels of what the lock has as source, as an installation does, on a machine that the target fits.
-    Raises InputError where it doesn't, and for a package whose build the spec says nothing of."""
-    from envspec.cli.console import say
-    from envspec.cli.own_project import wheel_builder
-    from envspec.install.collect import refuse_git
-    from envspec.install.host import refuse_unfit
-    from envspec.lock.conda_files import artifact_of
+def built_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[str, tuple[Path, str]]:
+    """Build the wheels of what the lock has as source, each with the key of what shaped it."""
+    from envspec.cli.own_project import built_sources
 
-    sources = [pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
-    if not sources:
-        return {}
-    refuse_git(sources, "an image")
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
-    builder = wheel_builder(order.spec, target, scratch, quiet=order.quiet)
-    refuse_unfit(builder.host, order.lock, target)
-    unknown = [pin.name for pin in sources if not builder.rules.concerns(pin)]
-    if unknown:
-        raise InputError(
-            f"the spec doesn't say what the builds of {', '.join(unknown)} need",
-            hint=f'add to [pip], then lock again: build-dependencies = {{ {unknown[0]} = ["setuptools"] }}',
-        )
-    files = builder.collect(sources)
-    found = {}
-    for pin in builder.rules.ordered(sources):
-        say(f"building {pin.name} {pin.version}")
-        key = builder.rules.key(pin, builder.host)
-        found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), key)
-    return found
+    return built_sources(order.spec, order.lock, target, scratch, "an image", quiet=order.quiet)
 
 
 def carried_files(

@@ -15,7 +15,7 @@ from envspec.cli.console import out, say
 from envspec.cli.image.prepare import (
     ImageOrder,
     brought_python,
-    built_sources,
+    built_wheels,
     carried_files,
     linked_packages,
     own_project,
@@ -99,7 +99,7 @@ def make_squashfs(
 def _inputs(
     order: ImageOrder, target: LockedTarget, plan: Plan, path: str, progress: ImageProgress, stack: ExitStack
 ) -> TreeInputs:
-    built = built_sources(order, target, stack) if order.build_sources else {}
+    built = built_wheels(order, target, stack) if order.build_sources else {}
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
     carried, _ = carried_files(order, target, plan, ())

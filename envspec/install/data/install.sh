@@ -85,7 +85,7 @@ if [ -n "$sums" ]; then
     }
 fi
 # the folders of the bundle hold what it lists, and nothing else
-for name in wheels conda envspec builds sources project; do
+for name in wheels conda envspec builds sources project python; do
     if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
         (cd -- "$here" && find "$name" ! -type d)
     fi
