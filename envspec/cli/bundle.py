@@ -109,6 +109,8 @@ def command(
     refuse_git(chosen.pins, "a bundle")
     if base is not None and not with_base:
         raise InputError("--base says which base a bundle brings, and this one brings none", hint="add --with-base")
+    if since is not None and with_base:
+        raise InputError("an image is made from a whole bundle, and --since leaves files out", hint="give one of both")
     rules = BuildRules.of(spec, chosen)
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]
     compiled = [pin.name for pin in chosen.pins if rules.concerns(pin)]

@@ -18,7 +18,7 @@ from envspec.image.layers import refuse_unfit
 from envspec.image.layout import Layout
 from envspec.image.python import ImagePython, image_python
 from envspec.image.requirements import refuse_poor
-from envspec.install.bundle import BASE, DEFINITION, PYTHON
+from envspec.install.bundle import BASE, BASE_SUMS, DEFINITION, PYTHON
 from envspec.install.python_archive import fetched_build
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
@@ -43,8 +43,9 @@ class BundledBase:
 
     def definition(self, carried: Iterable[str]) -> dict[str, str]:
         """Render the definition, by its path, for a bundle with these further paths."""
-        parts = sorted({path.partition("/")[0] for path in carried} | ({PYTHON} if self.python else set()))
-        return {DEFINITION: render_bundled(self.plan, parts, f"{BASE}:{_NAME}", self.digest, self.python)}
+        own = {DEFINITION, BASE_SUMS, *([PYTHON] if self.python else [])}
+        parts = sorted({path.partition("/")[0] for path in carried} | own)
+        return {DEFINITION: render_bundled(self.plan, parts, BASE, self.digest, self.python)}
 
 
 def bundled_base(

@@ -103,7 +103,7 @@ def render_bundled(plan: Plan, parts: Iterable[str], base: str, digest: str, pyt
     """Render the definition that lies in a bundle with its base: nothing else is needed, and no network.
 
     parts   what else is in the bundle's folder
-    base    the OCI layout in it, `FOLDER:NAME`, and digest what that holds
+    base    the folder of the OCI layout in it, and digest what that holds
     python  the archive of a build of Python in it, None for the base's own
     """
     usage = [

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from support.conda_archives import Archive, Channel
 from support.index import Index
 from support.installs import SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import ROOT, Machine
@@ -107,3 +108,33 @@ def test_the_same_lock_gives_the_same_bytes(locked: Machine) -> None:
     jsonschema.validate(document, json.loads((ROOT / "envspec/cli/schemas/install.json").read_text()))
     assert document["squashfs"]["at"] is None and document["squashfs"]["inside"] > 500
     assert (locked.folder / FILE).read_bytes() == (locked.folder / "elsewhere" / FILE).read_bytes()
+
+
+@pytest.mark.slow
+def test_conda_packages_make_it_one_for_its_place(locked: Machine, build: Path, tmp_path: Path) -> None:
+    """Their files name their prefix, which is where the file says that it has to be mounted."""
+    files = {"bin/said": b"#!/bin/sh\necho /old/prefix/share\n"}
+    said = Archive("said", "1.0", files=files, placeholders={"bin/said": "/old/prefix"})
+    channel = Channel(tmp_path / "channel").add(said)
+    lock = write_lock(locked, [pip_pin(APP), pip_pin(LIB), channel.pin(said)], channels=[channel.url])
+    lock_build(locked, lock, build)
+    ran = locked.envspec("install", SPEC, "--squashfs", FILE, "--prefix", "/some/where")
+    assert ran.status == 0, ran.err
+    assert ", for /some/where alone, " in ran.out and "envspec-mount --at /some/where demo.sqfs" in ran.hint
+    place = tmp_path / "there"
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", place, locked.folder / FILE], check=True, capture_output=True)
+    assert (place / "etc/envspec/mount").read_text() == "/some/where\n"
+    assert subprocess.check_output(["sh", place / "bin/said"], text=True) == "/some/where/share\n"
+    assert (place / "bin/own").read_text().startswith("#!/some/where/bin/python\n")
+
+
+def test_what_can_t_be_written_is_said(machine: Machine, index: Index) -> None:
+    index.add(APP, LIB)
+    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    machine.variables["PATH"] = "/nowhere"
+    ran = machine.envspec("image", SPEC, "--squashfs", FILE)
+    assert ran.status == 3 and "a squashfs is written by mksquashfs, and PATH has none" in ran.error
+    assert "apt install squashfs-tools" in ran.hint
+    ran = machine.envspec("install", SPEC, "--squashfs", FILE, "--dry-run")
+    assert ran.status == 2 and "--dry-run" in ran.error
+    assert not (machine.folder / FILE).exists()
