@@ -137,7 +137,7 @@ def scripts(prefix: Path | None, name: str, *, conda: bool) -> dict[str, str]:
 
 
 def unwritten(text: str) -> str:
-    """Give a script without the line that says who writes it again: what is read-only, nobody does."""
+    """Give a script without the line that says who writes it again: for a place that is read-only."""
     return re.sub(r"\n# Written by envspec[^\n]*", "", text)
 
 
