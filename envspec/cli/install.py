@@ -130,7 +130,19 @@ def _squashfs(
     from envspec.install.prefix import checked_prefix
     from envspec.recipes.plan import ENVIRONMENT
 
-    order = ImageOrder(spec, lock, (target,), None, None, None, (), "zstd", True, offline, as_json)
+    order = ImageOrder(
+        spec=spec,
+        lock=lock,
+        targets=(target,),
+        output=None,
+        sif=None,
+        base=None,
+        without=(),
+        compression="zstd",
+        build_sources=True,
+        offline=offline,
+        quiet=as_json,
+    )
     place = str(checked_prefix(prefix)) if prefix else ENVIRONMENT
     try:
         with image_progress(quiet=as_json) as progress:

@@ -59,7 +59,6 @@ def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
     """List the entries of a tree from its own root, each below its folder. Raises InputError, IndexFailure."""
     root = f"{inputs.scheme.root}/"
     found = [replace(one, path=one.path.removeprefix(root)) for one in _placed(inputs)]
-    found = [one for one in found if not one.path.startswith("..")]
     tops = {PurePosixPath(one.path).parts[0] for one in found if "/" in one.path}
     return list(in_order([*map(folder_entry, sorted(tops)), *found, *_own(inputs)]))
 

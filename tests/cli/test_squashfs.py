@@ -110,7 +110,7 @@ def test_the_same_lock_gives_the_same_bytes(locked: Machine) -> None:
     assert (locked.folder / FILE).read_bytes() == (locked.folder / "elsewhere" / FILE).read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_conda_packages_make_it_one_for_its_place(locked: Machine, build: Path, tmp_path: Path) -> None:
     """Their files name their prefix, which is where the file says that it has to be mounted."""
     files = {"bin/said": b"#!/bin/sh\necho /old/prefix/share\n"}
