@@ -273,7 +273,7 @@ def test_in_a_real_slurm_nothing_stays_of_a_job(mounts: Mounts, tmp_path: Path) 
             ["sbatch", "--parsable", "--wait", "--ntasks=2", f"--output={tmp_path}/out"],
             input=f"#!/bin/bash\n{srun} & {srun} & wait\n", env=env, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        said = (tmp_path / "out").read_text().split()
+        said = (tmp_path / "out").read_text().splitlines()
         assert ran.returncode == 0, ran.stderr + str(said)
         assert said.count("anywhere") == 2 and len({*said}) == 3, said
         assert mounts.gone()
