@@ -17,6 +17,7 @@ from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, uv_alone, write_lock
 from support.machine import ROOT, Machine
 from support.packages import sdist, wheel
+from support.python_build import lock_build, served, standalone_build
 
 from envspec.lock.model import BuildPin
 
@@ -93,6 +94,26 @@ def test_a_base_comes_with_its_definition(locked: Machine, tmp_path: Path) -> No
         assert (folder / line.split()[0]).exists(), line
     assert "base /opt" not in text and "wheels /opt/scratch/bundle/wheels\n" in text
     assert "PYTHON=" not in text, "the base has its own"
+
+
+@pytest.mark.nightly
+def test_a_build_of_python_comes_for_a_base_without(
+    machine: Machine, index: Index, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    build = standalone_build(tmp_path_factory)
+    index.add(APP, LIB)
+    lock_build(machine, write_lock(machine, [pip_pin(APP), pip_pin(LIB)]), build)
+    write_base(machine.folder / "base", system())
+    with served(build, tmp_path / "builds") as mirror:
+        machine.configure(f'python = "{mirror}"')
+        ran = machine.envspec("bundle", SPEC, "-o", "demo.tar", "--with-base", "--base", "./base")
+    assert ran.status == 0, ran.err
+    folder = unpacked(machine, tmp_path / "there")
+    subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS", "BASE"], cwd=folder, check=True)
+    assert (folder / "python" / build.name).read_bytes() == build.read_bytes()
+    text = (folder / "apptainer.def").read_text()
+    assert f"tar -xf /opt/scratch/bundle/python/{build.name} -C /opt/python\n" in text
+    assert f"export PYTHON=/opt/python/python/bin/python{PYTHON}\n" in text and "    /opt/python /opt/python\n" in text
 
 
 def test_what_a_base_lacks_is_said(locked: Machine) -> None:
