@@ -174,12 +174,14 @@ def command(
 
 def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path, *, quiet: bool) -> dict[str, Path]:
     """Build the wheels of what the lock has as source, by package."""
-    from envspec.cli.own_project import built_sources
+    from envspec.cli.own_project import built_sources, refuse_newer_glibc
 
     folder = scratch / "built"
     folder.mkdir()
     made = built_sources(spec, lock, target, folder, "a bundle", quiet=quiet)
-    return {name: wheel for name, (wheel, _) in made.items()}
+    wheels = {name: wheel for name, (wheel, _) in made.items()}
+    refuse_newer_glibc(target, wheels)
+    return wheels
 
 
 def _base(

@@ -14,7 +14,6 @@ from envspec.cli.image.progress import image_progress
 from envspec.errors import InputError
 from envspec.image.base import BaseImage
 from envspec.image.build import copy_base
-from envspec.image.layers import refuse_unfit
 from envspec.image.layout import Layout
 from envspec.image.python import ImagePython, image_python
 from envspec.image.requirements import refuse_poor
@@ -54,7 +53,12 @@ def bundled_base(
     """Get the base, the spec's or the one that is `given`, into an empty folder. Raises InputError for one that lacks
     what the image needs, IndexFailure, StorageError."""
     settings = load_settings(os.environ)
-    refuse_unfit(plan, target, building=True)
+    if plan.borrowed:
+        names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
+        raise InputError(
+            f"the image of {target.name} takes {names}, which a bundle doesn't bring",
+            hint="leave it out of the spec's [image] and targets, or carry the image of `envspec image` over",
+        )
     with ExitStack() as stack:
         progress = stack.enter_context(image_progress(quiet=quiet))
         source = stack.enter_context(opened_base(plan, given, offline=False))

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import __version__
 from envspec.cli.collecting import collect
+from envspec.cli.image.base import registry_source
 from envspec.image.base import BaseImage, BaseSource
+from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
-from envspec.image.config import SBOM_DIGEST, VERSION, WITHOUT
+from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.entry import LayerEntry
 from envspec.image.layer import LayerPlan
-from envspec.image.layers import SBOM, LayerInputs, layer_plans
+from envspec.image.layers import LayerInputs, layer_of, layer_plans
+from envspec.image.parts import parted
 from envspec.image.python import image_python
-from envspec.image.requirements import refuse_poor
+from envspec.image.requirements import reduced, refuse_newer, refuse_poor
+from envspec.install.host import this_host
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
-from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
+from envspec.net.file_store import sha256_of
+from envspec.recipes.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.recipes.sums import digest
-from envspec.recipes.target_json import dumps as target_json
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.spec.model import Spec
+
+BuiltHere = dict[str, tuple[Path, str]]
+"""Wheels that were built on this machine, by package, each with the key of what it was built from."""
 
 
 @dataclass(frozen=True)
@@ -50,37 +57,54 @@ class ImageOrder:
 
 @dataclass(frozen=True)
 class ReadyImage:
-    """The base, the layers and the further labels of a target's image, before any is packed."""
+    """A target's image before any of it is packed: the plan of what it has, its base, its layers, and its further
+    labels and annotations."""
 
+    plan: Plan
     base: BaseImage
     layers: tuple[LayerPlan, ...]
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 def prepared(
     order: ImageOrder,
     target: LockedTarget,
     plan: Plan,
+    built: BuiltHere,
     source: BaseSource,
     progress: ImageProgress,
     stack: ExitStack,
 ) -> ReadyImage:
-    """Read the base, and bring the files of all packages. `stack` holds what layers are read from. Raises InputError,
-    IndexFailure, ToolError, StorageError."""
+    """Read the base, and bring the files of all packages. `built` are the wheels of sources, `stack` holds what layers
+    are read from. Raises InputError, IndexFailure, ToolError, StorageError."""
     progress.phase("reading the base")
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
-    left_out = refuse_poor(plan, base, python, order.without)
-    built = built_wheels(order, target, stack) if order.build_sources else {}
+    plan = reduced(plan, refuse_poor(plan, base, python, order.without))
+    refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
-    carried, labels = carried_files(order, target, plan, left_out)
+    document = json.loads(plan.carried[SLICE])
+    slice_parts = parted(document, layer_of)
+    bill = sbom(order.lock, target)
+    labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
+    if document.get("without"):
+        labels[WITHOUT] = ",".join(document["without"])
+    if built:
+        # what a compiler made elsewhere may be another file
+        labels[BUILT] = " ".join(f"{name}@sha256:{sha256_of(path)}" for name, (path, _) in sorted(built.items()))
     conda = linked_packages(order, target, progress, stack)
     build = python.build if python else None
     brought = brought_python(order, build, python.prefix, stack) if python and build else ()
     project = own_project(order, target, stack)
-    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda, brought, project, built)
-    return ReadyImage(base, layer_plans(inputs), labels)
+    carried = {**plan.carried, SLICE: slice_parts.target}
+    borrowed = [(one, _borrowed(order, plan, one, progress, stack)) for one in plan.borrowed]
+    inputs = LayerInputs(
+        *(plan, target, base.files, python, carried, slice_parts.of_layers, files),
+        *(conda, brought, project, built, borrowed),
+    )
+    return ReadyImage(plan, base, layer_plans(inputs), labels, {SBOM: bill})
 
 
 def linked_packages(
@@ -109,26 +133,28 @@ def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: E
     return stack.enter_context(opened_build(archive, scratch, prefix))
 
 
-def built_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[str, tuple[Path, str]]:
-    """Build the wheels of what the lock has as source, each with the key of what shaped it."""
+def _borrowed(
+    order: ImageOrder, plan: Plan, one: Borrowed, progress: ImageProgress, stack: ExitStack
+) -> Callable[[], list[LayerEntry]]:
+    """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
+    source = registry_source(one.image.pinned, offline=order.offline)
+    folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
+
+    def entries() -> list[LayerEntry]:
+        progress.phase(f"reading {one.image.name}")
+        return borrowed_entries(one, source, plan.oci_platform, folder)
+
+    return entries
+
+
+def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
+    """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
+    or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
     from envspec.cli.own_project import built_sources
 
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
-    return built_sources(order.spec, order.lock, target, scratch, "an image", quiet=order.quiet)
-
-
-def carried_files(
-    order: ImageOrder, target: LockedTarget, plan: Plan, left_out: tuple[str, ...]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Give the carried files, and the labels that go with them."""
-    carried = dict(plan.carried)
-    labels = {VERSION: __version__}
-    if left_out:
-        carried[SLICE] = target_json({**json.loads(carried[SLICE]), "without": list(left_out)})
-        labels[WITHOUT] = ",".join(left_out)
-    carried[SBOM] = sbom(order.lock, target)
-    labels[SBOM_DIGEST] = f"sha256:{digest(carried[SBOM])}"
-    return carried, labels
+    wanted = (order.spec, order.lock, target, scratch)
+    return built_sources(*wanted, "an image", building=order.build_sources, quiet=order.quiet)
 
 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:

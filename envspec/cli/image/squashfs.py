@@ -15,25 +15,27 @@ from envspec.cli.console import out, say
 from envspec.cli.image.prepare import (
     ImageOrder,
     brought_python,
-    built_wheels,
-    carried_files,
+    built_here,
     linked_packages,
     own_project,
 )
 from envspec.cli.outputs import written
+from envspec.cli.own_project import refuse_newer_glibc
 from envspec.errors import InputError
 from envspec.image.build import ImageProgress
 from envspec.image.entry import LayerEntry
-from envspec.image.layers import refuse_sources
 from envspec.image.python import standalone_python
 from envspec.image.squashfs import find_mksquashfs, write_squashfs
 from envspec.image.tree import MOUNTER, TreeInputs, tree_entries
+from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import ENVIRONMENT, Plan
 from envspec.texts import byte_size
 
 OPTION = "--squashfs"
+BILL = "sbom.cdx.json"
+"""The bill of materials among the carried files."""
 _PIECE = 1 << 20
 
 
@@ -83,8 +85,6 @@ def make_squashfs(
         )
     program = find_mksquashfs(os.environ)
     plan = make_plan(order.spec, order.lock, target)
-    if not order.build_sources:
-        refuse_sources(target)
     with ExitStack() as stack:
         inputs = _inputs(order, target, plan, path, progress, stack)
         entries = tree_entries(inputs)
@@ -99,10 +99,11 @@ def make_squashfs(
 def _inputs(
     order: ImageOrder, target: LockedTarget, plan: Plan, path: str, progress: ImageProgress, stack: ExitStack
 ) -> TreeInputs:
-    built = built_wheels(order, target, stack) if order.build_sources else {}
+    built = built_here(order, target, stack)
+    refuse_newer_glibc(target, {name: path for name, (path, _) in built.items()})
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
-    carried, _ = carried_files(order, target, plan, ())
+    carried = {**plan.carried, BILL: sbom(order.lock, target)}
     conda = linked_packages(order, target, progress, stack, path)
     build: Sequence[LayerEntry] = ()
     if not target.pin("python", "conda"):
