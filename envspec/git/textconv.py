@@ -28,6 +28,7 @@ def readable(lock: Lock) -> str:
     out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
     out.extend(f"correction {one.package} {one.version} {one.constraint}\n" for one in lock.corrections)
     out.extend(f"image {image.name}  {image.digest[: len('sha256:') + HASH_DIGITS]}\n" for image in lock.images)
+    out.extend(f"python {one.platform} {one.version}  {one.file}  {one.sha256[:HASH_DIGITS]}\n" for one in lock.pythons)
     out.append("\n")
     out.extend(f"target {_target(target)}\n" for target in lock)
     out.append("\n")

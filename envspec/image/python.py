@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
-from envspec.facts.python_builds import TRIPLES, python_build
+from envspec.facts.python_builds import TRIPLES, newest_build
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
@@ -52,7 +52,7 @@ def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> Im
         if f"{place}/python{plan.python}" in base.paths:
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
-    known = python_build(plan.python, plan.platform)
+    known = newest_build(plan.python, plan.platform)
     if known is None:
         raise InputError(
             f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
