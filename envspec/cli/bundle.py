@@ -18,7 +18,7 @@ from envspec.texts import byte_size
 if TYPE_CHECKING:
     from envspec.install.build import BuildRules
     from envspec.lock.judge import SoundLock
-    from envspec.lock.model import LockedTarget
+    from envspec.lock.model import LockedPython, LockedTarget
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -53,7 +53,7 @@ def command(
     """Put all files of a target into one tar, for a machine without internet.
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
-    wheels (and conda packages), the smoke check, and `install.sh`, which makes the environment without envspec and
+    wheels (and conda packages), the lock's build of Python, the smoke check, and `install.sh`, which makes the environment without envspec and
     without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
     """
     from envspec.cli.malicious import refuse_malicious
@@ -81,10 +81,11 @@ def command(
     pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
     try:
         found = collect_conda_too(spec, chosen, pins, quiet=as_json)
+        python = _python(lock, chosen)
         with written(output, "-o", [path]) as file:
             carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, rules)}
             carried |= _project(spec, chosen, quiet=as_json)
-            digest = write_bundle(file, chosen, carried, found, known)
+            digest = write_bundle(file, chosen, carried, found, known, python)
             size = file.tell()
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")
@@ -108,6 +109,22 @@ def command(
         old = " --with DIR" if known else ""
         say(f"hint: tar xf {output.name} && sh install.sh --expect {digest}{old} PREFIX")
     return 0
+
+
+def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:
+    """Fetch the build of Python that the lock names; None where it names none, or the user lets none be fetched."""
+    from envspec.install.python_archive import fetched_build
+    from envspec.install.python_builds import are_asked_for
+    from envspec.settings import load_settings
+
+    build = lock.python(target)
+    if build is None:
+        return None
+    if not are_asked_for(os.environ):
+        said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
+        say(f"note: the bundle has no Python: {said}", style="cyan")
+        return None
+    return build, fetched_build(build, load_settings(os.environ), os.environ)
 
 
 def _carried(spec: Spec, lock: SoundLock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:

@@ -22,6 +22,8 @@ def readable(lock: Lock) -> str:
     out = [f"{lock.name}\n"]
     if shared.exclude_newer:
         out.append(f"exclude-newer {shared.exclude_newer}\n")
+    if shared.image_python:
+        out.append(f"image-python {shared.image_python}\n")
     out.extend(f"channel {channel}\n" for channel in shared.channels)
     out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
     out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))

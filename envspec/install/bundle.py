@@ -22,7 +22,7 @@ from envspec.install.collect import Paths
 from envspec.install.plain_names import plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.net import limits
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
@@ -52,6 +52,8 @@ PROJECT = "project"
 """The folder with the wheel of the spec's own project."""
 WHEELS = "wheels"
 CONDA = "conda"
+PYTHON = "python"
+"""The folder with the build of Python that the lock names."""
 Known = tuple[str, str]
 """A package's file by its sha256 and its place in a bundle."""
 _LINE = re.compile(r"^([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
@@ -65,13 +67,16 @@ def write_bundle(
     carried: Mapping[str, str | bytes],
     found: Paths,
     known: Collection[Known] = (),
+    python: tuple[LockedPython, Path] | None = None,
 ) -> str:
     """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
-    `carried` are contents by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
-    OSError.
+    `carried` are contents by their path in the bundle, `found` the artifacts, `python` the build of Python; those that
+    are `known` stay out. Raises OSError.
     """
     listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
+    if python is not None:
+        listed[python_known(python[0])] = python[1]
     members: dict[str, Path | bytes] = {
         name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
     }
@@ -93,6 +98,11 @@ def write_bundle(
         for name, content in sorted(members.items()):
             _add(tar, name, content)
     return f"sha256:{hashlib.sha256(sums).hexdigest()}"
+
+
+def python_known(build: LockedPython) -> Known:
+    """Give the hash and the place of a build of Python in a bundle."""
+    return build.sha256, f"{PYTHON}/{build.file}"
 
 
 def held_by(old: Path, target: str) -> frozenset[Known]:
@@ -126,7 +136,7 @@ def _of_lock(path: Path, name: str) -> frozenset[Known]:
 
 def _read_sums(text: str) -> Iterator[Known]:
     for digest, place in _LINE.findall(text):
-        if place.startswith((f"{WHEELS}/", f"{CONDA}/")):
+        if place.startswith((f"{WHEELS}/", f"{CONDA}/", f"{PYTHON}/")):
             yield digest, place
 
 

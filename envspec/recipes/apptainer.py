@@ -66,6 +66,8 @@ def _online(plan: Plan) -> Iterator[str]:
     ]
     if plan.torch_backend:
         usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
+    if plan.build:
+        usage.append("  python-mirror   the URL of a mirror of python-build-standalone's releases")
     if plan.has_variants:
         usage.append("  wheels/         a bundle's wheels: variants come from there instead of an index")
         usage.append("  netrc           logins of the indexes that have variants")
@@ -101,11 +103,12 @@ def _online(plan: Plan) -> Iterator[str]:
 def _offline(plan: Plan) -> Iterator[str]:
     needs = [name for name in plan.debian if name not in (INIT, "ca-certificates")]
     needs += [path for one in plan.borrowed for _, path in one.copies]
-    python = "micromamba" if plan.explicit else f"Python {plan.python} with its module venv"
+    python = "micromamba" if plan.explicit else "" if plan.build else f"Python {plan.python} with its module venv"
+    has = ", ".join(filter(None, [python, *needs]))
     beside = f"{plan.target}/"
     usage = [
         "For machines without internet. Beside this file lie:",
-        f"  {BASE}        an image with {python}{''.join(f', {name}' for name in needs)}",
+        f"  {BASE}        an image{f' with {has}' if has else ''}",
         f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
     files = [f"{beside}{BUNDLE} {SCRATCH}/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"]
@@ -113,7 +116,7 @@ def _offline(plan: Plan) -> Iterator[str]:
     if built:
         tools = [name for name in built.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in built.env else []
-        usage.append(f"  {COMPILER}     {python}, as in {BASE}, and {', '.join(tools)}")
+        usage.append(f"  {COMPILER}     {f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
     usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""

@@ -23,6 +23,7 @@ from envspec.recipes.plan import (
     PipStep,
     Plan,
 )
+from envspec.recipes.python_build import TABLE
 from envspec.recipes.quote import shell
 from envspec.recipes.variant_fetch import fetch_words
 
@@ -40,6 +41,7 @@ base.
 _UV_SETTINGS = f"{SETTINGS}/uv.toml"
 _CHANNEL_HOST = f"{SETTINGS}/conda-channel-host"
 _PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
+_PYTHON_MIRROR = f"{SETTINGS}/python-mirror"
 _WHEELS = f"{SETTINGS}/wheels"
 _CONDARC = f"{SETTINGS}/condarc"
 _NETRC = f"{SETTINGS}/netrc"
@@ -54,6 +56,8 @@ def installed_from(plan: Plan) -> Iterator[str]:
     """Name the files that the environment is installed from."""
     if plan.explicit:
         yield plan.explicit
+    if plan.build_table:
+        yield plan.build_table
     yield from (file for step in plan.pip for file in step.files)
 
 
@@ -73,7 +77,7 @@ def compile_post(plan: Plan) -> Iterator[str]:
     compiling = plan.compiling
     assert compiling is not None
     yield from _beginning(plan)
-    if compiling.image != plan.base:
+    if compiling.image != plan.base and plan.build is None:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
     yield from _apt(compiling.apt, _python_headers(plan))
@@ -87,7 +91,7 @@ def _build_env(plan: Plan) -> Iterator[str]:
 
 def _python_headers(plan: Plan) -> Iterator[str]:
     """Install the headers of the base's own Python, if that is the environment's: kernels are compiled with them."""
-    if not plan.explicit and (plan.compiling is None or plan.compiling.image == plan.base):
+    if not plan.brings_headers and (plan.compiling is None or plan.compiling.image == plan.base):
         install = "$apt install -y --no-install-recommends"
         yield f"if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi"
 
@@ -154,7 +158,7 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
         yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
     else:
-        yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        yield from _python(plan)
         if plan.has_variants:
             yield use_netrc
     for step in plan.pip:
@@ -172,6 +176,17 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield from _own(plan.project, plan)
     yield _bytecode()
     yield f"rm -rf {_FROM}"
+
+
+def _python(plan: Plan) -> Iterator[str]:
+    """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
+    if plan.build is None or plan.build_table is None:
+        only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
+        yield f"{only}uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        return
+    yield f"if [ -s {_PYTHON_MIRROR} ]; then UV_PYTHON_INSTALL_MIRROR=$(cat {_PYTHON_MIRROR}); export UV_PYTHON_INSTALL_MIRROR; fi"
+    yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
+    yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
 
 
 def _own(project: OwnProject, plan: Plan) -> Iterator[str]:

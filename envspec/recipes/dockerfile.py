@@ -13,7 +13,7 @@ from envspec.recipes import nvcc
 from envspec.recipes.dockerfile_apt import apt, python_headers, timed, user
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
-from envspec.recipes.dockerfile_steps import MIRROR, WHEELS, copy, run
+from envspec.recipes.dockerfile_steps import MIRROR, PYTHON_MIRROR, WHEELS, copy, run
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.layers import LAYERS
 from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
@@ -59,6 +59,8 @@ def _head(plan: Plan) -> str:
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
+    if plan.build:
+        usage.append(f"A mirror of python-build-standalone's releases: --build-arg {PYTHON_MIRROR}=URL")
     if plan.has_variants:
         usage.append("Variants are fetched from the index by name and hash; logins may be in --secret id=netrc, too.")
         usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")

@@ -28,7 +28,7 @@ def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
 
 def python_headers(plan: Plan) -> Iterator[str]:
     """Install the headers of the base's own Python, with which extensions and torch.compile's kernels are compiled."""
-    if not plan.explicit:
+    if not plan.brings_headers:
         python = shell(plan.python)
         yield f"if [ -x /usr/bin/python{python} ]; then {_INSTALL} libpython{python}-dev; fi"
 

@@ -12,6 +12,7 @@ SERVICES = ("jupyter", "ssh", "code-server")
 SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}
 """Names by which people look for a service, and the service."""
 FABRICS = ("infiniband", "none")
+PYTHONS = ("locked", "base")
 
 # The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -111,6 +112,13 @@ IMAGE_TABLE = Table(
             example="none",
             choices=FABRICS,
             default=Image.fabric,
+        ),
+        "python": Text(
+            doc="The Python of images: the build that the lock names, or the base image's own, which must be of the"
+            " spec's version.",
+            example="base",
+            choices=PYTHONS,
+            default=Image.python,
         ),
         "nvcc": Boolean(
             doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",

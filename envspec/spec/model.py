@@ -156,6 +156,7 @@ class Image:
     build_apt, build_env  Debian packages and variables of the stage that compiles
     fabric                what joins the nodes: "infiniband" or "none"
     nvcc                  CUDA images have its compiler
+    python                "locked": images bring the build that the lock names; "base": they use the base's own
     """
 
     base: str = "debian:bookworm-slim"
@@ -168,6 +169,7 @@ class Image:
     fabric: str = "infiniband"
     nvcc: bool = False
     name: str | None = None
+    python: str = "locked"
 
 
 @dataclass(frozen=True)
