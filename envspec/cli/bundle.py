@@ -53,8 +53,9 @@ def command(
     """Put all files of a target into one tar, for a machine without internet.
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
-    wheels (and conda packages), the lock's build of Python, the smoke check, and `install.sh`, which makes the environment without envspec and
-    without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
+    wheels (and conda packages), the lock's build of Python, the smoke check, and `install.sh`, which makes the
+    environment without envspec and without a network. envspec prints the bundle's digest, which `install.sh --expect`
+    takes.
     """
     from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched

@@ -184,7 +184,7 @@ def _python(plan: Plan) -> Iterator[str]:
         only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
         yield f"{only}uv venv --quiet --python {plan.python} {ENVIRONMENT}"
         return
-    yield f"if [ -s {_PYTHON_MIRROR} ]; then UV_PYTHON_INSTALL_MIRROR=$(cat {_PYTHON_MIRROR}); export UV_PYTHON_INSTALL_MIRROR; fi"
+    yield f'if [ -s {_PYTHON_MIRROR} ]; then export UV_PYTHON_INSTALL_MIRROR="$(cat {_PYTHON_MIRROR})"; fi'
     yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
     yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
 

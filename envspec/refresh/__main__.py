@@ -1,9 +1,10 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `pythons FILE` for that of the builds of
-Python, and `wheels` for the tables of the PyTorch indexes. `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…` writes what
-`envspec link` knows of wheels without reading them, `edition` the tables as the package envspec-facts.
+for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `pythons FILE` for that of
+the builds of Python, and `wheels` for the tables of the PyTorch indexes. `sizes VARIANT…` asks these how large the
+wheels of the tables are. `linked SPEC…` writes what `envspec link` knows of wheels without reading them, `edition` the
+tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """

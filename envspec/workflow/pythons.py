@@ -60,7 +60,9 @@ def with_missing_pythons(lock: Lock, not_after: Callable[[], str | None]) -> Loc
 
 def _newest(python: str, platform: str, before: str | None) -> LockedPython | None:
     build = newest_build(python, platform, before)
-    return build and LockedPython(build.platform, build.version, build.build, build.file, build.sha256)
+    if build is None:
+        return None
+    return LockedPython(build.platform, build.version, build.build, build.file, build.sha256)
 
 
 def _tell(without: Sequence[LockedTarget], before: str | None, notice: Notice) -> None:

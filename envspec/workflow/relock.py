@@ -84,7 +84,7 @@ def relock(
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     shared = spec_inputs(spec)
-    bounds = (shared.exclude_newer, not_after and not_after.moment)
+    bounds = (shared.exclude_newer, not_after.moment if not_after else None)
     pythons = locked_pythons(in_order, old, upgrade or Upgrade(), flaws, bounds, notice)
     return Lock(spec.name, shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
 

@@ -13,9 +13,10 @@ from envspec.facts.python_builds import TRIPLES, builds_of, newest_build, python
 from envspec.packages.version_numbers import numbers
 from envspec.refresh.python_builds_table import converted
 
+URL = "https://host.example/20260901/cpython-3.12.15%2B20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 ROW = {
     "name": "cpython",
-    "url": "https://host.example/20260901/cpython-3.12.15%2B20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz",
+    "url": URL,
     "sha256": "a" * 64,
     "variant": None,
     "prerelease": "",
@@ -73,9 +74,9 @@ def test_builds_that_uv_no_longer_names_stay() -> None:
     [
         {"variant": "freethreaded"},
         {"prerelease": "rc1"},
-        {"url": ROW["url"].replace("_stripped", "")},
-        {"url": ROW["url"].replace("3.12", "3.8")},
-        {"url": ROW["url"].replace("gnu", "musl")},
+        {"url": URL.replace("_stripped", "")},
+        {"url": URL.replace("3.12", "3.8")},
+        {"url": URL.replace("gnu", "musl")},
         {"sha256": None},
     ],
 )
@@ -84,7 +85,7 @@ def test_what_is_left_out(changed: dict[str, Any]) -> None:
 
 
 def test_what_was_published_never_changes() -> None:
-    url = ROW["url"].replace("3.12.15", "3.12.14").replace("20260901", "20260814")
+    url = URL.replace("3.12.15", "3.12.14").replace("20260901", "20260814")
     with pytest.raises(InputError, match=r"CPython 3\.12\.14 of 20260814 for linux-64 has another hash than before"):
         rows({"x": {**ROW, "url": url}}, BEFORE)
 

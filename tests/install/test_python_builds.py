@@ -117,7 +117,7 @@ def test_it_comes_from_the_mirror_of_the_configuration(
     without: tuple[Machine, LockedPython], mirror: Path, request: pytest.FixtureRequest
 ) -> None:
     """Over HTTP, also where the machine has a Python of that version, and once for all environments."""
-    machine, build = without
+    machine, _ = without
     del machine.variables["UV_PYTHON_INSTALL_MIRROR"]
     machine.variables["PATH"] = str(another_python()[1].parent)
     handler = partial(SimpleHTTPRequestHandler, directory=str(mirror))

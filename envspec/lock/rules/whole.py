@@ -46,8 +46,8 @@ def wrong_pythons(lock: Lock) -> Iterator[Flaw]:
         if not _is_file_of(one):
             said = f"{one.file} is not Python {one.version} of {one.build} for {one.platform}"
             yield Flaw(WRONG_PYTHON, names, None, said)
-        elif (said := _unlike_the_table(one)) is not None:
-            yield Flaw(WRONG_PYTHON, names, None, said)
+        elif differs := _unlike_the_table(one):
+            yield Flaw(WRONG_PYTHON, names, None, differs)
         if not is_released(one.build, lock.inputs.exclude_newer):
             said = f"Python {one.version} of {one.build} isn't older than exclude-newer, {lock.inputs.exclude_newer}"
             yield Flaw(WRONG_PYTHON, names, None, said)
