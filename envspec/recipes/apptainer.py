@@ -67,8 +67,6 @@ def _online(plan: Plan) -> Iterator[str]:
     ]
     if plan.torch_backend:
         usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
-    if plan.build:
-        usage.append("  python-mirror   the URL of a mirror of python-build-standalone's releases")
     if plan.has_variants:
         usage.append("  wheels/         a bundle's wheels: variants come from there instead of an index")
         usage.append("  netrc           logins of the indexes that have variants")

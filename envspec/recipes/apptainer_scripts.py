@@ -43,7 +43,6 @@ base.
 _UV_SETTINGS = f"{SETTINGS}/uv.toml"
 _CHANNEL_HOST = f"{SETTINGS}/conda-channel-host"
 _PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
-_PYTHON_MIRROR = f"{SETTINGS}/python-mirror"
 _WHEELS = f"{SETTINGS}/wheels"
 _CONDARC = f"{SETTINGS}/condarc"
 _NETRC = f"{SETTINGS}/netrc"
@@ -83,7 +82,8 @@ def compile_post(plan: Plan) -> Iterator[str]:
     if compiling.image != plan.base and plan.build is None:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
-    yield from _apt(compiling.apt, _python_headers(plan))
+    own = compiling.image == plan.base
+    yield from _apt(compiling.apt, _python_headers(plan), plan.snapshot if own else None)
     yield from _environment(plan)
 
 
@@ -102,7 +102,9 @@ def _python_headers(plan: Plan) -> Iterator[str]:
 def final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage."""
     yield from _beginning(plan)
-    yield from _apt([name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else ())
+    yield from _apt(
+        [name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else (), plan.snapshot
+    )
     if not plan.compiling:
         yield from _environment(plan)
         yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
@@ -128,11 +130,11 @@ def offline_final_post(plan: Plan) -> Iterator[str]:
     yield from _finish()
 
 
-def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
+def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> Iterator[str]:
     words = " ".join(map(shell, names))
     if not words:
         return
-    yield use_mirrors(_APT_MIRRORS)
+    yield use_mirrors(_APT_MIRRORS, snapshot)
     yield "# in a user namespace apt can't become its own user"
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
     yield f"$apt install -y --no-install-recommends {words}"
@@ -188,7 +190,6 @@ def _python(plan: Plan) -> Iterator[str]:
         only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
         yield f"{only}uv venv --quiet --python {plan.python} {ENVIRONMENT}"
         return
-    yield f'if [ -s {_PYTHON_MIRROR} ]; then export UV_PYTHON_INSTALL_MIRROR="$(cat {_PYTHON_MIRROR})"; fi'
     yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
     yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
 

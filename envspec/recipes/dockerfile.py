@@ -13,7 +13,7 @@ from envspec.recipes import apt_mirrors, nvcc
 from envspec.recipes.dockerfile_apt import MIRRORS_SECRET, apt, python_headers, timed, user
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
-from envspec.recipes.dockerfile_steps import MIRROR, PYTHON_MIRROR, WHEELS, copy, run
+from envspec.recipes.dockerfile_steps import MIRROR, WHEELS, copy, run
 from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.layers import LAYERS
 from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
@@ -60,8 +60,6 @@ def _head(plan: Plan) -> str:
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
-    if plan.build:
-        usage.append(f"A mirror of python-build-standalone's releases: --build-arg {PYTHON_MIRROR}=URL")
     if plan.has_variants:
         usage.append("Variants are fetched from the index by name and hash; logins may be in --secret id=netrc, too.")
         usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")
@@ -113,12 +111,12 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 def _final(plan: Plan) -> str:
     headers = python_headers(plan) if plan.torch else ()
-    more = apt(plan.spec_apt) if plan.spec_apt else []
+    more = apt(plan.spec_apt, snapshot=plan.snapshot) if plan.spec_apt else []
     lines = [
         "FROM ${BASE_IMAGE}",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([MIRRORS_SECRET], timed(apt(plan.apt, headers))),
+        run([MIRRORS_SECRET], timed(apt(plan.apt, headers, plan.snapshot))),
         run([MIRRORS_SECRET] if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]

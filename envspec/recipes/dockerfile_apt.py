@@ -14,10 +14,11 @@ MIRRORS_SECRET = f"--mount=type=secret,id={apt_mirrors.FILE},target={_MIRRORS}"
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
-def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
-    """Install packages, and run `more` while apt knows others. The RUN mounts `MIRRORS_SECRET`."""
+def apt(packages: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> list[str]:
+    """Install packages, of Debian as of a day where there is one, and run `more` while apt knows others. The RUN mounts
+    `MIRRORS_SECRET`."""
     return [
-        apt_mirrors.use_mirrors(_MIRRORS),
+        apt_mirrors.use_mirrors(_MIRRORS, snapshot),
         "export DEBIAN_FRONTEND=noninteractive && apt-get update -qq",
         f"{_INSTALL} {' '.join(map(shell, packages))}",
         *more,

@@ -26,8 +26,6 @@ NETRC = "/run/secrets/netrc"
 """The logins of a netrc, where a build is given some."""
 NETRC_SECRET = f"--mount=type=secret,id=netrc,target={NETRC}"
 USE_NETRC = f"if [ -s {NETRC} ]; then export NETRC={NETRC}; fi"
-PYTHON_MIRROR = "PYTHON_MIRROR"
-"""The build argument with the URL of a mirror of the builds of Python; without it, uv's setting or their publisher."""
 MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
 FIXED_TIME = "@315532800"
@@ -58,8 +56,6 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     files = [BYTECODE, *([plan.build_table] if plan.build_table else [])]
     mounts = [*map(bind, files), *([] if plan.explicit else [UV_MOUNTS])]
     placed = f"install -D -t {LAYERS} {at(BYTECODE)}"
-    if plan.build_table:
-        lines.append(f'ARG {PYTHON_MIRROR}=""')
     return [*lines, run(mounts, [*checked(plan, files), placed, *_virtual_environment(plan), *more])]
 
 
@@ -70,7 +66,6 @@ def _virtual_environment(plan: Plan) -> list[str]:
     if plan.build is None or plan.build_table is None:
         return [f"{UV} venv --quiet --python {shell(plan.python)} {ENVIRONMENT}"]
     return [
-        f'if [ -n "${PYTHON_MIRROR}" ]; then export UV_PYTHON_INSTALL_MIRROR="${PYTHON_MIRROR}"; fi',
         f"{TABLE}={at(plan.build_table)} {UV} venv --quiet --python {shell(plan.build.version)} {ENVIRONMENT}",
     ]
 

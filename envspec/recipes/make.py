@@ -161,6 +161,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         build=build,
         build_table=table,
         base_python=base_python,
+        snapshot=images.snapshot_of(spec),
     )
 
 
@@ -169,6 +170,7 @@ def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]
     if cuda and compat.is_wanted(spec, target):
         yield compat.borrowed(cuda, reference(lock, images.compat_image(cuda)))
     if cuda and nvcc.is_wanted(spec, target):
+        images.refuse_old_headers(cuda, spec, target)
         yield nvcc.borrowed(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
 
 

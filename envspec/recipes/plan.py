@@ -188,6 +188,7 @@ class Plan:
                     where the lock names none
     build_table     the file with uv's table of that build
     base_python     the image uses the base's own Python
+    snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
     """
 
     spec: str
@@ -228,6 +229,7 @@ class Plan:
     build: LockedPython | None = None
     build_table: str | None = None
     base_python: bool = False
+    snapshot: str | None = None
 
     @property
     def brings_headers(self) -> bool:

@@ -157,9 +157,10 @@ class Image:
     fabric                what joins the nodes: "infiniband" or "none"
     nvcc                  CUDA images have its compiler
     python                "locked": images bring the build that the lock names; "base": they use the base's own
+    snapshot              the day as of which Debian's packages are
     """
 
-    base: str = "debian:bookworm-slim"
+    base: str = "debian:trixie-slim"
     services: tuple[str, ...] = ()
     user: str = "dev"
     env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
@@ -170,6 +171,7 @@ class Image:
     nvcc: bool = False
     name: str | None = None
     python: str = "locked"
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True)
