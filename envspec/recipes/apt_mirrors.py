@@ -13,7 +13,7 @@ SNAPSHOTS = "debian-snapshot"
 """The word for the archive of snapshots: the folder that has `debian/20261101T000000Z/`."""
 COPY = "/var/lib/apt/site"
 """The copy of apt's configuration: in a folder that installing changes anyway."""
-_SOURCES = f"find {COPY} -name '*.list' -o -name '*.sources'"
+_SOURCES = rf"find {COPY} \( -name '*.list' -o -name '*.sources' \) -exec"
 
 
 def use_mirrors(file: str, snapshot: str | None = None) -> str:
@@ -22,11 +22,11 @@ def use_mirrors(file: str, snapshot: str | None = None) -> str:
     """
     # a comma is in no URL that envspec takes
     change = r'sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1,"'
-    moved = f"for one in $(cat {file}); do {_SOURCES} | xargs -r {change} || exit; done"
+    moved = f"mirrors=$(cat {file}) && for one in $mirrors; do {_SOURCES} {change} {{}} + || exit; done"
     conf = f"echo 'Dir::Etc \"{COPY}\";' > {COPY}/own.conf && export APT_CONFIG={COPY}/own.conf"
     if snapshot is None:
         return f"if [ -s {file} ]; then cp -a /etc/apt {COPY} && {moved} && {conf}; fi"
-    given = f"{{ if [ -s {file} ]; then {moved}; fi; }}"
+    given = f"if [ -s {file} ]; then {moved}; fi"
     old = f"echo 'Acquire::Check-Valid-Until \"false\";' >> {COPY}/own.conf"
     return f"cp -a /etc/apt {COPY} && {_as_of(snapshot, file)} && {given} && {conf} && {old}"
 
@@ -34,12 +34,14 @@ def use_mirrors(file: str, snapshot: str | None = None) -> str:
 def _as_of(snapshot: str, file: str) -> str:
     """Make the shell command that has the copy's sources name the archive of snapshots."""
     day = f"{snapshot.replace('-', '')}T000000Z"
-    taken = r"s,^\(https\?://.*\)/debian\(-security\)\?/[0-9]*T[0-9]*Z/\?$,\1,p"
-    words = f"{{ cat {file} 2>/dev/null; {_SOURCES} | xargs -r cat; }} | tr ' ' '\\n'"
+    word = rf"'s,.*{SNAPSHOTS}=\([^ ]*\).*,\1,p'"
+    # in the sources of Debian's own images each archive has it as a comment
+    taken = r"'\,/debian\(-security\)\?/[0-9]*T[0-9]*Z,{s,.*\(https\?://[^ ]*\)/debian.*,\1,p;q}'"
     missing = f"the base doesn't say where snapshots of Debian are: give {SNAPSHOTS}=URL in {FILE}"
-    change = rf'sed -i "s,https\?://[^ ]*/\(debian\|debian-security\)/\?\( \|\$\),$snapshots/\1/{day}/\2,"'
+    change = rf'sed -i "s,https\?://[^ ]*/\(debian\|debian-security\)/\?\( \|\$\),$archive/\1/{day}/\2,"'
     return (
-        f"snapshots=$({words} | sed -n -e 's,^{SNAPSHOTS}=,,p' -e '{taken}' | head -n 1)"
-        f' && {{ [ -n "$snapshots" ] || {{ echo "{missing}" >&2; exit 1; }}; }}'
-        f" && {_SOURCES} | xargs -r {change}"
+        f"archive=$(if [ -s {file} ]; then sed -n {word} {file}; fi)"
+        f' && if [ -z "$archive" ]; then archive=$({_SOURCES} sed -n {taken} {{}} +); fi'
+        f' && if [ -z "$archive" ]; then echo "{missing}" >&2 && exit 1; fi'
+        f" && {_SOURCES} {change} {{}} +"
     )

@@ -9,7 +9,8 @@ from envspec.recipes.dockerfile_steps import FIXED_TIME
 from envspec.recipes.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
 from envspec.recipes.quote import shell
 
-_MIRRORS = f"/run/secrets/{apt_mirrors.FILE}"
+_MIRRORS = f"/run/{apt_mirrors.FILE}"
+"""Straight in a folder that every base has: buildah leaves those that it makes for a mount."""
 MIRRORS_SECRET = f"--mount=type=secret,id={apt_mirrors.FILE},target={_MIRRORS}"
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 

@@ -93,8 +93,8 @@ def command(
     file, with the lock's pins as bounds. What they can't hold is a comment in the file, and on stderr.
 
     DIR is one build context: it holds once what the targets share, and a folder for each target's own files. envspec
-    removes files of earlier exports that no recipe uses any more. What the recipes don't pin, envspec says. Development containers go to .devcontainer/ in the
-    repository if DIR is its recipes/<spec>, else in DIR.
+    removes files of earlier exports that no recipe uses any more. Development containers go to .devcontainer/ in the
+    repository if DIR is its recipes/<spec>, else in DIR. A warning names each part of the recipes that isn't pinned.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":
