@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from envspec.recipes.plan import Plan
 
-IMAGES = ("dockerfile", "apptainer", "devcontainer")
+IMAGES = ("dockerfile", "apptainer")
 """The formats that images are built from."""
 NIX = "nix"
 NO_SNAPSHOT = "Debian's packages are the newest on the day of a build"
