@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
+    ("site",),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries", "cache"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from envspec.cli.bundle_base import BundledBase
     from envspec.install.build import BuildRules
     from envspec.lock.judge import SoundLock
-    from envspec.lock.model import LockedTarget
+    from envspec.lock.model import LockedPython, LockedTarget
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -79,8 +79,9 @@ def command(
     """Put all files of a target into one tar, for a machine without internet.
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
-    wheels (and conda packages), the smoke check, and `install.sh`, which makes the environment without envspec and
-    without a network. envspec prints the bundle's digest, which `install.sh --expect` takes.
+    wheels (and conda packages), the lock's build of Python, the smoke check, and `install.sh`, which makes the
+    environment without envspec and without a network. envspec prints the bundle's digest, which `install.sh --expect`
+    takes.
     """
     from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
@@ -137,10 +138,11 @@ def command(
             carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, held, rules)}
             carried |= _project(spec, chosen, quiet=as_json)
             brought = _base(spec, lock, chosen, base, scratch, quiet=as_json) if with_base else None
+            python = brought.python if brought else _python(lock, chosen)
             if brought:
                 carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
             with written(output, "-o", [path]) as file:
-                digest = write_bundle(file, held, carried, found, known, brought.files if brought else {})
+                digest = write_bundle(file, held, carried, found, known, python, brought.files if brought else {})
                 size = file.tell()
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")
@@ -191,6 +193,22 @@ def _base(
     from envspec.recipes.make import make_plan
 
     return bundled_base(make_plan(spec, lock, target), lock, target, given, scratch, quiet=quiet)
+
+
+def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:
+    """Fetch the build of Python that the lock names; None where it names none, or the user lets none be fetched."""
+    from envspec.install.python_archive import fetched_build
+    from envspec.install.python_builds import are_asked_for
+    from envspec.settings import load_settings
+
+    build = lock.python(target)
+    if build is None:
+        return None
+    if not are_asked_for(os.environ):
+        said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
+        say(f"note: the bundle has no Python: {said}", style="cyan")
+        return None
+    return build, fetched_build(build, load_settings(os.environ), os.environ)
 
 
 def _carried(

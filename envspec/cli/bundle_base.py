@@ -20,8 +20,7 @@ from envspec.image.requirements import refuse_poor
 from envspec.install.bundle import BASE, BASE_SUMS, DEFINITION, PYTHON
 from envspec.install.python_archive import fetched_build
 from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
-from envspec.net.file_store import sha256_of
+from envspec.lock.model import LockedPython, LockedTarget
 from envspec.open_folder import open_folder
 from envspec.recipes.apptainer import render_bundled
 from envspec.recipes.plan import Plan
@@ -33,18 +32,19 @@ _MICROMAMBA = ("bin/micromamba", "usr/bin/micromamba", "usr/local/bin/micromamba
 
 @dataclass(frozen=True)
 class BundledBase:
-    """A base in a bundle: its files, and the build of Python, by path with their sha256. `digest` is the base's."""
+    """A base in a bundle: its digest, its files by their path in the layout, and the build of Python for images on it;
+    None where that is the base's own, or conda's."""
 
     plan: Plan
     digest: str
-    files: dict[str, tuple[Path, str]]
-    python: str | None
+    files: dict[str, Path]
+    python: tuple[LockedPython, Path] | None
 
     def definition(self, carried: Iterable[str]) -> dict[str, str]:
         """Render the definition, by its path, for a bundle with these further paths."""
         own = {DEFINITION, BASE_SUMS, *([PYTHON] if self.python else [])}
         parts = sorted({path.partition("/")[0] for path in carried} | own)
-        return {DEFINITION: render_bundled(self.plan, parts, BASE, self.digest, self.python)}
+        return {DEFINITION: render_bundled(self.plan, parts, BASE, self.digest)}
 
 
 def bundled_base(
@@ -73,13 +73,10 @@ def bundled_base(
         for blob in (manifest, base.manifest.config_blob):
             layout.add(source.read(blob), blob.media_type)
         layout.put_index(manifest, _NAME)
-        files = {f"{BASE}/{path.relative_to(scratch / BASE)}": path for path in (scratch / BASE).rglob("*")}
-        found = {name: (path, sha256_of(path)) for name, path in files.items() if path.is_file()}
-        archive = None
-        if python and python.build:
-            archive = f"{PYTHON}/{python.build.file}"
-            found[archive] = (fetched_build(python.build, settings, os.environ), python.build.sha256)
-        return BundledBase(plan, manifest.digest, found, archive)
+        files = {str(path.relative_to(scratch / BASE)): path for path in (scratch / BASE).rglob("*") if path.is_file()}
+        build = python.build if python else None
+        brought = (build, fetched_build(build, settings, os.environ)) if build else None
+        return BundledBase(plan, manifest.digest, files, brought)
 
 
 def _python(plan: Plan, lock: SoundLock, target: LockedTarget, base: BaseImage) -> ImagePython | None:

@@ -103,6 +103,8 @@ def command(
         return 130
     if not dry_run:
         keep_bounded()
+    for note in outcome.notes:
+        say(f"note: {printable(note)}", style="cyan")
     for warning in outcome.warnings:
         warn(f"{printable(warning)}")
     if as_json:

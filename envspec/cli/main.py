@@ -219,6 +219,7 @@ def run(argv: list[str]) -> int:
     been printed, as a document to stdout too.
     """
     redact.forget()
+    _use_proxy_of_site()
     redact.register_environment(os.environ)
     begin_output()
     failure = _attempt(argv)
@@ -229,6 +230,19 @@ def run(argv: list[str]) -> int:
         with suppress(OSError):
             out_json(failure.document())
     return failure.exit_code
+
+
+def _use_proxy_of_site() -> None:
+    """Give this process, and so all that it starts, the site's proxy where the environment names none."""
+    from envspec.places import config_file, home_of
+
+    path = config_file(os.environ, home_of(os.environ))
+    # whoever needs the configuration tells what is wrong with it
+    with suppress(OSError, EnvspecError):
+        if b"proxy" in path.read_bytes():
+            from envspec.user_config import load_user_config
+
+            os.environ.update(load_user_config(path, None).site.variables(os.environ))
 
 
 def _attempt(argv: list[str]) -> int | Failure:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
-from envspec.facts.python_builds import TRIPLES, python_build
+from envspec.facts.python_builds import TRIPLES, newest_build
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
@@ -44,13 +44,18 @@ class ImagePython:
 
 def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> ImagePython:
     """Choose the target's Python: the lock's build, else the base's own, else the build that envspec knows for the
-    version. Raises InputError where there is none of them."""
-    if locked is not None:
+    version; the base's own alone where the spec asks for that. Raises InputError where there is none of them."""
+    if locked is not None and not plan.base_python:
         return _built(locked)
     for place in reversed(_PLACES):
         if f"{place}/python{plan.python}" in base.paths:
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
+    if plan.base_python:
+        raise InputError(
+            f"the base image has no Python {plan.python} of its own, and the spec asks for that",
+            hint='take a base that has it, or leave out python = "base" in [image]',
+        )
     known = _known_build(plan)
     if known is None:
         raise InputError(
@@ -76,7 +81,7 @@ _FROM_CONDA = 'Python from conda: [conda] dependencies = ["python {}.*"]'
 
 
 def _known_build(plan: Plan) -> LockedPython | None:
-    known = python_build(plan.python, plan.platform)
+    known = newest_build(plan.python, plan.platform)
     if known is None:
         return None
     return LockedPython(known.platform, known.version, known.build, known.file, known.sha256)

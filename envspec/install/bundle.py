@@ -23,7 +23,7 @@ from envspec.install.collect import Paths
 from envspec.install.plain_names import plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.net import limits
 from envspec.net.file_store import sha256_of
@@ -55,7 +55,7 @@ PROJECT = "project"
 WHEELS = "wheels"
 CONDA = "conda"
 PYTHON = "python"
-"""The folder with a build of Python, where the base that the bundle brings has none."""
+"""The folder with the build of Python that the lock names, or that a base lacks which the bundle brings."""
 BASE = "base"
 """The folder of the base that images stand on, an OCI layout."""
 BASE_SUMS = "BASE"
@@ -74,14 +74,17 @@ def write_bundle(
     carried: Mapping[str, str | bytes],
     found: Paths,
     known: Collection[Known] = (),
-    more: Mapping[str, tuple[Path, str]] = MappingProxyType({}),
+    python: tuple[LockedPython, Path] | None = None,
+    base: Mapping[str, Path] = MappingProxyType({}),
 ) -> str:
     """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
-    `carried` are contents by their path in the bundle, `found` the artifacts; those that are `known` stay out. `more`
-    are further files with their sha256, by path. Raises OSError.
+    `carried` are contents by their path in the bundle, `found` the artifacts, `python` the build of Python, `base` the
+    files of the base by their path in it; of artifacts and Python those that are `known` stay out. Raises OSError.
     """
     listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
+    if python is not None:
+        listed[python_known(python[0])] = python[1]
     members: dict[str, Path | bytes] = {
         name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
     }
@@ -91,15 +94,13 @@ def write_bundle(
     members[LIMITS] = f"{bounds.archive_entries} {bounds.unpacked_bytes} {bounds.unpacked_ratio}\n".encode()
     if needed := sorted(each for each in listed if each in known):
         members[NEEDED] = _sums(needed)
-    of_base = {(digest, path) for path, (_, digest) in more.items() if path.startswith(f"{BASE}/")}
-    if of_base:
-        members[BASE_SUMS] = _sums(of_base)
-    others = {(digest, path) for path, (_, digest) in more.items()} - of_base
+    if base:
+        members[BASE_SUMS] = _sums({(sha256_of(file), f"{BASE}/{path}") for path, file in base.items()})
     texts = {name: text for name, text in members.items() if isinstance(text, bytes)}
-    hashes = others | {(hashlib.sha256(text).hexdigest(), name) for name, text in texts.items()}
+    hashes = {(hashlib.sha256(text).hexdigest(), name) for name, text in texts.items()}
     sums = _sums(hashes | {each for each in listed if each not in known})
     members[SUMS] = sums
-    members |= {path: file for path, (file, _) in more.items()}
+    members |= {f"{BASE}/{path}": file for path, file in base.items()}
     for each, path in listed.items():
         if each not in known:
             if path is None:
@@ -109,6 +110,11 @@ def write_bundle(
         for name, content in sorted(members.items()):
             _add(tar, name, content)
     return f"sha256:{hashlib.sha256(sums).hexdigest()}"
+
+
+def python_known(build: LockedPython) -> Known:
+    """Give the hash and the place of a build of Python in a bundle."""
+    return build.sha256, f"{PYTHON}/{build.file}"
 
 
 def held_by(old: Path, target: str) -> frozenset[Known]:
@@ -142,7 +148,7 @@ def _of_lock(path: Path, name: str) -> frozenset[Known]:
 
 def _read_sums(text: str) -> Iterator[Known]:
     for digest, place in _LINE.findall(text):
-        if place.startswith((f"{WHEELS}/", f"{CONDA}/")):
+        if place.startswith((f"{WHEELS}/", f"{CONDA}/", f"{PYTHON}/")):
             yield digest, place
 
 

@@ -10,6 +10,8 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.recipes import nvcc
+from envspec.recipes.apt_mirrors import COPY, use_mirrors
+from envspec.recipes.apt_mirrors import FILE as APT_MIRRORS
 from envspec.recipes.building import PRETENDED, build_settings, project_install, project_wheel
 from envspec.recipes.definition_text import exported, word
 from envspec.recipes.plan import (
@@ -23,6 +25,7 @@ from envspec.recipes.plan import (
     PipStep,
     Plan,
 )
+from envspec.recipes.python_build import TABLE
 from envspec.recipes.quote import shell
 from envspec.recipes.variant_fetch import fetch_words
 
@@ -43,6 +46,7 @@ _PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
 _WHEELS = f"{SETTINGS}/wheels"
 _CONDARC = f"{SETTINGS}/condarc"
 _NETRC = f"{SETTINGS}/netrc"
+_APT_MIRRORS = f"{SETTINGS}/{APT_MIRRORS}"
 PROJECT = "/srv"
 """The bind point of the folder of the spec's project, which every base has."""
 _VERSION = f"{SETTINGS}/project-version"
@@ -54,6 +58,8 @@ def installed_from(plan: Plan) -> Iterator[str]:
     """Name the files that the environment is installed from."""
     if plan.explicit:
         yield plan.explicit
+    if plan.build_table:
+        yield plan.build_table
     yield from (file for step in plan.pip for file in step.files)
 
 
@@ -73,10 +79,11 @@ def compile_post(plan: Plan) -> Iterator[str]:
     compiling = plan.compiling
     assert compiling is not None
     yield from _beginning(plan)
-    if compiling.image != plan.base:
+    if compiling.image != plan.base and plan.build is None:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
-    yield from _apt(compiling.apt, _python_headers(plan))
+    own = compiling.image == plan.base
+    yield from _apt(compiling.apt, _python_headers(plan), plan.snapshot if own else None)
     yield from _environment(plan)
 
 
@@ -87,7 +94,7 @@ def _build_env(plan: Plan) -> Iterator[str]:
 
 def _python_headers(plan: Plan) -> Iterator[str]:
     """Install the headers of the base's own Python, if that is the environment's: kernels are compiled with them."""
-    if not plan.explicit and (plan.compiling is None or plan.compiling.image == plan.base):
+    if not plan.brings_headers and (plan.compiling is None or plan.compiling.image == plan.base):
         install = "$apt install -y --no-install-recommends"
         yield f"if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi"
 
@@ -95,7 +102,9 @@ def _python_headers(plan: Plan) -> Iterator[str]:
 def final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage."""
     yield from _beginning(plan)
-    yield from _apt([name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else ())
+    yield from _apt(
+        [name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else (), plan.snapshot
+    )
     if not plan.compiling:
         yield from _environment(plan)
         yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
@@ -114,13 +123,9 @@ def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
     yield _bytecode()
 
 
-def bundled_post(plan: Plan, python: str | None) -> Iterator[str]:
-    """Make the script of the stage that installs an unpacked bundle, which has all as wheels. `python` is the archive
-    of a build of Python in it, None for the base's own."""
+def bundled_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the stage that installs an unpacked bundle, which has all as wheels."""
     yield from _beginning(plan)
-    if python is not None:
-        yield f"mkdir -p {PYTHON}; tar -xf {SCRATCH}/bundle/{word(python)} -C {PYTHON}"
-        yield f"export PYTHON={PYTHON}/python/bin/python{plan.python}"
     yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
     yield _bytecode()
 
@@ -132,16 +137,17 @@ def offline_final_post(plan: Plan) -> Iterator[str]:
     yield from _finish()
 
 
-def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
+def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> Iterator[str]:
     words = " ".join(map(shell, names))
     if not words:
         return
+    yield use_mirrors(_APT_MIRRORS, snapshot)
     yield "# in a user namespace apt can't become its own user"
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
     yield f"$apt install -y --no-install-recommends {words}"
     yield from more
     yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
-    yield "rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+    yield f"rm -rf {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
 
 def _environment(plan: Plan) -> Iterator[str]:
@@ -165,7 +171,7 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
         yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
     else:
-        yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        yield from _python(plan)
         if plan.has_variants:
             yield use_netrc
     for step in plan.pip:
@@ -183,6 +189,16 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield from _own(plan.project, plan)
     yield _bytecode()
     yield f"rm -rf {_FROM}"
+
+
+def _python(plan: Plan) -> Iterator[str]:
+    """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
+    if plan.build is None or plan.build_table is None:
+        only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
+        yield f"{only}uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        return
+    yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
+    yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
 
 
 def _own(project: OwnProject, plan: Plan) -> Iterator[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from envspec.recipes import nvcc
-from envspec.recipes.dockerfile_apt import apt, python_headers, timed, user
+from envspec.recipes import apt_mirrors, nvcc
+from envspec.recipes.dockerfile_apt import MIRRORS_SECRET, apt, python_headers, timed, user
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
 from envspec.recipes.dockerfile_steps import MIRROR, WHEELS, copy, run
@@ -56,6 +56,7 @@ def _head(plan: Plan) -> str:
         f"  {_run(plan)}",
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
+        f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE.",
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
@@ -110,13 +111,13 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 def _final(plan: Plan) -> str:
     headers = python_headers(plan) if plan.torch else ()
-    more = apt(plan.spec_apt) if plan.spec_apt else []
+    more = apt(plan.spec_apt, snapshot=plan.snapshot) if plan.spec_apt else []
     lines = [
         "FROM ${BASE_IMAGE}",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([], timed(apt(plan.apt, headers))),
-        run([], timed([*more, *user(plan.user), *nvcc.links(plan)])),
+        run([MIRRORS_SECRET], timed(apt(plan.apt, headers, plan.snapshot))),
+        run([MIRRORS_SECRET] if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
     lines += [copy(layer, _MADE_BY.get(layer)) for layer in LAYERS if _has(plan, layer)]

@@ -11,7 +11,7 @@ import pytest
 from envspec.lock.judge import SoundLock
 from envspec.lock.read import load
 from envspec.recipes.carried import check_files
-from envspec.recipes.folder import admitted, admitted_spec
+from envspec.recipes.folder import BY_NAME, OF_A_TARGET, admitted, admitted_spec
 from envspec.recipes.leftovers import CONTAINERS
 from envspec.recipes.make import make_spec_plan
 from envspec.recipes.plan import SUMS
@@ -34,7 +34,9 @@ def committed(folder: Path) -> dict[str, str]:
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
     plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
-    rendered = [*(files for of in plan.targets for files in admitted(of).values()), *admitted_spec(plan).values()]
+    of_targets = [name for name in OF_A_TARGET if name not in BY_NAME]
+    rendered = [*(files for of in plan.targets for files in admitted(of, of_targets).values())]
+    rendered += admitted_spec(plan).values()
     expected = {path: text for files in rendered for path, text in files.items()}
     found = committed(ROOT / "recipes" / name)
     for target in plan.targets:

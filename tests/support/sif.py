@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -141,8 +142,9 @@ def torch_wheel() -> Path:
     return found[0]
 
 
-def shipped_recipe(spec: str, target: str) -> dict[str, str]:
-    """What `envspec export --format apptainer` writes for a shipped spec's target, by path."""
+def shipped_recipe(spec: str, target: str, name: str = "apptainer") -> dict[str, str]:
+    """What `envspec export --format apptainer` writes for a shipped spec's target, by path, with the base's own Python:
+    the build that its lock names can't be fetched here."""
     from envspec.lock.read import load
     from envspec.recipes.folder import render
     from envspec.recipes.make import make_plan
@@ -152,4 +154,6 @@ def shipped_recipe(spec: str, target: str) -> dict[str, str]:
     lock = load(root / "locks" / spec / "envspec.lock")
     locked = lock.target(target)
     assert locked is not None
-    return render(make_plan(load_spec(root / "specs" / f"{spec}.toml"), SoundLock(lock), locked), "apptainer")
+    parsed = load_spec(root / "specs" / f"{spec}.toml")
+    of_base = replace(parsed, image=replace(parsed.image, python="base"))
+    return render(make_plan(of_base, SoundLock(lock), locked), name)

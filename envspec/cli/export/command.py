@@ -16,6 +16,7 @@ from envspec.cli.console import out_file, say, warn
 from envspec.cli.export.file_urls import file_urls, index_addresses
 from envspec.cli.export.files import Superseded, write_files
 from envspec.cli.export.formats import FORMATS, PROJECTS, Format
+from envspec.cli.export.pinned import tell_unpinned
 from envspec.cli.progress import counting
 from envspec.errors import InputError, Place
 from envspec.lock.judge import SoundLock
@@ -39,8 +40,9 @@ Examples:
 """
 
 ALL = "all"
-"""The value of --format for every recipe that a target admits. It leaves out the lock's own formats: they need URLs, or
-stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects too.
+"""The value of --format for every recipe that a target admits, but for `recipes.BY_NAME`. It leaves out the lock's own
+formats: they need URLs, or stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects
+too.
 """
 
 _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix", "lmod")
@@ -70,6 +72,7 @@ CHOICES = (*FORMATS, *PROJECTS, *recipes.FORMATS, ALL)
     help="The folder of the recipes; a lock's own format goes to DIR/<target>/<file>. `-` is stdout, for one file.",
 )
 @click.option("--tree", is_flag=True, help="Write into DIR/<spec>/, as with several specs.")
+@click.option("--require-pinned", is_flag=True, help="Write nothing where a recipe doesn't pin all that it gets.")
 @options.locks_dir
 def command(
     paths: tuple[str, ...],
@@ -77,6 +80,7 @@ def command(
     formats: tuple[str, ...],
     output: str,
     tree: bool,
+    require_pinned: bool,
     locks_dir: Path | None,
 ) -> None:
     """Write locks in another tool's format, or as recipes: images, definitions, jobs.
@@ -90,7 +94,7 @@ def command(
 
     DIR is one build context: it holds once what the targets share, and a folder for each target's own files. envspec
     removes files of earlier exports that no recipe uses any more. Development containers go to .devcontainer/ in the
-    repository if DIR is its recipes/<spec>, else in DIR.
+    repository if DIR is its recipes/<spec>, else in DIR. A warning names each part of the recipes that isn't pinned.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":
@@ -98,6 +102,7 @@ def command(
     texts: dict[str, str] = {}
     superseded: list[Callable[[], Superseded]] = []
     of: dict[str, str] = {}
+    plans: list[tuple[str, SpecPlan, Mapping[str, str]]] = []
     for path in paths:
         spec, lock = inputs.read_lock(path, locks_dir)
         inputs.warn_if_stale(spec, lock)
@@ -107,6 +112,11 @@ def command(
             _refuse_several(chosen, formats)
         _tell_lacking_compat(spec, chosen, formats)
         made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir), warn)
+        if plan:
+            names = set(recipes.FORMATS if ALL in formats else formats)
+            if Path(output, folder, "flake.lock").is_file():
+                names.discard("nix")
+            tell_unpinned(path, plan, {target.name for target in chosen}, names, required=require_pinned)
         if output == "-":
             out_file(next(iter(made.values())))
             if len(made) > 1:
@@ -118,10 +128,16 @@ def command(
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
         texts |= named
         if plan:
+            plans.append((folder, plan, made))
             superseded.append(partial(_superseded, plan, output, folder, {target.name for target in chosen}, made))
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+    if plans:
+        from envspec.cli.export.at_site import tell_site
+
+        for folder, of_folder, written in plans:
+            tell_site(output, folder, of_folder, written)
 
 
 def _tell_lacking_compat(spec: Spec, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
@@ -174,7 +190,7 @@ def render_files(
     """
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
-    wanted = [name for name in recipes.FORMATS if name in names or everything]
+    wanted = [name for name in recipes.FORMATS if name in names or (everything and name not in recipes.BY_NAME)]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))
     for name in (name for name in PROJECTS if name in names):

@@ -6,11 +6,12 @@
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # A mirror of the PyTorch index cu128: --build-arg PYTORCH_INDEX=URL
 # Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
 # hadolint global ignore=DL3002,DL3008,DL3059
 
-ARG BASE_IMAGE="debian:bookworm-slim"
+ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG MICROMAMBA_IMAGE="mambaorg/micromamba:2.9.0"
 
@@ -75,10 +76,12 @@ RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 RUN set -eu && began=$(date +%s) \
@@ -100,7 +103,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="hpc-v2.7-cu128-gh200" \
     org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
+    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
     envspec.spec="hpc-v2.7" envspec.target="cu128-gh200" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \
