@@ -26,7 +26,8 @@ from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.once import once
 
-BUILD = "20260101"
+BUILD = "20990101"
+"""Of a day after any table of builds, so that none says that there is no such one."""
 VERSION = ".".join(map(str, sys.version_info[:3]))
 FILE = f"cpython-{VERSION}+{BUILD}-{TRIPLES[SUBDIR]}-install_only_stripped.tar.gz"
 _LEFT_OUT = {"test", "idlelib", "tkinter", "lib2to3", "ensurepip", "__pycache__", "site-packages"}
