@@ -15,8 +15,9 @@ from envspec.errors import InputError, Place
 from envspec.redact import redact, register_url
 from envspec.texts import nearest
 
-ARCHIVES = ("debian", "debian-security", "ubuntu", "ubuntu-ports")
-"""The keys of `[mirrors]` for archives that apt reads: the paths that these have on every public mirror."""
+ARCHIVES = ("debian", "debian-security", "debian-snapshot", "ubuntu", "ubuntu-ports")
+"""The keys of `[mirrors]` for archives that apt reads: the paths that these have on every public mirror.
+`debian-snapshot` is the archive of snapshots, which has `debian/20261101T000000Z/`."""
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy")
 """The variables by which programs learn of a proxy, in the form that all of them read."""
 

@@ -12,17 +12,21 @@ from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
 from envspec.cli.console import out, say, styled, warn
 from envspec.cli.install_progress import shown
+from envspec.errors import InputError
 from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.install.model import Change, InstallOutcome
+    from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
+    from envspec.spec.model import Spec
 
 EPILOG = """\b
 Examples:
   envspec install specs/mm-v2.9.toml --target cu128-hopper --prefix ~/envs/mm
   . ~/envs/mm/bin/activate                 (fish: source ~/envs/mm/bin/activate.fish)
   envspec install specs/mm-v2.9.toml --target cu128-hopper --prefix ~/envs/mm --dry-run
+  envspec install specs/mm-v2.9.toml --target cu128-hopper --squashfs mm.sqfs
   envspec install specs/mm-v2.9.toml --target cu128-hopper      (for `envspec run`, before a job needs it)
 """
 
@@ -45,6 +49,12 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
     help="The folder of the environment: new, empty, or one that this spec made"
     " [default: the one that `envspec run` uses].",
 )
+@click.option(
+    "--squashfs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the environment as one file, with mksquashfs; --prefix is then where it is going to be mounted.",
+)
 @click.option("--offline", is_flag=True, help="Use no network, only the caches.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @options.locks_dir
@@ -53,6 +63,7 @@ def command(
     path: str,
     target: str | None,
     prefix: Path | None,
+    squashfs: Path | None,
     offline: bool,
     dry_run: bool,
     locks_dir: Path | None,
@@ -75,6 +86,12 @@ def command(
     inputs.tell_lacking_compat(spec, (chosen,), "the environment")
     refuse_fetched(spec, lock, chosen, path, offline=offline)
     refuse_malicious(spec, (chosen,), path, offline=offline)
+    if squashfs is not None:
+        if dry_run:
+            raise InputError(
+                "--dry-run shows what an installation changes, and --squashfs changes none", hint="give one"
+            )
+        return _squashfs(path, spec, lock, chosen, squashfs, prefix, offline=offline, as_json=as_json)
     place = checked_prefix(prefix or default_prefix(spec, lock, chosen, make=not dry_run))
     try:
         with shown(quiet=as_json) as progress:
@@ -86,12 +103,60 @@ def command(
         return 130
     if not dry_run:
         keep_bounded()
+    for note in outcome.notes:
+        say(f"note: {printable(note)}", style="cyan")
     for warning in outcome.warnings:
         warn(f"{printable(warning)}")
     if as_json:
         options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
     else:
         _tell(chosen, place, outcome, dry_run=dry_run)
+    return 0
+
+
+def _squashfs(
+    path: str,
+    spec: Spec,
+    lock: SoundLock,
+    target: LockedTarget,
+    file: Path,
+    prefix: Path | None,
+    *,
+    offline: bool,
+    as_json: bool,
+) -> int:
+    """Write the environment as one file, sources built here. Gives the exit code."""
+    from envspec.cli.image.prepare import ImageOrder
+    from envspec.cli.image.progress import image_progress
+    from envspec.cli.image.squashfs import make_squashfs
+    from envspec.install.prefix import checked_prefix
+    from envspec.recipes.plan import ENVIRONMENT
+
+    order = ImageOrder(
+        spec=spec,
+        lock=lock,
+        targets=(target,),
+        output=None,
+        sif=None,
+        base=None,
+        without=(),
+        compression="zstd",
+        build_sources=True,
+        offline=offline,
+        quiet=as_json,
+    )
+    place = str(checked_prefix(prefix)) if prefix else ENVIRONMENT
+    try:
+        with image_progress(quiet=as_json) as progress:
+            made = make_squashfs(order, target, file, progress, place)
+    except KeyboardInterrupt:
+        say("interrupted: nothing was written; run the same command again")
+        return 130
+    keep_bounded()
+    if as_json:
+        options.print_json("install", {"spec": path, "target": target.name, "squashfs": made.document()})
+    else:
+        made.tell()
     return 0
 
 

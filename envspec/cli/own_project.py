@@ -4,15 +4,18 @@ and of what its lock has as source."""
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.cli.collecting import collect_conda_too
 from envspec.cli.console import say
+from envspec.errors import InputError
 
 if TYPE_CHECKING:
     from envspec.install.build import WheelBuilder
-    from envspec.lock.model import LockedTarget
+    from envspec.lock.judge import SoundLock
+    from envspec.lock.model import LockedTarget, Pin
     from envspec.spec.model import Spec
 
 
@@ -47,3 +50,93 @@ def built_project(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: boo
         return None
     say(f"building {project.name}")
     return bundled_project(spec, project, wheel_builder(spec, target, scratch, quiet=quiet))
+
+
+def built_sources(
+    spec: Spec,
+    lock: SoundLock,
+    target: LockedTarget,
+    scratch: Path,
+    use: str,
+    *,
+    building: bool = True,
+    quiet: bool = False,
+) -> dict[str, tuple[Path, str]]:
+    """Give the wheels of what a target's lock has as source, by package, each with the key of all that shaped it: those
+    that were built here for this very lock; with `building` the others are built now, as an installation does.
+    `use` is what they are for, with its article.
+
+    Raises InputError for a wheel that isn't there, where the machine doesn't fit the target, and for a build that
+    nothing says the needs of; IndexFailure, ToolError, StorageError.
+    """
+    from envspec.install.build import BuiltWheels
+    from envspec.install.collect import refuse_git
+    from envspec.install.host import refuse_unfit
+    from envspec.lock.conda_files import artifact_of
+
+    sources = [pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
+    if not sources:
+        return {}
+    refuse_git(sources, use)
+    builder = wheel_builder(spec, target, scratch, quiet=quiet)
+    rules, kept = builder.rules, BuiltWheels(builder.cache)
+    known = [pin for pin in sources if rules.concerns(pin) or pin.built_with is not None]
+    keys = {pin.name: rules.key(pin, builder.host) for pin in known}
+    found = {name: (wheel, key) for name, key in keys.items() if (wheel := kept.kept(key))}
+    lacking = [pin for pin in sources if pin.name not in found]
+    if not lacking:
+        return found
+    if not building:
+        names = ", ".join(pin.name for pin in lacking)
+        raise InputError(
+            f"{use} is made of wheels, the lock of {target.name} has {names} as source, and no wheel of that was"
+            " built here for this lock",
+            hint="`--build-sources` builds it on this machine; or publish wheels of it on an index of your own",
+        )
+    refuse_unfit(builder.host, lock, target)
+    unknown = [pin.name for pin in lacking if pin.name not in keys]
+    if unknown:
+        raise InputError(
+            f"the spec doesn't say what the builds of {', '.join(unknown)} need",
+            hint=f'add to [pip], then lock again: build-dependencies = {{ {unknown[0]} = ["setuptools"] }}',
+        )
+    _make_whole(builder, lacking, use)
+    files = builder.collect(lacking)
+    for pin in rules.ordered(lacking):
+        say(f"building {pin.name} {pin.version}")
+        found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
+    return found
+
+
+def _make_whole(builder: WheelBuilder, sources: list[Pin], use: str) -> None:
+    """Make the environment that builds without one of their own see."""
+    whole = [pin for pin in sources if pin.built_with is None and pin.name in builder.rules.whole]
+    if not whole:
+        return
+    if any(pin.kind == "conda" for pin in builder.rules.target.pins):
+        raise InputError(
+            f"{whole[0].name} is built against conda's packages, which aren't there while {use} is made",
+            hint="publish a wheel of it on an index of your own, or let the machine that installs it build it",
+        )
+    builder.environment(whole[0].name, builder.rules.seen(whole[0]), builder.prefix)
+
+
+def refuse_newer_glibc(target: LockedTarget, built: Mapping[str, Path]) -> None:
+    """Raise InputError for wheels that were compiled on a newer system than the target's: its glibc is in them.
+    `built` are wheels by package."""
+    from envspec.link.wheel import MACHINES, read_wheel
+    from envspec.packages.version_numbers import numbers_in
+
+    inputs = target.inputs
+    if not inputs.glibc or inputs.platform not in MACHINES:
+        return
+    for name, wheel in built.items():
+        files = read_wheel(wheel, MACHINES[inputs.platform]).files
+        versions = {one for file in files for needed in file.facts.versions for one in needed.versions}
+        found = [one.removeprefix("GLIBC_") for one in versions if one.startswith("GLIBC_2")]
+        newest = max(found, key=numbers_in, default=inputs.glibc)
+        if numbers_in(newest) > numbers_in(inputs.glibc):
+            raise InputError(
+                f"{name} was compiled here for glibc {newest}, and {target.name} is for {inputs.glibc}",
+                hint=f'build on a system with glibc {inputs.glibc}, or set glibc = "{newest}" for the target',
+            )

@@ -131,17 +131,23 @@ def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
 def bound_of(spec: Spec, policy: Policy | None) -> NotAfter | None:
     """The moment at which what is resolved must have been published, by the policy; told in a line. None where the
     policy sets none, or none that is earlier than the spec's own."""
-    if policy is None:
+    moment = bound_in_time(spec, policy)
+    if policy is None or moment is None or moment == spec.exclude_newer:
         return None
-    from envspec.policy.judge import not_after
     from envspec.workflow.prepare import NotAfter
 
-    moment = not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
-    if moment is None or moment == spec.exclude_newer:
-        return None
     said = f"nothing published after {moment} is taken: {policy.path}, [releases] minimum-age"
     say(f"note: {said}; {printable(policy.contact)} knows why", style="cyan")
     return NotAfter(moment, frozenset(policy.young))
+
+
+def bound_in_time(spec: Spec, policy: Policy | None) -> str | None:
+    """The same moment, the spec's own included; not told."""
+    if policy is None:
+        return spec.exclude_newer
+    from envspec.policy.judge import not_after
+
+    return not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
 
 
 def refuse_fetched(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:

@@ -15,6 +15,9 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
     """Yield what changed for all targets."""
     if old.exclude_newer != new.exclude_newer:
         yield Fact("low", "exclude-newer-changed", _moved("exclude-newer", old.exclude_newer, new.exclude_newer))
+    if old.image_python != new.image_python:
+        pythons = (one.image_python or "locked" for one in (old, new))
+        yield Fact("medium", "image-python-changed", _moved("the Python of images", *pythons))
     came, went = _between(old.allow_source, new.allow_source)
     if came:
         yield Fact("medium", "allow-source-added", f"may be built from source now: {', '.join(came)}")

@@ -1,17 +1,19 @@
-"""Builds of CPython that stand alone, by python-build-standalone: one for each minor version and platform."""
+"""Builds of CPython that stand alone, by python-build-standalone: of each minor version and platform the releases."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read
+from envspec.packages.version_numbers import numbers
 
 TRIPLES = {
     "linux-64": "x86_64-unknown-linux-gnu",
     "linux-aarch64": "aarch64-unknown-linux-gnu",
     "osx-arm64": "aarch64-apple-darwin",
-    "osx-64": "x86_64-apple-darwin",
     "win-64": "x86_64-pc-windows-msvc",
 }
 """How python-build-standalone calls the platforms."""
@@ -19,29 +21,57 @@ TRIPLES = {
 
 @dataclass(frozen=True)
 class PythonBuild:
-    """A build of CPython `version` for a platform, of the release `build`."""
+    """A build of CPython `version` for a platform, of the release `build`: its day, as "20260814"."""
 
-    python: str
     platform: str
     version: str
     build: str
     sha256: str
-    sources: tuple[str, ...]
 
     @property
     def file(self) -> str:
         return f"cpython-{self.version}+{self.build}-{TRIPLES[self.platform]}-install_only_stripped.tar.gz"
 
+    @property
+    def python(self) -> str:
+        """The minor version: "3.12"."""
+        return self.version.rpartition(".")[0]
+
+
+def builds_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[PythonBuild]:
+    """Yield the builds of the table's rows, each of which has those of all platforms."""
+    for row in rows:
+        for platform in TRIPLES:
+            if platform in row:
+                yield PythonBuild(platform, row["version"], row["build"], row[platform])
+
 
 @cache
 def python_builds() -> tuple[PythonBuild, ...]:
     """List the builds of the table."""
-    return tuple(
-        PythonBuild(row["python"], row["platform"], row["version"], row["build"], row["sha256"], words(row["source"]))
-        for row in read("python_builds")["builds"]
-    )
+    return tuple(builds_of(read("python_builds")["builds"]))
 
 
-def python_build(python: str, platform: str) -> PythonBuild | None:
-    """Find the build of a minor version ("3.12") for a platform ("linux-64")."""
-    return next((one for one in python_builds() if (one.python, one.platform) == (python, platform)), None)
+def newest_build(python: str, platform: str, before: str | None = None) -> PythonBuild | None:
+    """Find the newest build of a minor version ("3.12") for a platform ("linux-64"), released on a day before that of
+    a moment (RFC 3339)."""
+    found = [one for one in python_builds() if (one.python, one.platform) == (python, platform)]
+    admitted = [one for one in found if is_released(one.build, before)]
+    return max(admitted, key=lambda one: (numbers(one.version), one.build), default=None)
+
+
+def is_released(build: str, before: str | None) -> bool:
+    """Say whether a release of the builds ("20260814") is of a day before that of a moment; None is no bound. What
+    is of the same day may have come later than the moment."""
+    return before is None or f"{build[:4]}-{build[4:6]}-{build[6:8]}" < before[:10]
+
+
+def sha256_of(platform: str, version: str, build: str) -> str | None:
+    """Give the hash of a build; None where the table doesn't have it."""
+    wanted = (platform, version, build)
+    return next((one.sha256 for one in python_builds() if (one.platform, one.version, one.build) == wanted), None)
+
+
+def reaches(build: str) -> bool:
+    """Say whether the table would have a release of the builds, if there were such a one: the table is as new."""
+    return build <= str(read("python_builds")["as-of"]).replace("-", "")

@@ -109,7 +109,7 @@ class _Merger:
         allowed = (set(ours.allow_source) | set(theirs.allow_source)) - _dropped(
             base.allow_source, ours.allow_source, theirs.allow_source
         )
-        names = ("exclude_newer", "sources", "channels", "without_corrections")
+        names = ("exclude_newer", "image_python", "sources", "channels", "without_corrections")
         return replace(ours, allow_source=tuple(sorted(allowed)), **{name: field(name) for name in names})  # type: ignore[arg-type]
 
     def corrections(self, targets: Iterable[LockedTarget]) -> tuple[LockedCorrection, ...]:

@@ -22,12 +22,15 @@ def readable(lock: Lock) -> str:
     out = [f"{lock.name}\n"]
     if shared.exclude_newer:
         out.append(f"exclude-newer {shared.exclude_newer}\n")
+    if shared.image_python:
+        out.append(f"image-python {shared.image_python}\n")
     out.extend(f"channel {channel}\n" for channel in shared.channels)
     out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
     out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))
     out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
     out.extend(f"correction {one.package} {one.version} {one.constraint}\n" for one in lock.corrections)
     out.extend(f"image {image.name}  {image.digest[: len('sha256:') + HASH_DIGITS]}\n" for image in lock.images)
+    out.extend(f"python {one.platform} {one.version}  {one.file}  {one.sha256[:HASH_DIGITS]}\n" for one in lock.pythons)
     out.append("\n")
     out.extend(f"target {_target(target)}\n" for target in lock)
     out.append("\n")

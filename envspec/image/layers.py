@@ -83,7 +83,7 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     system = tuple(system_entries(inputs.plan, inputs.base))
     files = (_carried(path, text) for path, text in inputs.carried.items())
     carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
-    own = partial(_project, inputs.project, inputs.plan, inputs.scheme)
+    own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
     found = [
         _layer("system", [_content(one) for one in system], lambda: system),
         *(_layer(one.name, [one.image.digest, one.copies, one.links], entries) for one, entries in inputs.borrowed),
@@ -116,15 +116,28 @@ def _packages(
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
     if around and inputs.conda:
         yield history_entry(inputs.scheme.root)
-    if inputs.conda:
-        yield from inputs.conda.entries([pin for pin in pins if pin.kind == "conda"], inputs.scheme.root)
-    for pin in pins:
+    yield from package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
+
+
+def package_entries(
+    pins: Iterable[Pin],
+    scheme: Scheme,
+    wheels: Paths,
+    conda: LinkedPackages | None,
+    built: Mapping[str, tuple[Path, str]],
+) -> Iterable[LayerEntry]:
+    """Give what packages bring; the arguments are those of `LayerInputs`."""
+    chosen = tuple(pins)
+    if conda:
+        yield from conda.entries([pin for pin in chosen if pin.kind == "conda"], scheme.root)
+    for pin in chosen:
         if pin.kind == "pip":
-            path, _ = inputs.built.get(pin.name) or (inputs.wheels[pin.index, artifact_of(pin).file], "")
-            yield from wheel_entries(path, pin, inputs.scheme)
+            path, _ = built.get(pin.name) or (wheels[pin.index, artifact_of(pin).file], "")
+            yield from wheel_entries(path, pin, scheme)
 
 
-def _project(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
+def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
+    """Give what the wheel of the spec's own project brings."""
     assert wheel is not None and plan.project is not None
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 

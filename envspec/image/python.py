@@ -4,13 +4,12 @@ version; and the environment around it."""
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
-from envspec.facts.python_builds import TRIPLES, python_build
+from envspec.facts.python_builds import TRIPLES, newest_build
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
@@ -45,20 +44,47 @@ class ImagePython:
 
 def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> ImagePython:
     """Choose the target's Python: the lock's build, else the base's own, else the build that envspec knows for the
-    version. Raises InputError where there is none of them."""
-    if locked is not None:
+    version; the base's own alone where the spec asks for that. Raises InputError where there is none of them."""
+    if locked is not None and not plan.base_python:
         return _built(locked)
     for place in reversed(_PLACES):
         if f"{place}/python{plan.python}" in base.paths:
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
-    known = python_build(plan.python, plan.platform)
+    if plan.base_python:
+        raise InputError(
+            f"the base image has no Python {plan.python} of its own, and the spec asks for that",
+            hint='take a base that has it, or leave out python = "base" in [image]',
+        )
+    known = _known_build(plan)
     if known is None:
         raise InputError(
             f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
-            hint=f'take a base that has it, or Python from conda: [conda] dependencies = ["python {plan.python}.*"]',
+            hint=f"take a base that has it, or {_FROM_CONDA.format(plan.python)}",
         )
-    return _built(LockedPython(known.platform, known.version, known.build, known.file, known.sha256))
+    return _built(known)
+
+
+def standalone_python(plan: Plan, locked: LockedPython | None) -> LockedPython:
+    """Choose the Python of an environment that stands on no base: the lock's build, else the one that envspec knows for
+    the version. Raises InputError where there is neither."""
+    found = locked or _known_build(plan)
+    if found is None:
+        raise InputError(
+            f"envspec knows no build of Python {plan.python} for {plan.platform}",
+            hint=f"take {_FROM_CONDA.format(plan.python)}",
+        )
+    return found
+
+
+_FROM_CONDA = 'Python from conda: [conda] dependencies = ["python {}.*"]'
+
+
+def _known_build(plan: Plan) -> LockedPython | None:
+    known = newest_build(plan.python, plan.platform)
+    if known is None:
+        return None
+    return LockedPython(known.platform, known.version, known.build, known.file, known.sha256)
 
 
 def _built(build: LockedPython) -> ImagePython:
@@ -87,4 +113,4 @@ def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the scripts that activate an environment in a shell."""
     texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.explicit))
     for path, text in texts.items():
-        yield text_entry(f"{scheme.root}/{path}", re.sub(r"\n# Written by envspec[^\n]*", "", text))
+        yield text_entry(f"{scheme.root}/{path}", activation.unwritten(text))

@@ -33,6 +33,11 @@ _INSTALLERS = ("RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", D
 """The files of a .dist-info folder that are an installer's to write."""
 _TO_REWRITE = 1 << 20
 """Bytes of a script that may begin with `#!python`."""
+_FINDS_PYTHON = """\
+#!/bin/sh
+'''exec' "$(dirname -- "$(realpath -- "$0")")/python" "$0" "$@"
+' '''"""
+"""For a shell it runs the Python beside the script; for Python it is a string."""
 _SIDES = ("purelib", "platlib")
 _POINT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(?:\[.*\])?")
 _SECTIONS = ("console_scripts", "gui_scripts")
@@ -40,10 +45,12 @@ _SECTIONS = ("console_scripts", "gui_scripts")
 
 @dataclass(frozen=True)
 class Scheme:
-    """Where an environment has what: its prefix in the image ("/opt/env"), and its Python's version ("3.12")."""
+    """Where an environment has what: its prefix in the image ("/opt/env"), and its Python's version ("3.12").
+    `anywhere`: scripts find the interpreter beside them, wherever the prefix is."""
 
     prefix: str
     python: str
+    anywhere: bool = False
 
     @property
     def root(self) -> str:
@@ -54,8 +61,9 @@ class Scheme:
         return f"{self.root}/lib/python{self.python}/site-packages"
 
     @property
-    def interpreter(self) -> str:
-        return f"{self.prefix}/bin/python"
+    def script_head(self) -> str:
+        """What a script begins with, up to its second line."""
+        return _FINDS_PYTHON if self.anywhere else f"#!{self.prefix}/bin/python"
 
     def headers(self, name: str) -> str:
         return f"{self.root}/include/site/python{self.python}/{name}"
@@ -122,7 +130,7 @@ def _rewritten(archive: zipfile.ZipFile, info: zipfile.ZipInfo, scheme: Scheme) 
         return None
     text = archive.read(info)
     found = _SHEBANG.match(text)
-    return b"#!" + scheme.interpreter.encode() + text[found.end() :] if found else None
+    return scheme.script_head.encode() + text[found.end() :] if found else None
 
 
 def _commands(archive: zipfile.ZipFile, stem: str, scheme: Scheme, path: Path) -> Iterator[tuple[str, str]]:
@@ -140,12 +148,12 @@ def _commands(archive: zipfile.ZipFile, stem: str, scheme: Scheme, path: Path) -
             point = _POINT.fullmatch(target)
             if point is None or "/" in command or path_fault(command):
                 raise IndexFailure(f"{path.name} has an entry point that can't be a command: {line!r}", hint=_HINT)
-            yield command, _script(scheme.interpreter, point["module"], point["attribute"])
+            yield command, _script(scheme.script_head, point["module"], point["attribute"])
 
 
-def _script(interpreter: str, module: str, attribute: str) -> str:
+def _script(head: str, module: str, attribute: str) -> str:
     return (
-        f"#!{interpreter}\nimport sys\n\nfrom {module} import {attribute.partition('.')[0]}\n\n"
+        f"{head}\nimport sys\n\nfrom {module} import {attribute.partition('.')[0]}\n\n"
         f'if __name__ == "__main__":\n    sys.exit({attribute}())\n'
     )
 

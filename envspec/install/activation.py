@@ -7,6 +7,7 @@ own scripts in `etc/conda/activate.d` and `deactivate.d`. They also set PYTHONNO
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -21,14 +22,14 @@ case "$(command -V deactivate 2>/dev/null)" in
     *function*) deactivate nondestructive ;;
 esac
 
-deactivate () {{
+{finding}deactivate () {{
     _envspec_run deactivate.d
     local name
     for name in {names}; do _envspec_restore "$name"; done
     if [ -n "${{_ENVSPEC_OLD_PS1+x}}" ]; then PS1="$_ENVSPEC_OLD_PS1"; unset _ENVSPEC_OLD_PS1; fi
     if [ "${{1:-}}" != nondestructive ]; then
         unset -f deactivate _envspec_run _envspec_save _envspec_restore
-    fi
+{forgetting}    fi
     hash -r 2>/dev/null || true
 }}
 
@@ -65,7 +66,7 @@ _FISH = """\
 
 functions -q deactivate; and deactivate
 
-function deactivate -d 'Leave the environment {name}'
+{finding}function deactivate -d 'Leave the environment {name}'
     _envspec_run deactivate.d
     for name in {names}
         set -l had _ENVSPEC_HAD_$name
@@ -115,39 +116,68 @@ end
 _envspec_run activate.d
 """
 
+_FINDING = """\
+if [ -n "${BASH_VERSION:-}" ]; then _ENVSPEC_ROOT=${BASH_SOURCE[0]}; else _ENVSPEC_ROOT=${(%):-%x}; fi
+_ENVSPEC_ROOT=$(CDPATH='' cd -- "$(dirname -- "$_ENVSPEC_ROOT")/.." && pwd)
 
-def scripts(prefix: Path, name: str, *, conda: bool) -> dict[str, str]:
-    """Render the activation scripts of an environment, by path relative to the prefix.
+"""
+_FISH_FINDING = """\
+set -g _ENVSPEC_ROOT (builtin realpath (dirname (status filename))/..)
+
+"""
+
+
+def scripts(prefix: Path | None, name: str, *, conda: bool) -> dict[str, str]:
+    """Render the activation scripts of an environment, by path relative to the prefix; without `prefix` they are for
+    one that works at any path, and look where they lie.
 
     `name` is the spec's; `conda` says whether the environment is conda's, a virtual environment otherwise.
     """
-    root = str(prefix)
-    own = {"CONDA_PREFIX": root, "CONDA_DEFAULT_ENV": name} if conda else {"VIRTUAL_ENV": root}
-    variables = {**own, "PYTHONNOUSERSITE": "1"}
-    return {"bin/activate": _posix(root, name, variables), "bin/activate.fish": _fish(root, name, variables)}
+    return {"bin/activate": _posix(prefix, name, conda=conda), "bin/activate.fish": _fish(prefix, name, conda=conda)}
 
 
-def _posix(root: str, name: str, variables: dict[str, str]) -> str:
-    save = [f'_envspec_save PATH {shlex.quote(f"{root}/bin")}:"$PATH"']
-    save += [f"_envspec_save {key} {shlex.quote(value)}" for key, value in variables.items()]
+def unwritten(text: str) -> str:
+    """Give a script without the line that says who writes it again: for a place that is read-only."""
+    return re.sub(r"\n# Written by envspec[^\n]*", "", text)
+
+
+def _variables(prefix: Path | None, root: str, name: str, *, conda: bool) -> dict[str, str]:
+    """List the variables of an environment with their values in words of a shell; `root` is the prefix so, `name` the
+    spec's. What works at any path is no virtual environment."""
+    own = {"CONDA_PREFIX": root, "CONDA_DEFAULT_ENV": name} if conda else {"VIRTUAL_ENV": root} if prefix else {}
+    return {**own, "PYTHONNOUSERSITE": "1"}
+
+
+def _posix(prefix: Path | None, name: str, *, conda: bool) -> str:
+    root = shlex.quote(str(prefix)) if prefix else '"$_ENVSPEC_ROOT"'
+    folder = shlex.quote(f"{prefix}/bin") if prefix else '"$_ENVSPEC_ROOT/bin"'
+    variables = _variables(prefix, root, shlex.quote(name), conda=conda)
+    save = [f'_envspec_save PATH {folder}:"$PATH"']
+    save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     # a PYTHONHOME of another Python would break this one
     save += ["_envspec_save PYTHONHOME ''", "unset PYTHONHOME"]
     return _POSIX.format(
-        path=shlex.quote(f"{root}/bin/activate"),
-        prefix=shlex.quote(root),
+        path=shlex.quote(f"{prefix}/bin/activate") if prefix else "FOLDER/bin/activate",
+        finding="" if prefix else _FINDING,
+        forgetting="" if prefix else "        unset _ENVSPEC_ROOT\n",
+        prefix=root,
         prompt=shlex.quote(f"({name}) "),
         names=" ".join(["PATH", *variables, "PYTHONHOME"]),
         save="\n".join(save),
     )
 
 
-def _fish(root: str, name: str, variables: dict[str, str]) -> str:
-    save = [f"_envspec_save PATH {fish_quoted(f'{root}/bin')} $PATH"]
-    save += [f"_envspec_save {key} {fish_quoted(value)}" for key, value in variables.items()]
+def _fish(prefix: Path | None, name: str, *, conda: bool) -> str:
+    root = fish_quoted(str(prefix)) if prefix else '"$_ENVSPEC_ROOT"'
+    folder = fish_quoted(f"{prefix}/bin") if prefix else '"$_ENVSPEC_ROOT/bin"'
+    variables = _variables(prefix, root, fish_quoted(name), conda=conda)
+    save = [f"_envspec_save PATH {folder} $PATH"]
+    save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME"]
     return _FISH.format(
-        path=fish_quoted(f"{root}/bin/activate.fish"),
-        prefix=fish_quoted(root),
+        path=fish_quoted(f"{prefix}/bin/activate.fish") if prefix else "FOLDER/bin/activate.fish",
+        finding="" if prefix else _FISH_FINDING,
+        prefix=root,
         name=name,
         names=" ".join(["PATH", *variables, "PYTHONHOME"]),
         prompt=fish_quoted(f"({name}) "),

@@ -44,6 +44,8 @@ _DEFAULT_REQUIRES = ("setuptools",)
 _BYTES_A_JOB = 4 << 30
 """Memory for one compiler at a time: CUDA's takes up to 4 GB for templates of attention kernels."""
 _TEXT = 1 << 20
+EPOCH = "315532800"
+"""1980-01-01, the first day that a wheel's entries can have, as seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class BuildRules:
         return pin.kind == "pip" and not pin.is_wheel and (pin.name in self.needs or pin.name in self.whole)
 
     def seen(self, pin: Pin) -> tuple[Pin, ...]:
-        """List the pins that the build of a package sees, by name."""
+        """List the pins that the build of a package sees, by name: what the lock has for it, or what the spec says."""
+        if pin.built_with is not None:
+            return tuple(one.pin for one in pin.built_with)
         if pin.name in self.whole:
             return tuple(one for one in self.target.pins if one.is_wheel or one.kind == "conda")
         graph = Graph.of(self.target, self.needs[pin.name])
@@ -166,7 +170,8 @@ class WheelBuilder:
 
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
-        refuse_unknown_gpus(pin.name, self.rules.target)
+        if self.rules.concerns(pin):
+            refuse_unknown_gpus(pin.name, self.rules.target)
         wheels, key = BuiltWheels(self.cache), self.rules.key(pin, self.host)
         kept = wheels.kept(key)
         if kept is not None:
@@ -241,7 +246,8 @@ class WheelBuilder:
                 *("--python", str(python), "--out-dir", str(out), str(source)),
             ],
             folder,
-            {**self.variables(python), "TMPDIR": str(temporary)},
+            # the same files make the same wheel, as far as its backend knows how
+            {"SOURCE_DATE_EPOCH": EPOCH, **self.variables(python), "TMPDIR": str(temporary)},
             f"the build of {pin.name} {pin.version}",
         )
         wheels = list(out.glob("*.whl"))

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import BinaryIO
 
 from envspec.errors import InputError, InternalError, Place
@@ -22,9 +23,10 @@ from envspec.install.collect import Paths
 from envspec.install.plain_names import plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.net import limits
+from envspec.net.file_store import sha256_of
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
 from envspec.recipes.quote import shell
 
@@ -52,6 +54,13 @@ PROJECT = "project"
 """The folder with the wheel of the spec's own project."""
 WHEELS = "wheels"
 CONDA = "conda"
+PYTHON = "python"
+"""The folder with the build of Python that the lock names, or that a base lacks which the bundle brings."""
+BASE = "base"
+"""The folder of the base that images stand on, an OCI layout."""
+BASE_SUMS = "BASE"
+"""The hashes of its files. They aren't in `SUMS`, which `install.sh` compares where the base isn't."""
+DEFINITION = "apptainer.def"
 Known = tuple[str, str]
 """A package's file by its sha256 and its place in a bundle."""
 _LINE = re.compile(r"^([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
@@ -65,13 +74,17 @@ def write_bundle(
     carried: Mapping[str, str | bytes],
     found: Paths,
     known: Collection[Known] = (),
+    python: tuple[LockedPython, Path] | None = None,
+    base: Mapping[str, Path] = MappingProxyType({}),
 ) -> str:
     """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
-    `carried` are contents by their path in the bundle, `found` the artifacts; those that are `known` stay out. Raises
-    OSError.
+    `carried` are contents by their path in the bundle, `found` the artifacts, `python` the build of Python, `base` the
+    files of the base by their path in it; of artifacts and Python those that are `known` stay out. Raises OSError.
     """
     listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
+    if python is not None:
+        listed[python_known(python[0])] = python[1]
     members: dict[str, Path | bytes] = {
         name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
     }
@@ -81,9 +94,13 @@ def write_bundle(
     members[LIMITS] = f"{bounds.archive_entries} {bounds.unpacked_bytes} {bounds.unpacked_ratio}\n".encode()
     if needed := sorted(each for each in listed if each in known):
         members[NEEDED] = _sums(needed)
-    hashes = {(hashlib.sha256(text).hexdigest(), name) for name, text in members.items() if isinstance(text, bytes)}
+    if base:
+        members[BASE_SUMS] = _sums({(sha256_of(file), f"{BASE}/{path}") for path, file in base.items()})
+    texts = {name: text for name, text in members.items() if isinstance(text, bytes)}
+    hashes = {(hashlib.sha256(text).hexdigest(), name) for name, text in texts.items()}
     sums = _sums(hashes | {each for each in listed if each not in known})
     members[SUMS] = sums
+    members |= {f"{BASE}/{path}": file for path, file in base.items()}
     for each, path in listed.items():
         if each not in known:
             if path is None:
@@ -93,6 +110,11 @@ def write_bundle(
         for name, content in sorted(members.items()):
             _add(tar, name, content)
     return f"sha256:{hashlib.sha256(sums).hexdigest()}"
+
+
+def python_known(build: LockedPython) -> Known:
+    """Give the hash and the place of a build of Python in a bundle."""
+    return build.sha256, f"{PYTHON}/{build.file}"
 
 
 def held_by(old: Path, target: str) -> frozenset[Known]:
@@ -126,7 +148,7 @@ def _of_lock(path: Path, name: str) -> frozenset[Known]:
 
 def _read_sums(text: str) -> Iterator[Known]:
     for digest, place in _LINE.findall(text):
-        if place.startswith((f"{WHEELS}/", f"{CONDA}/")):
+        if place.startswith((f"{WHEELS}/", f"{CONDA}/", f"{PYTHON}/")):
             yield digest, place
 
 
@@ -194,6 +216,19 @@ def explicit_list(target: LockedTarget) -> dict[str, str]:
     ]
     head = [f"# platform: {target.inputs.platform}", "@EXPLICIT"]
     return {f"{CONDA}/explicit.txt": "\n".join([*head, *lines]) + "\n"} if pins else {}
+
+
+def with_wheels(target: LockedTarget, built: Mapping[str, Path]) -> tuple[LockedTarget, Paths]:
+    """Put wheels that were built, by package, in the place of their sources. Gives the target so, and their files."""
+    pins, found = [], {}
+    for pin in target.pins:
+        wheel = built.get(pin.name) if pin.kind == "pip" else None
+        if wheel is not None:
+            artifact = Artifact(wheel.name, sha256_of(wheel), wheel.stat().st_size)
+            pin = replace(pin, artifact=artifact, built_with=None, url=None)
+            found[_key(pin)] = wheel
+        pins.append(pin)
+    return replace(target, pins=tuple(pins)), found
 
 
 def _add(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:

@@ -20,7 +20,13 @@ from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.installed import InstalledPackages, read_installed
-from envspec.install.interpreter import has_python, make_virtual_environment, python_of, unmake_virtual_environment
+from envspec.install.interpreter import (
+    has_python,
+    is_of_build,
+    make_virtual_environment,
+    python_of,
+    unmake_virtual_environment,
+)
 from envspec.install.model import Change, Fetching, InstallOutcome, InstallProgress, OnWait, SilentInstall, identity
 from envspec.install.pip import PipInstaller, pip_check, uninstall
 from envspec.install.plan import UNKNOWN_FILE, changes
@@ -39,6 +45,7 @@ from envspec.install.prefix import (
     write_state,
 )
 from envspec.install.project import install_project, kept_project
+from envspec.install.python_builds import are_asked_for, place_of_build
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
@@ -120,7 +127,7 @@ class Installation:
             warnings = pip_check(self.prefix, find_uv(self.env), variants)
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
-            return InstallOutcome(status, (*found, *own), warnings)
+            return InstallOutcome(status, (*found, *own), warnings, self._notes())
 
     @cached_property
     def _project(self) -> Project | None:
@@ -195,7 +202,28 @@ class Installation:
 
     def _has_python(self) -> bool:
         """Say whether the prefix has its Python; conda's is checked by its files, like any package."""
-        return self.target.pin("python", "conda") is not None or has_python(self.prefix, self.target.inputs.python)
+        if self.target.pin("python", "conda") is not None:
+            return True
+        return has_python(self.prefix, self.target.inputs.python) and (self._has_build() or not self._may_have_build())
+
+    def _has_build(self) -> bool:
+        """Say whether the prefix's Python is what the lock names, if it names one."""
+        build = self.lock.python(self.target)
+        return build is None or is_of_build(self.prefix, build, self.env)
+
+    def _may_have_build(self) -> bool:
+        build = self.lock.python(self.target)
+        there = build is not None and place_of_build(build, self.env) is not None
+        return there or (not self.offline and are_asked_for(self.env))
+
+    def _notes(self) -> tuple[str, ...]:
+        """Say where the environment has another Python than the lock names."""
+        build = self.lock.python(self.target)
+        if build is None or self._has_build():
+            return ()
+        why = "--offline fetches nothing" if self.offline else "UV_PYTHON_DOWNLOADS lets none be fetched"
+        said = f"this machine's Python {build.version.rpartition('.')[0]}, not the lock's {build.version}+{build.build}"
+        return (f"the environment has {said}: {why}",)
 
     def _scripts(self) -> dict[Path, str]:
         texts = activation.scripts(self.prefix, self.lock.name, conda=bool(self._of("conda")))

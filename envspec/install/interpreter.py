@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envspec.documents import read_json
 from envspec.errors import ToolError
-from envspec.install.python_builds import fetch_python, may_fetch
+from envspec.install.python_builds import fetch_python, may_fetch, place_of_build, uvs_folder
 from envspec.lock.model import LockedPython
 from envspec.redact import redact
 from envspec.shortage import shortage
@@ -61,8 +61,8 @@ def has_python(prefix: Path, python: str) -> bool:
 def make_virtual_environment(
     prefix: Path, python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None = None
 ) -> None:
-    """Make a virtual environment in `prefix`, beside any other content. On a machine without that Python, uv fetches
-    one: the lock's `build`, or uv's own. Raises ToolError."""
+    """Make a virtual environment in `prefix`, beside any other content: of the lock's `build`, which uv fetches, or of
+    this machine's Python where the lock names none or the user lets none be fetched. Raises ToolError."""
     base = _found_or_fetched(python, env, uv, build)
     done = uv.run(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
@@ -76,13 +76,22 @@ def make_virtual_environment(
 
 
 def _found_or_fetched(python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None) -> Path:
-    try:
-        return find_interpreter(python, env)
-    except ToolError:
-        if not may_fetch(env, uv):
-            raise
+    if build is not None and (there := place_of_build(build, env)):
+        return there
+    if build is None or not may_fetch(env, uv):
+        try:
+            return find_interpreter(python, env)
+        except ToolError:
+            if not may_fetch(env, uv):
+                raise
     fetch_python(python, build, env, uv)
-    return find_interpreter(python, env)
+    return (place_of_build(build, env) if build else None) or find_interpreter(python, env)
+
+
+def is_of_build(prefix: Path, build: LockedPython, env: Mapping[str, str]) -> bool:
+    """Say whether a virtual environment is of a build that is on this machine."""
+    there = place_of_build(build, env)
+    return there is not None and python_of(prefix).resolve() == there.resolve()
 
 
 def unmake_virtual_environment(prefix: Path) -> None:
@@ -105,8 +114,7 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
             if folder and (found := shutil.which(each, path=folder)):
                 yield found
     home = Path(env.get("HOME", "~")).expanduser()
-    data = Path(env.get("XDG_DATA_HOME") or home / ".local" / "share")
-    uvs = Path(env.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
+    uvs = uvs_folder(env)
     pyenvs = Path(env.get("PYENV_ROOT") or home / ".pyenv") / "versions"
     for kept, pattern in ((uvs, f"cpython-{python}.*"), (pyenvs, f"{python}.*")):
         yield from sorted(glob.glob(os.path.join(glob.escape(str(kept)), pattern, "bin", name)), reverse=True)

@@ -41,11 +41,13 @@ class InstallOutcome:
     status    "installed", "updated" or "unchanged"; for a dry run the status that a run would have
     changes   in the order of (kind, name)
     warnings  the findings of `pip check`, one per line
+    notes     how the environment differs from the lock
     """
 
     status: str
     changes: tuple[Change, ...]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class InstallProgress(Protocol):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.errors import ToolError
-from envspec.install.build import BuiltWheels, WheelBuilder, variables_of
+from envspec.install.build import EPOCH, BuiltWheels, WheelBuilder, variables_of
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of
 from envspec.install.model import InstallProgress, identity
@@ -29,8 +29,6 @@ from envspec.spec.project_file import project_location
 from envspec.uv.errors import build_failure, ended_by_a_signal
 from envspec.uv.program import Uv
 
-_EPOCH = "315532800"
-"""1980-01-01, the first time that a zip file can have."""
 _MARK = "project:"
 """What the identity of a project's wheel begins with."""
 _BYTES, _A_FILE = 256 << 20, 8 << 10
@@ -137,7 +135,7 @@ def build_project(
         ],
         cwd=out,
         # the same files make the same wheel
-        more={"SOURCE_DATE_EPOCH": _EPOCH, "DIST_EXTRA_CONFIG": str(settings), **variables_of(target, uv, python)},
+        more={"SOURCE_DATE_EPOCH": EPOCH, "DIST_EXTRA_CONFIG": str(settings), **variables_of(target, uv, python)},
     )
     wheels = list(out.glob("*.whl"))
     if killed := ended_by_a_signal(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):

@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from envspec.install.python_builds import RELEASES
+from envspec.install.python_builds import MIRROR, MIRROR_VARIABLE
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
+from envspec.recipes.python_build import RELEASES
 from envspec.settings import Settings
-
-_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
-MIRROR = "python"
-"""The key in `[mirrors]` of envspec's configuration."""
 
 
 def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str]) -> str:
     """Give the URL of a build: below the mirror of uv's variable, of `[mirrors] python`, or at its publisher."""
-    base = env.get(_VARIABLE) or settings.mirrors.get(MIRROR) or RELEASES
+    base = env.get(MIRROR_VARIABLE) or settings.mirrors.get(MIRROR) or RELEASES
     return f"{base.rstrip('/')}/{build.build}/{quote(build.file)}"
 
 

@@ -1,78 +1,103 @@
-"""Builds of CPython that uv brings to a machine that lacks one: the lock's own, by its hash, or uv's newest.
+"""Builds of CPython that uv brings to a machine: the lock's own, by its hash, or uv's newest where it names none.
 
 uv has a table of them with their hashes; for a build of the lock, the lock takes the table's place. Where they are
-fetched from is uv's setting (`UV_PYTHON_INSTALL_MIRROR`, or `python-install-mirror` in uv.toml).
+fetched from is uv's setting (`UV_PYTHON_INSTALL_MIRROR`, or `python-install-mirror` in uv.toml), or `[mirrors] python`.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 from envspec.errors import ToolError
 from envspec.lock.model import LockedPython
+from envspec.recipes.python_build import TABLE, folder_name, uv_table
 from envspec.redact import redact
+from envspec.settings import load_settings
 from envspec.shortage import shortage
 from envspec.uv.errors import ended_by_a_signal
 from envspec.uv.program import Uv
 
-RELEASES = "https://github.com/astral-sh/python-build-standalone/releases/download"
-"""Where the builds are published (uv's documentation of `python-install-mirror`); a mirror stands for this address."""
+MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
+MIRROR = "python"
+"""The key in `[mirrors]` of envspec's configuration."""
+_FOLDER_VARIABLE = "UV_PYTHON_INSTALL_DIR"
 _NOT_ASKED = ("never", "manual")
 """Values of UV_PYTHON_DOWNLOADS with which a user keeps uv from fetching Pythons by itself."""
-_SYSTEMS = {"linux": ("linux", "gnu"), "osx": ("darwin", "none"), "win": ("windows", "none")}
-_ARCHITECTURES = {"64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 def may_fetch(env: Mapping[str, str], uv: Uv) -> bool:
     """Say whether the user lets Pythons be fetched."""
-    return not uv.offline and env.get("UV_PYTHON_DOWNLOADS", "").strip().lower() not in _NOT_ASKED
+    return not uv.offline and are_asked_for(env)
+
+
+def are_asked_for(env: Mapping[str, str]) -> bool:
+    """Say whether the user's settings let uv fetch Pythons by itself."""
+    return env.get("UV_PYTHON_DOWNLOADS", "").strip().lower() not in _NOT_ASKED
+
+
+def uvs_folder(env: Mapping[str, str]) -> Path:
+    """Give the folder of uv's Pythons."""
+    return Path(env.get(_FOLDER_VARIABLE) or _data(env) / "uv" / "python")
+
+
+def place_of_build(build: LockedPython, env: Mapping[str, str]) -> Path | None:
+    """Find the interpreter of a build that is on this machine already, among uv's Pythons or envspec's."""
+    for folder in (uvs_folder(env), _own_folder(build, env)):
+        root = folder / folder_name(build)
+        interpreter = root / "bin" / f"python{build.version.rpartition('.')[0]}"
+        if _release_in(root) == build.build and interpreter.is_file():
+            return interpreter
+    return None
 
 
 def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str], uv: Uv) -> None:
-    """Have uv fetch a CPython `python` ("3.12") into the folder of its Pythons: the build that a lock names, or uv's
-    newest. Raises ToolError."""
+    """Have uv fetch a CPython `python` ("3.12"): the build that a lock names, or uv's newest. It goes to uv's Pythons;
+    to envspec's, where another release of that very version is in its place. Raises ToolError."""
     more = {name: value for name, value in env.items() if name.startswith("UV_PYTHON_")}
     more["UV_PYTHON_DOWNLOADS"] = "automatic"
+    mirror = load_settings(env).mirrors.get(MIRROR)
+    if mirror:
+        more.setdefault(MIRROR_VARIABLE, mirror)
     words = ["python", "install", "--no-bin", build.version if build else python]
     with tempfile.TemporaryDirectory() as folder:
         if build is not None:
             table = Path(folder) / "builds.json"
-            table.write_text(json.dumps(_table(build)), encoding="utf-8")
-            words += ["--python-downloads-json-url", table.as_uri()]
+            table.write_text(uv_table(build), encoding="utf-8")
+            more[TABLE] = table.as_uri()
+            if (uvs_folder(env) / folder_name(build)).exists():
+                more[_FOLDER_VARIABLE] = str(_own_folder(build, env))
         # no project's settings count, only the user's
         done = uv.run(words, cwd=Path("/"), more=more)
     if stopped := ended_by_a_signal(done.returncode, done.stderr, "uv") or shortage("uv", done.stderr):
         raise stopped
     if done.returncode:
         told = " ".join(redact(done.stderr).removeprefix("error: ").split())[-400:]
+        if build is None:
+            raise ToolError(
+                f"this machine has no CPython {python}, and uv can't fetch one: {told}",
+                hint=f"install python{python}; or set {MIRROR_VARIABLE} to a mirror of its builds",
+            )
         raise ToolError(
-            f"this machine has no CPython {python}, and uv can't fetch one: {told}",
-            hint=f"install python{python}; or set UV_PYTHON_INSTALL_MIRROR to a mirror of its builds",
+            f"uv can't fetch CPython {build.version} of {build.build}, which the lock names: {told}",
+            hint=f"set {MIRROR_VARIABLE}, or [mirrors] {MIRROR}, to a mirror of its builds; with"
+            f" UV_PYTHON_DOWNLOADS=never, envspec takes this machine's own Python {python}",
         )
 
 
-def _table(build: LockedPython) -> dict[str, object]:
-    """Make uv's table of builds, with one."""
-    system, _, machine = build.platform.partition("-")
-    os_name, libc = _SYSTEMS[system]
-    family = _ARCHITECTURES[machine]
-    major, minor, patch = build.version.split(".")
-    row = {
-        "name": "cpython",
-        "arch": {"family": family, "variant": None},
-        "os": os_name,
-        "libc": libc,
-        "major": int(major),
-        "minor": int(minor),
-        "patch": int(patch),
-        "prerelease": "",
-        "url": f"{RELEASES}/{build.build}/{quote(build.file)}",
-        "sha256": build.sha256,
-        "variant": None,
-        "build": build.build,
-    }
-    return {f"cpython-{build.version}-{os_name}-{family}-{libc}": row}
+def _own_folder(build: LockedPython, env: Mapping[str, str]) -> Path:
+    return _data(env) / "envspec" / "python" / build.build
+
+
+def _data(env: Mapping[str, str]) -> Path:
+    home = Path(env.get("HOME", "~")).expanduser()
+    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share")
+
+
+def _release_in(root: Path) -> str | None:
+    """Read what uv notes beside a Python that it unpacked: the release that it is of."""
+    try:
+        return (root / "BUILD").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None

@@ -2,7 +2,7 @@
 
 Sources: for versions by glibc the manylinux policies of auditwheel 6 (`manylinux-policy.json`) and, for 2.28, the
 libstdc++ of RHEL 8 and Debian 10 (GCC 8); for those by GCC's release "ABI Policy and Guidelines" of libstdc++'s manual;
-for Debian's packages `dpkg -S` on Debian 12.
+for Debian's packages `dpkg -S` on Debian 12, and 13's lists of files.
 """
 
 from __future__ import annotations
@@ -94,6 +94,19 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
 }
 """Debian packages and the libraries that come with each."""
 
+_IN_DEBIAN_13: dict[str, tuple[str, ...]] = {
+    "ffmpeg": (
+        *("libavcodec.so.61", "libavdevice.so.61", "libavfilter.so.10", "libavformat.so.61", "libavutil.so.59"),
+        *("libswresample.so.5", "libswscale.so.8"),
+    ),
+    "libaio1": ("libaio.so.1t64",),
+    "libopenmpi3": (),
+    "libopenmpi40": ("libmpi.so.40",),
+}
+"""Those of which Debian 13 has others: FFmpeg 7.1, and names of the transition to 64-bit times. Source: the packages'
+own lists of files in Debian 13."""
+_DEBIAN_13 = re.compile(r"trixie|debian:13\b")
+
 _DRIVER = re.compile(r"lib(?:cuda|cudadebugger|nvcuvid|nvoptix|nvidia-[a-z0-9-]+)\.so\.\d+")
 """The driver's libraries, which a container's runtime brings: the chapter "Installed components" of its README."""
 
@@ -137,7 +150,8 @@ class System:
             return self.driver
         if _PYTHON.fullmatch(library):
             return library in (f"libpython{self.python}.so.1.0", f"libpython{self.python}.so", "libpython3.so")
-        return any(library in _PACKAGES.get(package, ()) for package in self.packages)
+        own = {**_PACKAGES, **_IN_DEBIAN_13} if _DEBIAN_13.search(self.base) else _PACKAGES
+        return any(library in own.get(package, ()) for package in self.packages)
 
     def lacks(self, library: str, version: str) -> bool:
         """Say whether a library of the system is too old to have a symbol version. What isn't known is there."""

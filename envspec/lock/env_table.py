@@ -10,8 +10,8 @@ from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.stated import StatedMetadata
 
 KEYS = {
-    "name": str, "exclude-newer": str, "allow-source": list, "metadata": list, "without-corrections": list,
-    "channels": list, **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
+    "name": str, "exclude-newer": str, "image-python": str, "allow-source": list, "metadata": list,
+    "without-corrections": list, "channels": list, **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
 }  # fmt: skip
 """The table's keys and their types."""
 
@@ -47,4 +47,5 @@ def inputs_of(env: Mapping[str, Any]) -> SpecInputs:
         without_corrections=tuple(env.get("without-corrections", ())),
         sources=env.get("sources", {}),
         channels=tuple(env.get("channels", ())),
+        image_python=env.get("image-python"),
     )

@@ -16,6 +16,7 @@ _WORDS = {
     "name-changed": "the name",
     "exclude-newer-changed": "exclude-newer",
     "image-changed": "the base image",
+    "image-python-changed": "the Python of images",
     "channels-changed": "the list of conda channels",
     "target-added": "is not locked yet",
     "target-removed": "is no longer in the spec",
@@ -76,7 +77,7 @@ class LockDamaged(Reason):
 class SpecChanged(Reason):
     """A value of the whole spec; None where it isn't set. The image is the one whose digest the lock has."""
 
-    codes = ("name-changed", "exclude-newer-changed", "image-changed")
+    codes = ("name-changed", "exclude-newer-changed", "image-changed", "image-python-changed")
     old: str | None
     new: str | None
 
@@ -303,6 +304,8 @@ def _of_spec(spec: Spec, lock: Lock) -> Iterator[Reason]:
         yield SpecChanged("name-changed", lock.name, spec.name)
     if old.exclude_newer != new.exclude_newer:
         yield SpecChanged("exclude-newer-changed", old.exclude_newer, new.exclude_newer)
+    if old.image_python != new.image_python:
+        yield SpecChanged("image-python-changed", *(one.image_python or "locked" for one in (old, new)))
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         yield AllowSourceChanged("allow-source-changed", added, removed)

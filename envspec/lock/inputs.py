@@ -27,6 +27,7 @@ def spec_inputs(spec: Spec) -> SpecInputs:
         without_corrections=tuple(sorted(spec.pip.without_corrections)),
         sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
         channels=spec.conda.channels,
+        image_python=spec.image.python if spec.image.python != "locked" else None,
     )
 
 

@@ -171,13 +171,17 @@ class TargetInputs:
 
 @dataclass(frozen=True)
 class SpecInputs:
-    """What all targets of a spec share in being solved."""
+    """What all targets of a spec share in being solved.
+
+    image_python  "base" where images use the base's own Python; None where they bring the lock's
+    """
 
     exclude_newer: str | None = None
     allow_source: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
     without_corrections: tuple[str, ...] = ()
+    image_python: str | None = None
 
 
 @dataclass(frozen=True)

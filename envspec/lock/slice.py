@@ -22,6 +22,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     env = {
         "name": lock.name,
         "exclude-newer": inputs.exclude_newer,
+        "image-python": inputs.image_python,
         "allow-source": list(inputs.allow_source),
         "metadata": [metadata_table(one) for one in own.metadata],
         "without-corrections": list(inputs.without_corrections),

@@ -108,6 +108,7 @@ def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[St
     out.append("\n[env]\n")
     _write_string(out, "name", lock.name)
     _write_string(out, "exclude-newer", inputs.exclude_newer)
+    _write_string(out, "image-python", inputs.image_python)
     _write_inline(out, "allow-source", inputs.allow_source)
     _write_metadata(out, metadata)
     _write_inline(out, "without-corrections", inputs.without_corrections)

@@ -5,7 +5,7 @@ Their `%files` are below the folder in which `apptainer build` is run, not the d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from envspec.recipes import compat
 from envspec.recipes.apptainer_scripts import (
@@ -14,6 +14,7 @@ from envspec.recipes.apptainer_scripts import (
     SCRATCH,
     SETTINGS,
     at,
+    bundled_post,
     compile_post,
     final_post,
     installed_from,
@@ -99,14 +100,44 @@ def _online(plan: Plan) -> Iterator[str]:
     yield from _at_run_time(plan)
 
 
+def render_bundled(plan: Plan, parts: Iterable[str], base: str, digest: str) -> str:
+    """Render the definition that lies in a bundle with its base: nothing else is needed, and no network.
+
+    parts   what else is in the bundle's folder
+    base    the folder of the OCI layout in it, and digest what that holds
+    """
+    usage = [
+        "In the folder of the unpacked bundle, without a network:",
+        "  sha256sum -c SHA256SUMS BASE",
+        f"  apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
+        f"The base is {digest}.",
+    ]
+    return definition(_bundled(plan, usage, parts, base))
+
+
+def _bundled(plan: Plan, usage: Iterable[str], parts: Iterable[str], base: str) -> Iterator[str]:
+    yield from hash_heading(plan, usage)
+    yield ""
+    yield from ("Bootstrap: oci", f"From: {base}", "Stage: compile", "")
+    files = [f"{part} {SCRATCH}/bundle/{part}" for part in parts]
+    yield from section("files", [*files, f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from section("post", bundled_post(plan))
+    yield from ("Bootstrap: oci", f"From: {base}", "Stage: final", "")
+    yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}"])
+    yield from section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
+    yield from section("post", offline_final_post(plan))
+    yield from _at_run_time(plan)
+
+
 def _offline(plan: Plan) -> Iterator[str]:
     needs = [name for name in plan.debian if name not in (INIT, "ca-certificates")]
     needs += [path for one in plan.borrowed for _, path in one.copies]
-    python = "micromamba" if plan.explicit else f"Python {plan.python} with its module venv"
+    python = "micromamba" if plan.explicit else "" if plan.build else f"Python {plan.python} with its module venv"
+    has = ", ".join(filter(None, [python, *needs]))
     beside = f"{plan.target}/"
     usage = [
         "For machines without internet. Beside this file lie:",
-        f"  {BASE}        an image with {python}{''.join(f', {name}' for name in needs)}",
+        f"  {BASE}        an image{f' with {has}' if has else ''}",
         f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
     files = [f"{beside}{BUNDLE} {SCRATCH}/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"]
@@ -114,7 +145,7 @@ def _offline(plan: Plan) -> Iterator[str]:
     if built:
         tools = [name for name in built.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in built.env else []
-        usage.append(f"  {COMPILER}     {python}, as in {BASE}, and {', '.join(tools)}")
+        usage.append(f"  {COMPILER}     {f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
     usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""

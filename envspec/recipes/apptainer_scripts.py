@@ -25,6 +25,7 @@ from envspec.recipes.plan import (
     PipStep,
     Plan,
 )
+from envspec.recipes.python_build import TABLE
 from envspec.recipes.quote import shell
 from envspec.recipes.variant_fetch import fetch_words
 
@@ -57,6 +58,8 @@ def installed_from(plan: Plan) -> Iterator[str]:
     """Name the files that the environment is installed from."""
     if plan.explicit:
         yield plan.explicit
+    if plan.build_table:
+        yield plan.build_table
     yield from (file for step in plan.pip for file in step.files)
 
 
@@ -76,10 +79,11 @@ def compile_post(plan: Plan) -> Iterator[str]:
     compiling = plan.compiling
     assert compiling is not None
     yield from _beginning(plan)
-    if compiling.image != plan.base:
+    if compiling.image != plan.base and plan.build is None:
         yield "# a Python of this stage would be missing in the image"
         yield "export UV_PYTHON_PREFERENCE=only-managed"
-    yield from _apt(compiling.apt, _python_headers(plan))
+    own = compiling.image == plan.base
+    yield from _apt(compiling.apt, _python_headers(plan), plan.snapshot if own else None)
     yield from _environment(plan)
 
 
@@ -90,7 +94,7 @@ def _build_env(plan: Plan) -> Iterator[str]:
 
 def _python_headers(plan: Plan) -> Iterator[str]:
     """Install the headers of the base's own Python, if that is the environment's: kernels are compiled with them."""
-    if not plan.explicit and (plan.compiling is None or plan.compiling.image == plan.base):
+    if not plan.brings_headers and (plan.compiling is None or plan.compiling.image == plan.base):
         install = "$apt install -y --no-install-recommends"
         yield f"if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi"
 
@@ -98,7 +102,9 @@ def _python_headers(plan: Plan) -> Iterator[str]:
 def final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage."""
     yield from _beginning(plan)
-    yield from _apt([name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else ())
+    yield from _apt(
+        [name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else (), plan.snapshot
+    )
     if not plan.compiling:
         yield from _environment(plan)
         yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
@@ -117,6 +123,13 @@ def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
     yield _bytecode()
 
 
+def bundled_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the stage that installs an unpacked bundle, which has all as wheels."""
+    yield from _beginning(plan)
+    yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
+    yield _bytecode()
+
+
 def offline_final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage of one that installs a bundle."""
     yield "set -eu; umask 022"
@@ -124,11 +137,11 @@ def offline_final_post(plan: Plan) -> Iterator[str]:
     yield from _finish()
 
 
-def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
+def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> Iterator[str]:
     words = " ".join(map(shell, names))
     if not words:
         return
-    yield use_mirrors(_APT_MIRRORS)
+    yield use_mirrors(_APT_MIRRORS, snapshot)
     yield "# in a user namespace apt can't become its own user"
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
     yield f"$apt install -y --no-install-recommends {words}"
@@ -158,7 +171,7 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
         yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
     else:
-        yield f"uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        yield from _python(plan)
         if plan.has_variants:
             yield use_netrc
     for step in plan.pip:
@@ -176,6 +189,16 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield from _own(plan.project, plan)
     yield _bytecode()
     yield f"rm -rf {_FROM}"
+
+
+def _python(plan: Plan) -> Iterator[str]:
+    """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
+    if plan.build is None or plan.build_table is None:
+        only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
+        yield f"{only}uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        return
+    yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
+    yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
 
 
 def _own(project: OwnProject, plan: Plan) -> Iterator[str]:

@@ -118,12 +118,12 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 def _final(plan: Plan) -> str:
     headers = python_headers(plan) if plan.torch else ()
-    more = apt(plan.spec_apt) if plan.spec_apt else []
+    more = apt(plan.spec_apt, snapshot=plan.snapshot) if plan.spec_apt else []
     lines = [
         "FROM ${BASE_IMAGE}",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([MIRRORS_SECRET], timed(apt(plan.apt, headers))),
+        run([MIRRORS_SECRET], timed(apt(plan.apt, headers, plan.snapshot))),
         run([MIRRORS_SECRET] if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]

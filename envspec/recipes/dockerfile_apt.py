@@ -15,10 +15,11 @@ MIRRORS_SECRET = f"--mount=type=secret,id={apt_mirrors.FILE},target={_MIRRORS}"
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
-def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
-    """Install packages, and run `more` while apt knows others. The RUN mounts `MIRRORS_SECRET`."""
+def apt(packages: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> list[str]:
+    """Install packages, of Debian as of a day where there is one, and run `more` while apt knows others. The RUN mounts
+    `MIRRORS_SECRET`."""
     return [
-        apt_mirrors.use_mirrors(_MIRRORS),
+        apt_mirrors.use_mirrors(_MIRRORS, snapshot),
         "export DEBIAN_FRONTEND=noninteractive && apt-get update -qq",
         f"{_INSTALL} {' '.join(map(shell, packages))}",
         *more,
@@ -33,7 +34,7 @@ def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
 
 def python_headers(plan: Plan) -> Iterator[str]:
     """Install the headers of the base's own Python, with which extensions and torch.compile's kernels are compiled."""
-    if not plan.explicit:
+    if not plan.brings_headers:
         python = shell(plan.python)
         yield f"if [ -x /usr/bin/python{python} ]; then {_INSTALL} libpython{python}-dev; fi"
 

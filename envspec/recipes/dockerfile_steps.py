@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from envspec.recipes.plan import CARRIED_FOLDER, ENVIRONMENT, PYTHON, PipStep, Plan
+from envspec.recipes.python_build import TABLE
 from envspec.recipes.quote import dockerfile, shell
 
 FOLDER = "/run/recipe"
@@ -48,13 +49,25 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     lines = [
         f"COPY --from=uv /uv {UV}",
         f'ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="{PYTHON}"'
-        ' UV_PYTHON_PREFERENCE="system"',
+        f' UV_PYTHON_PREFERENCE="{plan.python_preference}"',
     ]
     if plan.explicit:
         lines.append(copy("conda"))
-    venv = [] if plan.explicit else [f"{UV} venv --quiet --python {shell(plan.python)} {ENVIRONMENT}"]
-    mounts = [bind(BYTECODE), *([UV_MOUNTS] if venv else [])]
-    return [*lines, run(mounts, [*checked(plan, [BYTECODE]), f"install -D -t {LAYERS} {at(BYTECODE)}", *venv, *more])]
+    files = [BYTECODE, *([plan.build_table] if plan.build_table else [])]
+    mounts = [*map(bind, files), *([] if plan.explicit else [UV_MOUNTS])]
+    placed = f"install -D -t {LAYERS} {at(BYTECODE)}"
+    return [*lines, run(mounts, [*checked(plan, files), placed, *_virtual_environment(plan), *more])]
+
+
+def _virtual_environment(plan: Plan) -> list[str]:
+    """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
+    if plan.explicit:
+        return []
+    if plan.build is None or plan.build_table is None:
+        return [f"{UV} venv --quiet --python {shell(plan.python)} {ENVIRONMENT}"]
+    return [
+        f"{TABLE}={at(plan.build_table)} {UV} venv --quiet --python {shell(plan.build.version)} {ENVIRONMENT}",
+    ]
 
 
 def finished(layer: str) -> list[str]:

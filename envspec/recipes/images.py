@@ -76,6 +76,13 @@ Source: the versions of the package libc6 in the releases' own package lists: De
 and 2.41, Ubuntu 14.04, 16.04, 18.04, 20.04, 22.04 and 24.04 have 2.19, 2.23, 2.27, 2.31, 2.35 and 2.39.
 """
 
+_UBUNTUS = re.compile(r"ubuntu|jammy|noble|focal")
+
+_GLIBC_2_41 = re.compile(r"trixie|debian:13\b")
+_HEADERS_FIT = (13, 0)
+"""The first CUDA whose headers compile beside glibc 2.41's, which declare sinpi, cospi and rsqrt otherwise. Source:
+NVIDIA/cuda-samples issue 378 and opencv/opencv issue 27111, with CUDA 12.4 to 12.9."""
+
 _WITHOUT_APT = {
     "almalinux", "alpine", "amazonlinux", "archlinux", "busybox", "centos", "clearlinux", "fedora", "opensuse",
     "oraclelinux", "photon", "rockylinux", "scratch", "sles", "ubi7", "ubi8", "ubi9", "ubi10", "wolfi",
@@ -95,10 +102,22 @@ def base_of(spec: Spec) -> str:
     if found or "distroless" in words:
         raise InputError(
             f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})',
-            hint='use a base with Debian or Ubuntu, such as base = "debian:bookworm-slim"',
+            hint='use a base with Debian or Ubuntu, such as base = "debian:trixie-slim"',
             place=spec.places.get("image.base", Place(spec.path)),
         )
     return name
+
+
+def snapshot_of(spec: Spec) -> str | None:
+    """Give the day as of which Debian's packages are; None for the newest. Raises InputError for a base of Ubuntu's,
+    whose archive has no such days."""
+    if spec.image.snapshot and _UBUNTUS.search(spec.image.base):
+        raise InputError(
+            f'snapshots are Debian\'s, and the base image "{spec.image.base}" is of Ubuntu',
+            hint='take a base of Debian, such as base = "debian:trixie-slim", or leave out snapshot',
+            place=spec.places.get("image.snapshot", Place(spec.path)),
+        )
+    return spec.image.snapshot
 
 
 def sources(target: LockedTarget) -> tuple[Pin, ...]:
@@ -173,6 +192,18 @@ def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
             place=spec.places.get("image.base", Place(spec.path)),
         )
     return f"nvidia/cuda:{_release(cuda)}-devel-ubuntu{ubuntu}"
+
+
+def refuse_old_headers(cuda: str, spec: Spec, target: LockedTarget) -> None:
+    """Raise InputError where an image's nvcc couldn't compile anything beside its base's glibc."""
+    base = base_of(spec)
+    if _GLIBC_2_41.search(base) and tuple(map(int, cuda.split(".")[:2])) < _HEADERS_FIT:
+        raise InputError(
+            f"{target.name}: the compiler of CUDA {cuda} compiles nothing beside glibc 2.41, which the base image"
+            f' "{base}" has',
+            hint='choose an older base, such as base = "debian:bookworm-slim", or leave out nvcc',
+            place=spec.places.get("image.nvcc", Place(spec.path)),
+        )
 
 
 def _release(cuda: str) -> str:

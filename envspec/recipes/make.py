@@ -28,6 +28,7 @@ from envspec.recipes.plan import (
     SpecPlan,
 )
 from envspec.recipes.project import build_names, own_project
+from envspec.recipes.python_build import uv_table
 from envspec.recipes.services import missing_packages
 from envspec.recipes.target_json import dumps as target_json
 from envspec.recipes.target_json import target_document
@@ -102,11 +103,26 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
             for name, content in zip(step.files, texts, strict=True)
         },
     }
+    base_python = spec.image.python == "base" and target.pin("python", "conda") is None
+    build = None if base_python else lock.python(target)
+    table = None
+    if build is not None:
+        text = uv_table(build)
+        table = f"{requirements_file('python', text).removesuffix('.txt')}.json"
+        files[table] = text
     explicit = None
     if any(pin.kind == "conda" for pin in target.pins):
         text = conda_explicit.explicit_files(lock, target)
         explicit = requirements_file("conda", text)
         files[explicit] = text
+    compiling = _compiling(spec, lock, target, tuple(step for step, _ in seen))
+    base = reference(lock, images.base_of(spec))
+    if base_python and compiling and compiling.image != base:
+        raise InputError(
+            f"{target.name} compiles packages in {compiling.image.name}, which hasn't the Python of {base.name}",
+            hint='leave out python = "base": the image then brings the Python that the lock names',
+            place=spec.places.get("image.python", Place(spec.path)),
+        )
     return Plan(
         spec=spec.name,
         target=target.name,
@@ -121,7 +137,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         lock_digest=document["lock_digest"],
         fingerprint=fingerprint(lock.inputs, inputs),
         torch=torch_version(target),
-        base=reference(lock, images.base_of(spec)),
+        base=base,
         uv=reference(lock, images.UV),
         micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
         user=spec.image.user,
@@ -130,7 +146,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         spec_apt=tuple(sorted({*spec.image.apt}.difference(own_apt))),
         services=wanted,
         toolkit=tuple(_toolkit(spec, lock, target)),
-        compiling=_compiling(spec, lock, target, tuple(step for step, _ in seen)),
+        compiling=compiling,
         project=project,
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
         indexes=tuple(sorted({step.index for step, _ in steps if step.index})),
@@ -142,6 +158,10 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         place=place,
         repository=spec.image.name,
         kubernetes=spec.kubernetes,
+        build=build,
+        build_table=table,
+        base_python=base_python,
+        snapshot=images.snapshot_of(spec),
     )
 
 
@@ -150,6 +170,7 @@ def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]
     if cuda and compat.is_wanted(spec, target):
         yield compat.borrowed(cuda, reference(lock, images.compat_image(cuda)))
     if cuda and nvcc.is_wanted(spec, target):
+        images.refuse_old_headers(cuda, spec, target)
         yield nvcc.borrowed(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
 
 

@@ -137,6 +137,8 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
         f"nix develop path:.#{target}     a shell with it",
         f"nix run path:.#{target}-check   the smoke check",
     ]
+    if any(of.build for of in plans):
+        told.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")
     if any("." in of.target for of in plans):
         told.append("A name with a dot is quoted twice: nix build 'path:.#\"a.b\"'")
     without = [of.target for of in plan.targets if of not in plans]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from envspec.lock.model import LockedPython
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 ENVIRONMENT = "/opt/env"
@@ -185,6 +186,11 @@ class Plan:
     repository      where the image is pushed to, if the spec says so
     place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
+    build           the build of Python that the lock names for the image; None for conda's and for the base's own, and
+                    where the lock names none
+    build_table     the file with uv's table of that build
+    base_python     the image uses the base's own Python
+    snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
     """
 
     spec: str
@@ -222,6 +228,22 @@ class Plan:
     toolkit: tuple[Borrowed, ...] = ()
     repository: str | None = None
     kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
+    build: LockedPython | None = None
+    build_table: str | None = None
+    base_python: bool = False
+    snapshot: str | None = None
+
+    @property
+    def brings_headers(self) -> bool:
+        """Whether the image's Python has its headers beside it, as one of Debian's hasn't."""
+        return self.build is not None or self.explicit is not None
+
+    @property
+    def python_preference(self) -> str:
+        """Which Pythons uv takes, in its own words."""
+        if self.build is not None:
+            return "only-managed"
+        return "only-system" if self.base_python else "system"
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:

@@ -1,9 +1,10 @@
 """`python -m envspec.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m envspec.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, and `wheels` for the tables
-of the PyTorch indexes. `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…` writes what
-`envspec link` knows of wheels without reading them, `edition` the tables as the package envspec-facts.
+for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `pythons FILE` for that of
+the builds of Python, and `wheels` for the tables of the PyTorch indexes. `sizes VARIANT…` asks these how large the
+wheels of the tables are. `linked SPEC…` writes what `envspec link` knows of wheels without reading them, `edition` the
+tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -37,7 +38,7 @@ from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
-from envspec.refresh import conda_table, edition, most_used_table, wheel_sizes
+from envspec.refresh import conda_table, edition, most_used_table, python_builds_table, wheel_sizes
 from envspec.refresh.linked import shipped_facts
 from envspec.refresh.patches_table import converted
 from envspec.refresh.published import PublishedFile
@@ -65,6 +66,8 @@ RELEASED_TABLE = TABLE.with_name("released.toml")
 TRITON_TABLE = TABLE.with_name("triton.toml")
 
 CONDA_TABLE = TABLE.with_name("conda_builds.toml")
+
+PYTHONS_TABLE = TABLE.with_name("python_builds.toml")
 
 WHEELS = TABLE.with_name("wheels")
 
@@ -187,12 +190,25 @@ def patches(folder: Path, revision: str, write: bool) -> int:
 def names(file: Path, revision: str, write: bool) -> int:
     """Make the table of the most used names from a ranking of downloads, and print the difference."""
     _refuse_no_commit(revision)
-    try:
-        document = read_json(file.read_bytes())
-    except Unreadable as error:
-        raise InputError(f"this isn't JSON: {error}", place=Place(str(file))) from None
-    text = most_used_table.converted(document, revision)
+    text = most_used_table.converted(_json(file), revision)
     return _shown(NAMES_TABLE, text, write, f"python -m envspec.refresh names {file} --revision {revision} --write")
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--revision", required=True, help="The commit that the file is of, in hexadecimal digits.")
+@click.option("--date", required=True, help="The day of that commit: 2026-08-21.")
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def pythons(file: Path, revision: str, date: str, write: bool) -> int:
+    """Bring the table of the builds of Python up to date with a copy of uv's own, and print the difference.
+
+    Builds that uv no longer names stay: locks have them.
+    """
+    _refuse_no_commit(revision)
+    before = PYTHONS_TABLE.read_text(encoding="utf-8")
+    text = python_builds_table.converted(_json(file), revision, date, before)
+    again = f"python -m envspec.refresh pythons {file} --revision {revision} --date {date} --write"
+    return _shown(PYTHONS_TABLE, text, write, again)
 
 
 @command.command()
@@ -306,6 +322,13 @@ def write_edition(folder: Path) -> int:
     """Write the tables with the list of their hashes, ready to be built: by default into envspec-facts/ here."""
     out(f"wrote {folder}: facts {edition.write(folder)}")
     return 0
+
+
+def _json(file: Path) -> Any:
+    try:
+        return read_json(file.read_bytes())
+    except Unreadable as error:
+        raise InputError(f"this isn't JSON: {error}", place=Place(str(file))) from None
 
 
 def _refuse_no_commit(revision: str) -> None:

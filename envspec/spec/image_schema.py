@@ -12,6 +12,7 @@ SERVICES = ("jupyter", "ssh", "code-server", "tensorboard")
 SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}
 """Names by which people look for a service, and the service."""
 FABRICS = ("infiniband", "none")
+PYTHONS = ("locked", "base")
 
 # The reference grammar of the `distribution` project: [host[:port]/]path[:tag][@digest].
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -55,7 +56,7 @@ IMAGE_TABLE = Table(
     keys={
         "base": Text(
             doc="The base image.",
-            example="debian:bookworm-slim",
+            example="debian:trixie-slim",
             says="an image reference [host/]name[:tag][@digest]",
             pattern=_IMAGE,
             max_length=512,
@@ -111,6 +112,20 @@ IMAGE_TABLE = Table(
             example="none",
             choices=FABRICS,
             default=Image.fabric,
+        ),
+        "python": Text(
+            doc="The Python of images: the build that the lock names, or the base image's own, which must be of the"
+            " spec's version.",
+            example="base",
+            choices=PYTHONS,
+            default=Image.python,
+        ),
+        "snapshot": Text(
+            doc="The day as of which Debian's packages are: as its archive of snapshots has them.",
+            example="2026-11-01",
+            says="a day such as 2026-11-01",
+            pattern=r"20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])",
+            date=True,
         ),
         "nvcc": Boolean(
             doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",

@@ -156,9 +156,11 @@ class Image:
     build_apt, build_env  Debian packages and variables of the stage that compiles
     fabric                what joins the nodes: "infiniband" or "none"
     nvcc                  CUDA images have its compiler
+    python                "locked": images bring the build that the lock names; "base": they use the base's own
+    snapshot              the day as of which Debian's packages are
     """
 
-    base: str = "debian:bookworm-slim"
+    base: str = "debian:trixie-slim"
     services: tuple[str, ...] = ()
     user: str = "dev"
     env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
@@ -168,6 +170,8 @@ class Image:
     fabric: str = "infiniband"
     nvcc: bool = False
     name: str | None = None
+    python: str = "locked"
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True)

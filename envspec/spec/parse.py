@@ -176,6 +176,8 @@ def _image(checked: Checked) -> Image:
         build_apt=tuple(package for _, package in checked.children("image", "build-apt")),
         build_env=_frozen({path[-1]: value for path, value in checked.children("image", "build-env")}),
         fabric=checked.value("image", "fabric") or Image.fabric,
+        python=checked.value("image", "python") or Image.python,
+        snapshot=checked.value("image", "snapshot"),
         nvcc=bool(checked.value("image", "nvcc")),
         name=checked.value("image", "name"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from envspec.facts.python_builds import sha256_of
 from envspec.lock.graph import Graph, Node
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
@@ -41,12 +42,17 @@ def bounded(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
 def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:
     """Name what a lock has beside its packages and no index of packages can tell, by what it is; not what `before` has
     alike."""
-    pythons = {f"{one.file} ({one.platform})": one for one in lock.pythons}
+    # the others are those of envspec's table, or the lock isn't sound
+    pythons = {
+        f"{one.file} ({one.platform})": one
+        for one in lock.pythons
+        if sha256_of(one.platform, one.version, one.build) is None
+    }
     images = {one.name: one for one in lock.images}
     read = {f"{one.package} {one.version}": one for one in lock.corrections}
     old = {*before.pythons, *before.images, *before.corrections} if before is not None else set()
     named: Mapping[str, Mapping[str, object]] = {
-        "the build of Python: envspec doesn't ask who published it": pythons,
+        "the build of Python: it is newer than envspec's table": pythons,
         "the digest: envspec doesn't ask the registry": images,
         "what was read in the wheel: envspec doesn't read it again": read,
     }

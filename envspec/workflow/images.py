@@ -34,7 +34,7 @@ def tell_images(spec: Spec, locked: Sequence[LockedTarget], notice: Notice) -> N
                 f"{', '.join(names)}: the base image {spec.image.base} holds {twice}, and so do the wheels:"
                 " the image gets several GB that no program loads",
                 spec.places.get("image.base"),
-                'base = "debian:bookworm-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
+                'base = "debian:trixie-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
             )
         )
 

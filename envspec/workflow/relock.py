@@ -19,6 +19,7 @@ from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
 from envspec.workflow.publishers import AskPublishers, with_publishers
+from envspec.workflow.pythons import locked_pythons
 from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 
 
@@ -82,9 +83,10 @@ def relock(
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
-    platforms = {target.inputs.platform for target in in_order}
-    pythons = tuple(one for one in old.pythons if one.platform in platforms) if old else ()
-    return Lock(spec.name, spec_inputs(spec), in_order, corrections=tuple(sorted(read)), pythons=pythons)
+    shared = spec_inputs(spec)
+    bounds = (shared.exclude_newer, not_after.moment if not_after else None)
+    pythons = locked_pythons(in_order, old, upgrade or Upgrade(), flaws, bounds, notice)
+    return Lock(spec.name, shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
 
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:

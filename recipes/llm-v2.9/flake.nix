@@ -4,6 +4,7 @@
 # nix build path:.#cu128-ampere       an environment, as ./result
 # nix develop path:.#cu128-ampere     a shell with it
 # nix run path:.#cu128-ampere-check   the smoke check
+# Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "Fine-tuning language models on PyTorch 2.9: transformers, peft, accelerate, datasets, and a notebook to look at the results";
 

@@ -4,6 +4,7 @@
 # nix build path:.#cu118       an environment, as ./result
 # nix develop path:.#cu118     a shell with it
 # nix run path:.#cu118-check   the smoke check
+# Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs";
 

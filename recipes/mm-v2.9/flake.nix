@@ -4,6 +4,7 @@
 # nix build path:.#cpu       an environment, as ./result
 # nix develop path:.#cpu     a shell with it
 # nix run path:.#cpu-check   the smoke check
+# Python 3.12 is that of nixpkgs, not the build that the lock names.
 {
   description = "Multimodal training (text, image, video) on PyTorch 2.9: one set of versions from Volta to Blackwell, and for CPUs";
 

@@ -4,6 +4,7 @@
 # nix build path:.#cpu       an environment, as ./result
 # nix develop path:.#cpu     a shell with it
 # nix run path:.#cpu-check   the smoke check
+# Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root";
 

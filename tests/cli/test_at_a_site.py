@@ -52,12 +52,12 @@ def test_exported_files_are_the_same_and_the_commands_are_told(
     _, _, lines = told.err.partition("at this site, in recipes/demo:\n")
     docker, apptainer, *jobs = lines.splitlines()
     assert docker.startswith("  APT_MIRRORS=debian=http://mirror.example/debian UV_SETTINGS='python-install-mirror = ")
-    assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:bookworm-slim " in docker
+    assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:trixie-slim " in docker
     assert " --build-arg PYTORCH_INDEX=https://mirror.example/whl/cu126 " in docker
     # the value would show the password: whoever builds has it in the environment
     assert " --build-arg http_proxy --build-arg https_proxy " in docker
     assert docker.endswith(" -f cu126-volta/Dockerfile -t demo-cu126-volta .")
-    assert " -e 's,^From: debian:bookworm-slim$,From: hub.example/hub/library/debian:bookworm-slim,' " in apptainer
+    assert " -e 's,^From: debian:trixie-slim$,From: hub.example/hub/library/debian:trixie-slim,' " in apptainer
     assert apptainer.endswith("apptainer build --bind FOLDER:/mnt --notest demo-cu126-volta.sif FOLDER/apptainer.def")
     assert [job.strip() for job in jobs] == [
         "ENVSPEC_TARGET=cpu SBATCH_ACCOUNT=proj sbatch job.sbatch",
@@ -100,7 +100,7 @@ def test_a_smoke_image_is_built_from_the_sites_images(at_site: Project, envspec:
     told = envspec("smoke", TARGET, "-t", "cu128-hopper", "--runner", runner, "--dry-run", "-o", "out")
     assert told.code == 0 and "hunter2" not in told.out + told.err
     if runner == "docker":
-        assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:bookworm-slim " in told.out
+        assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:trixie-slim " in told.out
         assert " --build-arg http_proxy --build-arg https_proxy " in told.out
         assert "/apt-mirrors --secret id=uv,src=" in told.out
     else:

@@ -26,7 +26,7 @@ from envspec.lock.store import LockFolder
 pytestmark = pytest.mark.e2e
 
 LIB = wheel("lib", "1.0")
-VERSION, BUILD = "3.12.5", "20260101"
+VERSION, BUILD = "3.12.5", "20990101"
 FILE = f"cpython-{VERSION}+{BUILD}-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 HOME = f"opt/python/cpython-{VERSION}-linux-x86_64-gnu"
 SYSCONFIG = "lib/python3.12/_sysconfigdata__linux_x86_64-linux-gnu.py"

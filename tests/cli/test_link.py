@@ -48,7 +48,7 @@ def test_a_missing_library_is_an_answer_of_no(machine: Machine, index: Index, ac
         == """\
 here: 1 compiled file of 1 wheel: 1 error
   error  acme 1.0  library-missing
-    acme/_C.so needs libfoo.so.1, which the target's wheels, debian:bookworm-slim and Python don't have
+    acme/_C.so needs libfoo.so.1, which the target's wheels, debian:trixie-slim and Python don't have
     → choose another build of acme, or add what brings the library
 """
     )

@@ -16,7 +16,7 @@ from envspec.recipes.images import UV
 
 pytestmark = pytest.mark.e2e
 
-BASE = "debian:bookworm-slim"
+BASE = "debian:trixie-slim"
 
 IMAGE = "[image]\nuser = 'dev'\n"
 """What makes a spec one whose images are asked for."""
@@ -39,7 +39,7 @@ def test_the_digests_of_images_are_locked(machine: Machine, packages: Index, reg
     assert ran.status == 0 and ran.err == ""
     images = {image.name: image.digest for image in machine.lock().images}
     assert sorted(images) == sorted([BASE, UV]) and json.loads(ran.out)["specs"][0]["images"] == images
-    assert images[BASE] == registry.push("library/debian", "bookworm-slim", BASE)
+    assert images[BASE] == registry.push("library/debian", "trixie-slim", BASE)
     assert len(registry.asked) == 2
     check = machine.envspec("check", "specs/demo.toml")
     assert check.status == 0, check.out
@@ -50,7 +50,7 @@ def test_known_digests_stay_until_they_are_asked_for_again(
 ) -> None:
     machine.spec(IMAGE + cpu("alpha"))
     before = machine.locked()
-    moved = registry.push("library/debian", "bookworm-slim", "security updates")
+    moved = registry.push("library/debian", "trixie-slim", "security updates")
     registry.asked.clear()
     packages.asked.clear()
     assert machine.envspec("lock", "specs/demo.toml").out.startswith("locks/demo/envspec.lock is fresh")

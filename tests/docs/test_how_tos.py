@@ -7,6 +7,7 @@ stands in `NOT_RUN`.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from support.channel import LocalChannel, Record, pythons
 from support.index import Index
 from support.machine import Machine, Ran
 from support.packages import wheel
+from support.python_build import lock_build, served, standalone_build
 from support.torch_packages import stand_ins
 
 pytestmark = pytest.mark.slow
@@ -126,6 +128,24 @@ def test_offline(machine: Machine, index: Index, tmp_path: Path) -> None:
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert installed.stdout == "1.0\n"
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs")
+def test_one_file(machine: Machine, index: Index, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    build = standalone_build(tmp_path_factory)
+    index.add(wheel("alpha", "1.0"))
+    gpu = '[targets.cu128-hopper]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n'
+    spec(machine, "mm-v2.9", "alpha", targets=gpu)
+    lock_build(machine, machine.locked(name="mm-v2.9"), build)
+    (machine.folder / "train.py").write_text(
+        "import alpha, sys; print('trained with', alpha.version, sys.argv)", "utf-8"
+    )
+    machine.variables["ENVSPEC_MOUNTS"] = str(tmp_path / "mounts")
+    with served(build, tmp_path / "builds") as mirror:
+        machine.configure(f'python = "{mirror}"')
+        assert "trained with 1.0 ['train.py']" in followed(machine, "one-file.md")
+    assert list((tmp_path / "mounts").iterdir()) == []
 
 
 def test_private_index(machine: Machine, index: Index) -> None:

@@ -54,14 +54,17 @@ def proved(kept: Path, kind: str, digest: str, report: Any) -> None:
     assert {"static.distributions", "training.fp32", "determinism.resume", "compile.eager"} <= passed
 
 
-def test_the_oci_image(root: Path, kept: Path, tmp_path: Path) -> None:
+def test_the_oci_image(kept: Path, tmp_path: Path) -> None:
     skip_without()
     (tmp_path / "mirror").mkdir()
     (tmp_path / "buildah").mkdir()
     report = tmp_path / "report"
+    for path, text in shipped_recipe("cpu-py311", "cpu", "dockerfile").items():
+        (tmp_path / "recipe" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "recipe" / path).write_text(text, encoding="utf-8")
     with (
         torch_mirror(tmp_path / "mirror") as mirror,
-        opened_builder(tmp_path / "buildah", root / "recipes" / "cpu-py311", "cpu", mirror) as builder,
+        opened_builder(tmp_path / "buildah", tmp_path / "recipe", "cpu", mirror) as builder,
     ):
         builder.build("localhost/cpu-py311", "--no-cache")
         (digest,) = json.loads(builder("images", "--json", "--digests", "localhost/cpu-py311"))

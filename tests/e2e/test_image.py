@@ -40,6 +40,7 @@ platform = "linux-64"
 
 [image]
 base = "localhost/base:bookworm"
+python = "base"
 services = ["jupyter", "ssh"]
 apt = ["less"]
 env = { GREETING = "it's \"$HOME\" `id` \\n ${x} #", HF_HOME = "/workspace/hf" }

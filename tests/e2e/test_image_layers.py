@@ -30,6 +30,7 @@ platform = "linux-64"
 [targets.there]
 platform = "linux-64"
 [image]
+python = "base"
 build-env = { GREETING = "it's $HOME" }
 """
 FIXED = "--timestamp=315532800"

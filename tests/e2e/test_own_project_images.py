@@ -37,6 +37,8 @@ python = "{PYTHON}"
 project = {{ path = "..", groups = ["dev"] }}
 [targets.cpu]
 platform = "linux-64"
+[image]
+python = "base"
 """
 OPT = {"env", "envspec", "python"}
 EXTENSION = """\

@@ -19,6 +19,7 @@ from typing import Any
 
 import tomli
 
+from envspec.facts.python_builds import newest_build
 from envspec.lock.model import (
     Artifact,
     BuildPin,
@@ -141,10 +142,13 @@ def _of_a_new_target(lock: Lock, change: Change, published: Published) -> Lock:
 
 
 def _of_python(lock: Lock, change: Change, published: Published) -> Lock:
-    said = {"version": "3.12.12", "platform": "linux-64", **change["python"]}
-    named = f"cpython-{said['version']}+20260114-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
+    known = newest_build("3.12", "linux-64")
+    assert known is not None
+    said = {"version": known.version, "platform": "linux-64", "sha256": known.sha256, **change["python"]}
+    named = known.file.replace(known.version, said["version"])
     kept = lock.pythons if said.get("beside") else ()
-    build = LockedPython(said["platform"], said["version"], "20260114", said.get("file", named), EVIL, 1000)
+    sha256 = EVIL if said["sha256"] == "evil" else said["sha256"]
+    build = LockedPython(said["platform"], said["version"], known.build, said.get("file", named), sha256)
     return replace(lock, pythons=(*kept, build))
 
 

@@ -18,11 +18,12 @@ from support.matrix import by_day
 from envspec.cli.inputs import read_spec
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import judge
-from envspec.lock.model import BuildPin, GitSource, Lock, LockedPython, Publisher, WheelVariant
+from envspec.lock.model import BuildPin, GitSource, Lock, Publisher, WheelVariant
 from envspec.lock.read import load, loads
 from envspec.lock.write import dumps
 from envspec.packages.stated import StatedMetadata
 from envspec.spec.model import Spec
+from envspec.workflow.pythons import with_missing_pythons
 
 LOCKS = ("cpu-py311", "mm-v2.9", "hpc-v2.7", "deit-v2.6", "dev", "llm-v2.9", "mm-v2.1", "team-v2.9")
 DAY = ("cpu-py311", "hpc-v2.7")
@@ -123,16 +124,8 @@ def changes(field: str, value: Any) -> Iterator[Any]:
 
 
 def equipped(lock: Lock) -> Lock:
-    """With what no producer writes yet: Python's builds, a publisher, a build environment."""
-    pythons: list[LockedPython] = []
-    triples = {"linux-64": "x86_64-unknown-linux-gnu", "linux-aarch64": "aarch64-unknown-linux-gnu"}
-    for target in lock:
-        triple = triples[target.inputs.platform]
-        if target.pin("python", "conda") or target.inputs.platform in {one.platform for one in pythons}:
-            continue
-        version = f"{target.inputs.python}.12"
-        file = f"cpython-{version}+20260114-{triple}-install_only.tar.gz"
-        pythons.append(LockedPython(target.inputs.platform, version, "20260114", file, "a" * 64, 1000))
+    """With what few locks have: a publisher, a build environment, Python's builds of a known size."""
+    pythons = [replace(one, size=1000) for one in with_missing_pythons(lock, lambda: None).pythons]
     setuptools = BuildPin("setuptools", "80.9.0", "setuptools-80.9.0-py3-none-any.whl", "b" * 64, 1000)
 
     def pin(one: Any) -> Any:
@@ -143,7 +136,7 @@ def equipped(lock: Lock) -> Lock:
         return replace(one, built_with=(setuptools,))
 
     targets = tuple(replace(target, pins=tuple(map(pin, target.pins))) for target in lock)
-    return replace(lock, targets=targets, pythons=tuple(sorted(pythons, key=lambda one: one.platform)))
+    return replace(lock, targets=targets, pythons=tuple(pythons))
 
 
 def refused(lock: Lock, spec: Spec) -> bool:

@@ -26,7 +26,7 @@ from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
 SCHEMA = Path(envspec.cli.__file__).parent / "schemas" / "verify.json"
-PYTHON = "cpython-3.12.12+20260114-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
+PYTHON = "cpython-3.12.99+20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 REFUSED = forgeries("verify")
 DEMO = [one for one in REFUSED if one.lock == "demo"]
 CONDA = [one for one in REFUSED if one.lock == "channel"]
@@ -193,10 +193,8 @@ def test_an_index_without_upload_times(machine: Machine) -> None:
         bare.add(wheel("below", "1.0"))
         machine.spec(cpu("below"))
         machine.locked()
-        write(
-            machine,
-            replace(machine.lock(), inputs=replace(machine.lock().inputs, exclude_newer="2026-03-01T00:00:00Z")),
-        )
+        inputs = replace(machine.lock().inputs, exclude_newer="2026-03-01T00:00:00Z")
+        write(machine, replace(machine.lock(), inputs=inputs, pythons=()))
         machine.spec(cpu("below").replace("[pip]", "exclude-newer = '2026-03-01T00:00:00Z'\n[pip]", 1))
         ran, document = verify(machine)
     assert ran.status == 0 and "no upload times" in document["unproved"][0]["reason"]
@@ -215,9 +213,11 @@ def test_what_only_a_build_tells_is_not_called_proved(machine: Machine, index: I
 
 def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> None:
     lock = demo.lock()
-    python = LockedPython("linux-64", "3.12.12", "20260114", PYTHON, EVIL)
+    python = LockedPython("linux-64", "3.12.99", "20260901", PYTHON, EVIL)
     publisher = each_pin(lock, "leaf", lambda p: replace(p, publisher=Publisher("GitHub", "evil/evil")))
-    write(demo, replace(publisher, pythons=(python,)))
+    demo.spec(SPEC.replace("exclude-newer = '2026-03-01'\n", ""))
+    inputs = replace(lock.inputs, exclude_newer=None)
+    write(demo, replace(publisher, inputs=inputs, pythons=(python,)))
     ran, document = verify(demo)
     told = {one["packages"][0]: one["reason"] for one in document["unproved"]}
     assert ran.status == 0 and set(told) == {"leaf 1.0", f"{PYTHON} (linux-64)"}

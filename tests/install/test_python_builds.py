@@ -9,7 +9,10 @@ import sys
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from support.index import Index
@@ -28,7 +31,8 @@ pytestmark = [
 ]
 
 APP = wheel("app", "1.0")
-BUILD = "20240107"
+BUILD = "20990107"
+"""Later than the table of builds that ships, which has no others than its own before."""
 _SYSCONFIG = "# system configuration generated and used by the sysconfig module\nbuild_time_vars = {}\n"
 
 
@@ -51,7 +55,7 @@ def build_of(folder: Path, python: str, program: Path) -> LockedPython:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         texts = {
-            f"bin/python{python}": f'#!/bin/sh\nexec {program} "$@"\n',
+            f"bin/python{python}": f'#!/bin/bash\nexec -a "$0" {program} "$@"\n',
             f"lib/python{python}/_sysconfigdata__linux_x86_64-linux-gnu.py": _SYSCONFIG,
         }
         for name, text in texts.items():
@@ -102,8 +106,52 @@ def test_a_build_of_another_hash_is_refused(without: tuple[Machine, LockedPython
     path.write_bytes(path.read_bytes() + b"\0")
     found = machine.envspec("install", SPEC)
     assert found.status == 3
-    assert "uv can't fetch one" in found.error and "Hash mismatch" in found.error
-    assert "UV_PYTHON_INSTALL_MIRROR" in found.hint
+    assert (
+        f"uv can't fetch CPython {build.version} of {BUILD}, which the lock names: " in found.error
+        and "Hash mismatch" in found.error
+    )
+    assert "UV_PYTHON_INSTALL_MIRROR" in found.hint and "UV_PYTHON_DOWNLOADS=never" in found.hint
+
+
+def test_it_comes_from_the_mirror_of_the_configuration(
+    without: tuple[Machine, LockedPython], mirror: Path, request: pytest.FixtureRequest
+) -> None:
+    """Over HTTP, also where the machine has a Python of that version, and once for all environments."""
+    machine, _ = without
+    del machine.variables["UV_PYTHON_INSTALL_MIRROR"]
+    machine.variables["PATH"] = str(another_python()[1].parent)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(mirror))
+    asked: list[str] = []
+    handler.func.log_message = lambda self, form, *more: asked.append(more[0])  # type: ignore[attr-defined]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        machine.configure(f'python = "http://127.0.0.1:{server.server_address[1]}"')
+        for prefix in ("one", "two"):
+            found = machine.envspec("install", SPEC, "--prefix", prefix)
+            assert found.status == 0 and "note:" not in found.err, found.err
+        found = machine.envspec("install", SPEC, "--prefix", "one")
+        assert "nothing to do" in found.out
+        server.shutdown()
+    assert len(asked) == 1 and "install_only_stripped" not in asked[0] and f"/{BUILD}/" in asked[0]
+
+
+def test_a_machine_that_fetches_none_uses_its_own_and_says_so(without: tuple[Machine, LockedPython]) -> None:
+    machine, build = without
+    machine.variables["PATH"] = str(another_python()[1].parent)
+    found = machine.envspec("install", SPEC, env={"UV_PYTHON_DOWNLOADS": "never"})
+    assert found.status == 0
+    said = f"not the lock's {build.version}+{BUILD}: UV_PYTHON_DOWNLOADS lets none be fetched"
+    assert "note: the environment has this machine's Python" in found.err and said in found.err
+
+
+def test_another_release_of_the_version_isnt_taken_for_it(without: tuple[Machine, LockedPython]) -> None:
+    machine, build = without
+    there = machine.home / ".local/share/uv/python" / f"cpython-{build.version}-linux-x86_64-gnu"
+    there.mkdir(parents=True)
+    (there / "BUILD").write_text("20980101")
+    assert machine.envspec("install", SPEC).status == 0
+    assert (machine.home / ".local/share/envspec/python" / BUILD / there.name / "BUILD").read_text() == BUILD
+    assert (there / "BUILD").read_text() == "20980101"
 
 
 @pytest.mark.by_day(1)

@@ -159,12 +159,16 @@ def test_the_serial_number_is_the_locks() -> None:
 def test_a_real_lock(name: str, root: Path) -> None:
     for target in (lock := load(root / "locks" / name / "envspec.lock")):
         made = document(lock, target)
-        assert len(made["components"]) == len(target.pins)
-        assert len(made["dependencies"]) == len(target.pins) + 1
+        assert len(made["components"]) == len(target.pins) + 1
+        assert len(made["dependencies"]) == len(target.pins) + 2
+        (python,) = (one for one in made["components"] if one["type"] == "platform")
+        build = lock.python(target)
+        assert build and (python["name"], python["version"]) == ("cpython", build.version)
+        assert python["hashes"] == [{"alg": "SHA-256", "content": build.sha256}]
         edges = sum(len(one.get("dependsOn", ())) for one in made["dependencies"])
         graph = Graph.of(target)
         unique = {(e.source, e.target) for found in graph.outgoing.values() for e in found}
-        assert edges == len(unique) + len({e.target for e in graph.roots})
+        assert edges == len(unique) + len({e.target for e in graph.roots}) + 1
 
 
 @pytest.mark.slow

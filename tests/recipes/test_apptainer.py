@@ -155,7 +155,7 @@ def test_the_offline_definition_says_what_its_base_must_have() -> None:
 def test_what_is_built_offline_comes_with_the_bundle() -> None:
     text = text_in(render(shipped("mm-v2.9", "cu128-hopper")), OFFLINE_FILE)
     (line,) = (line for line in text.splitlines() if "  build.sif " in line)
-    assert "as in base.sif, and build-essential, CUDA's compiler in /usr/local/cuda" in line
+    assert "  build.sif     build-essential, CUDA's compiler in /usr/local/cuda" in line
     stage, final = parse(text)
     assert (stage.header["from"], final.header["from"]) == ("cu128-hopper/build.sif", "cu128-hopper/base.sif")
     assert "wheel" not in stage.sections["files"]

@@ -245,18 +245,21 @@ def test_conda_s_environment_is_what_builds_see() -> None:
 
 
 def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
-    made = replace(shipped("mm-v2.1", "cu118"), spec_apt=("libfoo1",))
+    made = replace(shipped("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
     (line,) = (line for line in compile_stage(made) if "apt-get update" in line)
     assert "libfoo1" not in line and "libpython3.10-dev; fi" in line
     assert "libfoo1" in "".join(final_stage(text_of(made)))
 
 
 def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None:
-    (line,) = (line for line in final_stage(text_of(shipped("cpu-py311", "cpu"))) if " g++ " in line)
+    own = replace(shipped("cpu-py311", "cpu"), build=None, build_table=None, base_python=True)
+    (line,) = (line for line in final_stage(text_of(own)) if " g++ " in line)
     assert (
         "if [ -x /usr/bin/python3.11 ]; then apt-get install -y -qq --no-install-recommends libpython3.11-dev" in line
     )
-    assert "libpython" not in "".join(final_stage(text_of(shipped("hpc-v2.7", "cu126-ampere")))), "conda has its own"
+    assert 'UV_PYTHON_PREFERENCE="only-system"' in text_of(own)
+    for brings_them in (shipped("hpc-v2.7", "cu126-ampere"), shipped("cpu-py311", "cpu")):
+        assert "libpython" not in "".join(final_stage(text_of(brings_them)))
 
 
 def test_root_builds_on_bases_with_a_user_of_their_own() -> None:

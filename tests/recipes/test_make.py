@@ -240,7 +240,7 @@ def test_cuda_images_have_the_libraries_of_infiniband() -> None:
 
 def test_nvcc_when_it_is_asked_for() -> None:
     """What the recipes say of it: neither the image nor a GPU can be had here."""
-    plan = plan_with("mm-v2.1", with_image(nvcc=True))
+    plan = plan_with("mm-v2.1", with_image(nvcc=True, base="debian:bookworm-slim"))
     (nvcc,) = plan.borrowed
     assert plan.compiling is not None and nvcc.image == plan.compiling.image
     assert ("/usr/local/cuda-11.8/bin", "/usr/local/cuda/bin") in nvcc.copies
@@ -252,6 +252,8 @@ def test_nvcc_when_it_is_asked_for() -> None:
         assert "ln -sfn targets/x86_64-linux/include /usr/local/cuda/include" in text
     assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").env)
     assert not plan_with("cpu-py311", with_image(nvcc=True)).borrowed
+    with pytest.raises(InputError, match=r"the compiler of CUDA 11\.8 compiles nothing beside glibc 2\.41"):
+        plan_with("mm-v2.1", with_image(nvcc=True))
 
 
 def test_images_with_video_ask_the_driver_for_it() -> None:

@@ -18,7 +18,7 @@ from envspec.spec.model import Image, Located, Spec
 
 
 def test_images_are_those_that_are_used() -> None:
-    assert wanted_images(*parsed("cpu-py311")) == (UV, "debian:bookworm-slim")
+    assert wanted_images(*parsed("cpu-py311")) == (UV, "debian:trixie-slim")
     assert MICROMAMBA in wanted_images(*parsed("hpc-v2.7")) and CODE_SERVER in wanted_images(*parsed("team-v2.9"))
     assert [name for name in wanted_images(*parsed("mm-v2.1")) if "devel" in name] == [
         "nvidia/cuda:11.8.0-devel-ubuntu22.04",

@@ -78,7 +78,7 @@ def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
     text = text_in(dockerfile.render(HOPPER), dockerfile.FILE)
     arguments = build_arguments(text, SITE)
     assert arguments == {
-        "BASE_IMAGE": "hub.example/hub/library/debian:bookworm-slim",
+        "BASE_IMAGE": "hub.example/hub/library/debian:trixie-slim",
         "UV_IMAGE": "hub.example/hub/astral/uv:0.13.8",
         "COMPILER_IMAGE": "hub.example/hub/nvidia/cuda:12.8.1-devel-ubuntu22.04",
     }
@@ -97,7 +97,7 @@ def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
 def test_a_definition_takes_the_sites_images() -> None:
     files = apptainer.render(HOPPER)
     here = definition_here(text_in(files, apptainer.FILE), SITE)
-    assert "From: hub.example/hub/library/debian:bookworm-slim\n" in here and "\nFrom: debian" not in here
+    assert "From: hub.example/hub/library/debian:trixie-slim\n" in here and "\nFrom: debian" not in here
     offline = text_in(files, apptainer.OFFLINE_FILE)
     assert definition_here(offline, SITE) == offline
     assert definition_here(here, Settings(Path())) == here

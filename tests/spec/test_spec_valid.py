@@ -36,7 +36,7 @@ def test_minimal_takes_the_defaults() -> None:
         "2.28",
     )
     assert (spec.image.base, spec.image.user, spec.smoke.workload, spec.smoke.steps) == (
-        "debian:bookworm-slim",
+        "debian:trixie-slim",
         "dev",
         "basic",
         50,

@@ -24,7 +24,7 @@ NAMED_BY = {
     "overlaps.overlaps": "packages",
     "released.releases": "project version",
     "peaks.peaks": "name",
-    "python_builds.builds": "python platform",
+    "python_builds.builds": "version build",
     "repodata_patches.corrections": "package versions constraint",
     "toolkits.releases": "version",
     "toolkits.toolkits": "version",

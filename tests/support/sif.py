@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -57,14 +58,15 @@ def built_sif(recipe: Mapping[str, str], scratch: Path, binds: Sequence[str] = (
                 if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
                     old.unlink()
             with serving(scratch) as hub:
-                _push(hub, scratch)
-                _build(recipe, hub, scratch, folder / "new.sif", binds)
+                push_bases(hub, scratch)
+                build_sif(recipe, hub, scratch, folder / "new.sif", binds)
             (folder / "new.sif").rename(done)
         os.utime(done)
     return done
 
 
-def _push(hub: Hub, scratch: Path) -> None:
+def push_bases(hub: Hub, scratch: Path) -> None:
+    """Push the two images that definitions name."""
     import uv
 
     image = scratch / "uv-image"
@@ -75,7 +77,16 @@ def _push(hub: Hub, scratch: Path) -> None:
     hub.push_tree("debian", debian_tree(), {Path("/etc/ssl/certs/ca-certificates.crt"): "/etc/ssl/certs/"})
 
 
-def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds: Sequence[str]) -> None:
+def build_sif(
+    recipe: Mapping[str, str],
+    hub: Hub,
+    scratch: Path,
+    sif: Path,
+    binds: Sequence[str] = (),
+    settings: str = "native-tls = true\n",
+) -> None:
+    """Build a SIF from an exported recipe of one target. `settings` is uv's own file; what else is in the folder
+    `settings` of `scratch` is the builder's too."""
     folder = scratch / "recipe"
     for name, text in recipe.items():
         path = folder / name
@@ -85,20 +96,21 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds:
     definition = folder / exported
     text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[exported], flags=re.MULTILINE)
     definition.write_text(text, encoding="utf-8")
-    settings = scratch / "settings"
-    settings.mkdir(exist_ok=True)
-    (settings / "uv.toml").write_text("native-tls = true\n")
+    own = scratch / "settings"
+    own.mkdir(exist_ok=True)
+    (own / "uv.toml").write_text(settings)
     wheels = scratch / "index" / "torch"
-    wheels.mkdir(parents=True)
+    wheels.mkdir(parents=True, exist_ok=True)
     wheel = torch_wheel()
-    (wheels / wheel.name).symlink_to(wheel)
+    if not (wheels / wheel.name).exists():
+        (wheels / wheel.name).symlink_to(wheel)
     handler = partial(_Quiet, directory=str(wheels.parent))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        (settings / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
-        command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{settings}:/mnt"]
+        (own / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
+        command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{own}:/mnt"]
         # whatever a definition would write into the machine's own folders ends the build
-        (scratch / "empty").mkdir()
+        (scratch / "empty").mkdir(exist_ok=True)
         read_only = [f"{scratch / 'empty'}:{folder}:ro" for folder in ("/tmp", "/var/tmp")]
         command += [f"--bind={bind}" for bind in (*read_only, *binds)]
         # nobody carries this SIF anywhere: the least compression takes the least time
@@ -108,6 +120,7 @@ def _build(recipe: Mapping[str, str], hub: Hub, scratch: Path, sif: Path, binds:
         )
         server.shutdown()
     assert done.returncode == 0, done.stderr[-3000:]
+    assert list((scratch / "empty").iterdir()) == []
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -129,8 +142,9 @@ def torch_wheel() -> Path:
     return found[0]
 
 
-def shipped_recipe(spec: str, target: str) -> dict[str, str]:
-    """What `envspec export --format apptainer` writes for a shipped spec's target, by path."""
+def shipped_recipe(spec: str, target: str, name: str = "apptainer") -> dict[str, str]:
+    """What `envspec export --format apptainer` writes for a shipped spec's target, by path, with the base's own Python:
+    the build that its lock names can't be fetched here."""
     from envspec.lock.read import load
     from envspec.recipes.folder import render
     from envspec.recipes.make import make_plan
@@ -140,4 +154,6 @@ def shipped_recipe(spec: str, target: str) -> dict[str, str]:
     lock = load(root / "locks" / spec / "envspec.lock")
     locked = lock.target(target)
     assert locked is not None
-    return render(make_plan(load_spec(root / "specs" / f"{spec}.toml"), SoundLock(lock), locked), "apptainer")
+    parsed = load_spec(root / "specs" / f"{spec}.toml")
+    of_base = replace(parsed, image=replace(parsed.image, python="base"))
+    return render(make_plan(of_base, SoundLock(lock), locked), name)

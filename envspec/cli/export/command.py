@@ -16,6 +16,7 @@ from envspec.cli.console import out_file, say, warn
 from envspec.cli.export.file_urls import file_urls, index_addresses
 from envspec.cli.export.files import Superseded, write_files
 from envspec.cli.export.formats import FORMATS, PROJECTS, Format
+from envspec.cli.export.pinned import tell_unpinned
 from envspec.cli.progress import counting
 from envspec.errors import InputError, Place
 from envspec.lock.judge import SoundLock
@@ -71,6 +72,7 @@ CHOICES = (*FORMATS, *PROJECTS, *recipes.FORMATS, ALL)
     help="The folder of the recipes; a lock's own format goes to DIR/<target>/<file>. `-` is stdout, for one file.",
 )
 @click.option("--tree", is_flag=True, help="Write into DIR/<spec>/, as with several specs.")
+@click.option("--require-pinned", is_flag=True, help="Write nothing where a recipe doesn't pin all that it gets.")
 @options.locks_dir
 def command(
     paths: tuple[str, ...],
@@ -78,6 +80,7 @@ def command(
     formats: tuple[str, ...],
     output: str,
     tree: bool,
+    require_pinned: bool,
     locks_dir: Path | None,
 ) -> None:
     """Write locks in another tool's format, or as recipes: images, definitions, jobs.
@@ -91,7 +94,7 @@ def command(
 
     DIR is one build context: it holds once what the targets share, and a folder for each target's own files. envspec
     removes files of earlier exports that no recipe uses any more. Development containers go to .devcontainer/ in the
-    repository if DIR is its recipes/<spec>, else in DIR.
+    repository if DIR is its recipes/<spec>, else in DIR. A warning names each part of the recipes that isn't pinned.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":
@@ -109,6 +112,11 @@ def command(
             _refuse_several(chosen, formats)
         _tell_lacking_compat(spec, chosen, formats)
         made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir), warn)
+        if plan:
+            names = set(recipes.FORMATS if ALL in formats else formats)
+            if Path(output, folder, "flake.lock").is_file():
+                names.discard("nix")
+            tell_unpinned(path, plan, {target.name for target in chosen}, names, required=require_pinned)
         if output == "-":
             out_file(next(iter(made.values())))
             if len(made) > 1:

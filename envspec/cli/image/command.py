@@ -18,6 +18,7 @@ from envspec.texts import printable
 if TYPE_CHECKING:
     from envspec.cli.image.make import MadeImage
     from envspec.cli.image.prepare import ImageOrder
+    from envspec.cli.image.squashfs import MadeSquashfs
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
 
@@ -26,6 +27,7 @@ Examples:
   envspec image specs/mm-v2.9.toml --target cu128-hopper -o mm.tar
   envspec image specs/mm-v2.9.toml --target cu128-hopper -o registry.example/team/mm:2.9
   envspec image specs/mm-v2.9.toml --target cpu --base ./base --without compile -o ./mm-cpu --sif mm-cpu.sif
+  envspec image specs/mm-v2.9.toml --target cu128-hopper --squashfs mm.sqfs
   envspec image specs/mm-v2.9.toml --target cpu --base-recipe > Dockerfile
   envspec image specs/mm-v2.9.toml --target cpu --verify registry.example/team/mm:2.9
 """
@@ -38,6 +40,12 @@ Examples:
     "--output", "-o", metavar="WHERE", help="A folder (an OCI layout), FILE.tar, or registry/name:tag to push to."
 )
 @click.option("--sif", type=click.Path(path_type=Path), metavar="FILE", help="Also make a SIF, with Apptainer.")
+@click.option(
+    "--squashfs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the environment without the base as one file, with mksquashfs: to be mounted, or bound into an image.",
+)
 @click.option(
     "--base",
     metavar="WHERE",
@@ -71,6 +79,7 @@ def command(
     targets: tuple[str, ...],
     output: str | None,
     sif: Path | None,
+    squashfs: Path | None,
     base: str | None,
     without: str,
     compression: str,
@@ -98,16 +107,15 @@ def command(
         for target in chosen:
             out(rendered(make_plan(spec, lock, target)).rstrip("\n"))
         return 0
-    if verify is None and output is None and sif is None:
-        raise InputError(
-            "nothing is asked for", hint="give -o DIR, -o FILE.tar, -o registry/name:tag, --sif or --verify"
-        )
-    from envspec.cli.image.make import make_image
+    if (verify, output, sif, squashfs) == (None, None, None, None):
+        hint = "give -o DIR, -o FILE.tar, -o registry/name:tag, --sif, --squashfs or --verify"
+        raise InputError("nothing is asked for", hint=hint)
     from envspec.cli.image.prepare import ImageOrder
     from envspec.cli.policy import refuse_fetched
 
-    if sif is not None and len(chosen) > 1:
-        raise InputError("a SIF is for one platform", hint=f"choose with --target {chosen[0].name}")
+    for kind, file in (("SIF", sif), ("squashfs", squashfs)):
+        if file is not None and len(chosen) > 1:
+            raise InputError(f"a {kind} is for one platform", hint=f"choose with --target {chosen[0].name}")
     for target in chosen:
         refuse_fetched(spec, lock, target, path, offline=offline)
     order = ImageOrder(
@@ -126,14 +134,29 @@ def command(
     if verify is not None:
         return _verify(path, order, verify, as_json=as_json)
     try:
-        with ExitStack() as stack:
-            made = make_image(order, stack)
+        made = _image(order) if output is not None or sif is not None else None
+        one_file = _squashfs(order, squashfs) if squashfs is not None else None
     except KeyboardInterrupt:
-        say("interrupted: no image was written; run the same command again")
+        say("interrupted: run the same command again; what isn't whole wasn't written")
         return 130
     keep_bounded()
-    _tell(path, made, as_json=as_json)
+    _tell(path, made, one_file, as_json=as_json)
     return 0
+
+
+def _image(order: ImageOrder) -> MadeImage:
+    from envspec.cli.image.make import make_image
+
+    with ExitStack() as stack:
+        return make_image(order, stack)
+
+
+def _squashfs(order: ImageOrder, file: Path) -> MadeSquashfs:
+    from envspec.cli.image.progress import image_progress
+    from envspec.cli.image.squashfs import make_squashfs
+
+    with image_progress(quiet=order.quiet) as progress:
+        return make_squashfs(order, order.targets[0], file, progress)
 
 
 def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
@@ -182,15 +205,18 @@ def _chosen(lock: SoundLock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
     return found
 
 
-def _tell(path: str, made: MadeImage, *, as_json: bool) -> None:
+def _tell(path: str, made: MadeImage | None, one_file: MadeSquashfs | None, *, as_json: bool) -> None:
     if as_json:
-        options.print_json("image", {"spec": path, **made.document()})
+        own = {"squashfs": one_file.document()} if one_file else {}
+        options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})
         return
     from envspec.texts import byte_size
 
-    for image in made.images:
+    for image in made.images if made else ():
         for layer in image.layers:
             out(f"{image.plan.target}: {layer.name:<8} {byte_size(layer.blob.size):>9}  {layer.diff_id}")
-    for line in made.told:
-        out(line)
-    out(f"digest {made.top.digest}")
+    if made:
+        for line in (*made.told, f"digest {made.top.digest}"):
+            out(line)
+    if one_file:
+        one_file.tell()

@@ -12,7 +12,6 @@ from pathlib import Path
 from envspec import __version__
 from envspec.cli.collecting import collect
 from envspec.cli.image.base import registry_source
-from envspec.errors import InputError
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import ImageProgress
@@ -22,12 +21,12 @@ from envspec.image.entry import LayerEntry
 from envspec.image.layer import LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans
 from envspec.image.parts import parted
-from envspec.image.python import ImagePython, image_python
+from envspec.image.python import image_python
 from envspec.image.requirements import reduced, refuse_newer, refuse_poor
 from envspec.install.host import this_host
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedPython, LockedTarget
 from envspec.net.file_store import sha256_of
 from envspec.recipes.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.recipes.sums import digest
@@ -95,9 +94,10 @@ def prepared(
     if built:
         # what a compiler made elsewhere may be another file
         labels[BUILT] = " ".join(f"{name}@sha256:{sha256_of(path)}" for name, (path, _) in sorted(built.items()))
-    conda = _linked(order, target, progress, stack)
-    brought = _brought(order, python, stack) if python else ()
-    project = _project(order, target, stack)
+    conda = linked_packages(order, target, progress, stack)
+    build = python.build if python else None
+    brought = brought_python(order, build, python.prefix, stack) if python and build else ()
+    project = own_project(order, target, stack)
     carried = {**plan.carried, SLICE: slice_parts.target}
     borrowed = [(one, _borrowed(order, plan, one, progress, stack)) for one in plan.borrowed]
     inputs = LayerInputs(
@@ -107,10 +107,10 @@ def prepared(
     return ReadyImage(plan, base, layer_plans(inputs), labels, {SBOM: bill})
 
 
-def _linked(
-    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack
+def linked_packages(
+    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack, placed: str = ENVIRONMENT
 ) -> LinkedPackages | None:
-    """Link the conda packages into a folder of this run; None without any."""
+    """Link the conda packages into a folder of this run, for the prefix `placed`; None without any."""
     if all(pin.kind != "conda" for pin in target.pins):
         return None
     from envspec.image.conda import link_packages
@@ -119,20 +119,18 @@ def _linked(
     progress.phase("linking conda packages")
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
     channels = order.spec.conda.channels
-    return link_packages(target, channels, Path(ENVIRONMENT), folder, SilentInstall(), offline=order.offline)
+    return link_packages(target, channels, Path(placed), folder, SilentInstall(), offline=order.offline)
 
 
-def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequence[LayerEntry]:
-    """Fetch the build of Python that an image brings, and open it; nothing for the base's own."""
-    if python.build is None:
-        return ()
+def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
+    """Fetch a build of Python, and open it for its place in an image."""
     from envspec.image.standalone import opened_build
     from envspec.install.python_archive import fetched_build
 
     settings = load_settings(os.environ)
-    archive = fetched_build(python.build, settings, os.environ, offline=order.offline)
+    archive = fetched_build(build, settings, os.environ, offline=order.offline)
     scratch = stack.enter_context(scratch_folder(settings.cache()))
-    return stack.enter_context(opened_build(archive, scratch, python.prefix))
+    return stack.enter_context(opened_build(archive, scratch, prefix))
 
 
 def _borrowed(
@@ -151,52 +149,15 @@ def _borrowed(
 
 def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
     """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
-    or a bundle keeps them; where the order says so, the others are built now.
+    or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
+    from envspec.cli.own_project import built_sources
 
-    Raises InputError for a wheel that isn't there, or where this machine doesn't fit the target; and for a package of
-    whose build the spec says nothing.
-    """
-    from envspec.cli.console import say
-    from envspec.cli.own_project import wheel_builder
-    from envspec.install.build import BuiltWheels
-    from envspec.install.collect import refuse_git
-    from envspec.install.host import refuse_unfit
-    from envspec.lock.conda_files import artifact_of
-
-    sources = [pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
-    if not sources:
-        return {}
-    refuse_git(sources, "an image")
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
-    builder = wheel_builder(order.spec, target, scratch, quiet=order.quiet)
-    rules, kept = builder.rules, BuiltWheels(builder.cache)
-    keys = {pin.name: rules.key(pin, builder.host) for pin in sources if rules.concerns(pin)}
-    found = {name: (wheel, key) for name, key in keys.items() if (wheel := kept.kept(key))}
-    lacking = [pin for pin in sources if pin.name not in found]
-    if not lacking:
-        return found
-    names = ", ".join(pin.name for pin in lacking)
-    if not order.build_sources:
-        raise InputError(
-            f"an image is made of wheels, the lock of {target.name} has {names} as source, and no wheel of that was"
-            " built here for this lock",
-            hint="`--build-sources` builds it on this machine; or publish wheels of it on an index of your own",
-        )
-    refuse_unfit(builder.host, order.lock, target)
-    unknown = [pin.name for pin in lacking if pin.name not in keys]
-    if unknown:
-        raise InputError(
-            f"the spec doesn't say what the builds of {', '.join(unknown)} need",
-            hint=f'add to [pip], then lock again: build-dependencies = {{ {unknown[0]} = ["setuptools"] }}',
-        )
-    files = builder.collect(lacking)
-    for pin in rules.ordered(lacking):
-        say(f"building {pin.name} {pin.version}")
-        found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
-    return found
+    wanted = (order.spec, order.lock, target, scratch)
+    return built_sources(*wanted, "an image", building=order.build_sources, quiet=order.quiet)
 
 
-def _project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
+def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
     """Build the wheel of the spec's own project; None without one."""
     from envspec.cli.own_project import built_project
 

@@ -23,7 +23,7 @@ from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.choices import LockChoices
 from envspec.cli.lock.writing import bring_in_line, write
 from envspec.cli.malicious import refuse_malicious
-from envspec.cli.policy import bound_of, refuse_builds, refuse_spec, refuse_written
+from envspec.cli.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.texts import nearest, printable
 
@@ -190,6 +190,7 @@ def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
 def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, object]:
     from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
     from envspec.cli.lock.summary import changes, describe
+    from envspec.workflow.pythons import with_missing_pythons
     from envspec.workflow.relock import flaws_of
 
     policy = refuse_spec(spec)
@@ -197,14 +198,14 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     upgrade, renew = choices.upgrade, choices.upgrade.everything or choices.images
     forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
     fresh = old is not None and not forced and not _is_stale(spec, old) and not flaws_of(spec, old)
-    resolved = old if fresh else None
+    resolved = with_missing_pythons(old, partial(bound_in_time, spec, policy)) if fresh and old else None
     if resolved is not None:
         # for a lock that stays nobody is asked, unless the site wants it
         wanted = policy is not None and policy.advisories
         refuse_malicious(spec, resolved, str(folder.path), offline=choices.offline or not wanted, quiet=True)
     if resolved is not None and policy is not None:
         refuse_written(policy, spec, resolved, str(folder.path), offline=choices.offline)
-    if resolved is not None and not renew and not stale_images(spec, resolved):
+    if resolved is not None and resolved == old and not renew and not stale_images(spec, resolved):
         if not choices.dry_run:
             bring_in_line(spec, folder, resolved)
         if not choices.quiet:
@@ -325,8 +326,10 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
     """Refuse an `--upgrade-package` name that is in neither spec nor lock: it would silently change nothing."""
     from envspec.packages.names import conda_name, requirement_name
     from envspec.packages.requirement import canonical_name
+    from envspec.workflow.pythons import PACKAGE as PYTHON
 
-    known = {canonical_name(pin.name) for target in old or () for pin in target.pins}
+    # of what has no conda, Python is a build of its own
+    known = {PYTHON, *(canonical_name(pin.name) for target in old or () for pin in target.pins)}
     for target in spec.targets:
         known |= {requirement_name(located.text) for located in spec.pip_dependencies(target)}
         known |= {conda_name(located.text) for located in spec.conda_dependencies(target)}
@@ -361,6 +364,7 @@ def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list
         "status": status,
         "targets": {target.name: len(target.pins) for target in lock},
         "images": {image.name: image.digest for image in lock.images},
+        "pythons": {one.platform: f"{one.version}+{one.build}" for one in lock.pythons},
         "changes": moved,
     }
 

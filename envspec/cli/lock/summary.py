@@ -16,7 +16,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:
-    """Describe each changed package and image digest in one line, by name.
+    """Describe each changed package, build of Python and image digest in one line, by name.
 
     Empty for a first lock, in which everything is new.
     """
@@ -43,5 +43,7 @@ def _versions(lock: Lock) -> dict[str, str]:
     for target in lock:
         for pin in target.pins:
             found.setdefault(pin.name, set()).add(pin.version)
+    for one in lock.pythons:
+        found[f"python for {one.platform}"] = {f"{one.version}+{one.build}"}
     images = {image.name: image.digest[: len("sha256:") + 12] for image in lock.images}
     return {**{name: ", ".join(sorted(versions)) for name, versions in found.items()}, **images}

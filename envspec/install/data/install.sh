@@ -4,7 +4,8 @@
 # --expect refuses another bundle: DIGEST is that of SHA256SUMS, as `envspec bundle` printed it. This script may be
 # forged too, so where that matters, take the digest by hand first: sha256sum SHA256SUMS && sha256sum -c SHA256SUMS
 # --with names the folder of an earlier bundle, where this one was made with --since.
-# Wants a Python of the bundle's version (PYTHON=/path/to/it, if it isn't on PATH) with its module venv, or uv.
+# The Python is the bundle's own, below PREFIX/.python. Where the bundle has none, or PYTHON=/path/to/another is given, it is
+# one of the bundle's version, with its module venv or with uv.
 # Where there are conda packages, it wants micromamba, mamba or conda instead, which bring the Python.
 set -eu
 
@@ -85,7 +86,7 @@ if [ -n "$sums" ]; then
     }
 fi
 # the folders of the bundle hold what it lists, and nothing else
-for name in wheels conda envspec builds sources project; do
+for name in wheels conda python envspec builds sources project; do
     if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
         (cd -- "$here" && find "$name" ! -type d)
     fi
@@ -165,6 +166,20 @@ if [ -f "$here/conda/explicit.txt" ]; then
     mine=yes
     "$conda" create --yes --offline --prefix "$prefix" --file "$list"
 else
+    build=$(cat "$here/SHA256SUMS" "$needed" | sed -n 's/^[0-9a-f]*  \(python\/[^\/]*\.tar\.gz\)$/\1/p')
+    if [ -z "${PYTHON:-}" ] && [ -n "$build" ]; then
+        mine=yes
+        mkdir -p -- "$prefix/.python"
+        tar -xzf "$(place_of "$(hash_of "$build")" "$build")/$build" -C "$prefix/.python" --strip-components=1
+        # what it was built with and for; a path with other characters would need quotes there
+        case $prefix in *[!A-Za-z0-9._/-]*) at=/install ;; *) at=$prefix/.python ;; esac
+        for text in "$prefix/.python/lib/python$version"/_sysconfigdata_*.py; do
+            [ -f "$text" ] || continue
+            sed -e 's/clang++/c++/g' -e 's/clang/cc/g' -e "s|'/install|'$at|g" "$text" >"$text.new"
+            mv -- "$text.new" "$text"
+        done
+        PYTHON=$prefix/.python/bin/python$version
+    fi
     python=${PYTHON:-$(first "python$version" python3 python)}
     [ -n "$python" ] || fail "no Python $version found: PYTHON=/path/to/it sh install.sh PREFIX"
     found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -172,7 +187,7 @@ else
     uv=$(first uv)
     mine=yes
     if [ -n "$uv" ]; then
-        "$uv" venv --quiet --no-config --offline --python "$python" "$prefix"
+        "$uv" venv --quiet --no-config --offline --allow-existing --python "$python" "$prefix"
     else
         "$python" -m venv "$prefix"
     fi

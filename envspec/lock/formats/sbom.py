@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from envspec.errors import ToolError
 from envspec.lock.graph import Graph, Node
 from envspec.lock.inputs import fingerprint
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.slice import slice_digest, slice_of
 
 if TYPE_CHECKING:
@@ -46,12 +46,16 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
         bom_ref=f"{lock.name}/{target.name}",
         properties=_properties(lock, target, digest),
     )
-    needs = {root.bom_ref: {components[node].bom_ref for node in _roots(graph)}} | {
+    python = lock.python(target)
+    runtime = [_python(python)] if python else []
+    needs = {
+        root.bom_ref: {*(components[node].bom_ref for node in _roots(graph)), *(one.bom_ref for one in runtime)}
+    } | {
         component.bom_ref: {components[edge.target].bom_ref for edge in graph.outgoing.get(node, ())}
         for node, component in components.items()
     }
     bom = Bom(
-        components=components.values(),
+        components=[*components.values(), *runtime],
         serial_number=uuid5(NAMESPACE_URL, f"urn:envspec:{digest}"),
         # not by `register_dependency`, which looks through all that is registered each time
         dependencies=[Dependency(ref, map(Dependency, others)) for ref, others in needs.items()],
@@ -90,6 +94,24 @@ def _component(pin: Pin) -> Component:
         hashes=_hashes(pin),
         licenses=licences,
         properties=_pin_properties(pin),
+    )
+
+
+def _python(build: LockedPython) -> Component:
+    """The build of Python that environments and images get."""
+    from cyclonedx.model import HashAlgorithm, HashType
+    from cyclonedx.model.component import Component, ComponentType
+    from packageurl import PackageURL
+
+    purl = PackageURL("generic", None, "cpython", build.version, {"file_name": build.file})
+    return Component(
+        type=ComponentType.PLATFORM,
+        name="cpython",
+        version=build.version,
+        bom_ref=purl.to_string(),
+        purl=purl,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=build.sha256)],
+        properties=_named({"file": build.file, "release": build.build}),
     )
 
 
@@ -136,6 +158,7 @@ def _properties(lock: Lock, target: LockedTarget, digest: str) -> list[Property]
             "target": target.name,
             "platform": inputs.platform,
             "python": inputs.python,
+            "image-python": lock.inputs.image_python,
             "cuda": inputs.cuda,
             "architectures": " ".join(target.architectures) or None,
             "driver-floor": target.driver_floor,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.facts.python_builds import TRIPLES
+from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.model import Artifact, Lock, LockedPython
 from envspec.lock.rules.case import Flaw
+
+WRONG_PYTHON = "wrong-python"
 
 
 def two_hashes(lock: Lock) -> Iterator[Flaw]:
@@ -35,18 +37,32 @@ def wrong_pythons(lock: Lock) -> Iterator[Flaw]:
         users = [target for target in lock if lock.python(target) == one]
         names = tuple(target.name for target in users) or tuple(target.name for target in lock)
         if not users or one.platform in seen:
-            yield Flaw("wrong-python", names, None, f"Python {one.version} for {one.platform} is locked for no target")
+            yield Flaw(WRONG_PYTHON, names, None, f"Python {one.version} for {one.platform} is locked for no target")
         seen.add(one.platform)
         for target in users:
             if not one.version.startswith(f"{target.inputs.python}."):
                 said = f"Python {one.version} is locked, but the target asks for {target.inputs.python}"
-                yield Flaw("wrong-python", (target.name,), None, said)
+                yield Flaw(WRONG_PYTHON, (target.name,), None, said)
         if not _is_file_of(one):
             said = f"{one.file} is not Python {one.version} of {one.build} for {one.platform}"
-            yield Flaw("wrong-python", names, None, said)
+            yield Flaw(WRONG_PYTHON, names, None, said)
+        elif differs := _unlike_the_table(one):
+            yield Flaw(WRONG_PYTHON, names, None, differs)
+        if not is_released(one.build, lock.inputs.exclude_newer):
+            said = f"Python {one.version} of {one.build} isn't older than exclude-newer, {lock.inputs.exclude_newer}"
+            yield Flaw(WRONG_PYTHON, names, None, said)
 
 
 def _is_file_of(one: LockedPython) -> bool:
     triple = TRIPLES.get(one.platform, "")
     name = re.escape(f"cpython-{one.version}+{one.build}-{triple}-install_only")
     return re.fullmatch(rf"{name}(?:_stripped)?\.tar\.gz", one.file) is not None
+
+
+def _unlike_the_table(one: LockedPython) -> str | None:
+    """Say what envspec's table of builds has otherwise. What came after the table it can't tell."""
+    known = sha256_of(one.platform, one.version, one.build)
+    if known is None:
+        return f"there is no {one.file}" if reaches(one.build) else None
+    is_same = known == one.sha256 and one.file.endswith("_stripped.tar.gz")
+    return None if is_same else f"{one.file} isn't the build with the sha256 {one.sha256}, but {known}"

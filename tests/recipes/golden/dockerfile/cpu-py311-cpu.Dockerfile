@@ -10,7 +10,7 @@
 # A mirror of the PyTorch index cpu: --build-arg PYTORCH_INDEX=URL
 # hadolint global ignore=DL3002,DL3008,DL3059
 
-ARG BASE_IMAGE="debian:bookworm-slim"
+ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 
 FROM ${UV_IMAGE} AS uv
@@ -18,12 +18,14 @@ FROM ${UV_IMAGE} AS uv
 FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/uv
-ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
+ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
 RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    --mount=type=bind,source=requirements/python-4c79c0b6.json,target=/run/recipe/python-4c79c0b6.json \
     --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/python-4c79c0b6.json)" = '…  -' ] \
     && install -D -t /layers /run/recipe/bytecode.py \
-    && /layers/uv venv --quiet --python 3.11 /opt/env \
+    && UV_PYTHON_DOWNLOADS_JSON_URL=/run/recipe/python-4c79c0b6.json /layers/uv venv --quiet --python 3.11.16 /opt/env \
     && mkdir -p /layers/python/opt \
     && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
     && find /layers/python -exec touch -h -d @315532800 {} +
@@ -58,7 +60,6 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ tini \
-    && if [ -x /usr/bin/python3.11 ]; then apt-get install -y -qq --no-install-recommends libpython3.11-dev; fi \
     && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
@@ -78,7 +79,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     ENVSPEC_SPEC="cpu-py311" ENVSPEC_TARGET="cpu" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.13.0"
 LABEL org.opencontainers.image.title="cpu-py311-cpu" \
     org.opencontainers.image.description="PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
+    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
     envspec.spec="cpu-py311" envspec.target="cpu" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…"

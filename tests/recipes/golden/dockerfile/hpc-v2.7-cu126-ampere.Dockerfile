@@ -11,7 +11,7 @@
 # Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
 # hadolint global ignore=DL3002,DL3008,DL3059
 
-ARG BASE_IMAGE="debian:bookworm-slim"
+ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG MICROMAMBA_IMAGE="mambaorg/micromamba:2.9.0"
 
@@ -93,7 +93,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="hpc-v2.7-cu126-ampere" \
     org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
+    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
     envspec.spec="hpc-v2.7" envspec.target="cu126-ampere" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \

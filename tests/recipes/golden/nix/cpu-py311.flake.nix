@@ -4,6 +4,7 @@
 # nix build path:.#cpu       an environment, as ./result
 # nix develop path:.#cpu     a shell with it
 # nix run path:.#cpu-check   the smoke check
+# Python 3.11 is that of nixpkgs, not the build that the lock names.
 {
   description = "PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs";
 

@@ -4,6 +4,7 @@
 # nix build path:.#cu124       an environment, as ./result
 # nix develop path:.#cu124     a shell with it
 # nix run path:.#cu124-check   the smoke check
+# Python 3.11 is that of nixpkgs, not the build that the lock names.
 {
   description = "Training vision transformers with distillation on PyTorch 2.6 and timm, on cards up to Hopper";
 

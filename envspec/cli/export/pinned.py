@@ -1,0 +1,31 @@
+"""What `envspec export` says of recipes that aren't pinned in every part, or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from envspec.cli.console import say, warn
+from envspec.errors import AnswerNo, Place
+
+if TYPE_CHECKING:
+    from envspec.recipes.plan import SpecPlan
+
+
+def tell_unpinned(
+    path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
+) -> None:
+    """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
+    from envspec.recipes.pinned import NO_SNAPSHOT, unpinned
+
+    found = unpinned([of for of in plan.targets if of.target in targets], formats)
+    if not found:
+        return
+    hints = [f"run `envspec lock {path} --upgrade-images` for digests"] if any("digest" in one for one in found) else []
+    hints += ['add to [image] a day: snapshot = "2026-11-01"'] if NO_SNAPSHOT in found else []
+    if required:
+        raise AnswerNo(f"not all is pinned: {'; '.join(found)}", hint="; ".join(hints) or None, place=Place(path))
+    for line in found:
+        warn(f"{path}: not pinned: {line}")
+    if hints:
+        say(f"hint: {'; '.join(hints)}")

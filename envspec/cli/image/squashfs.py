@@ -1,0 +1,120 @@
+"""One file with a target's environment, a squashfs, as `envspec image` and `envspec install` order it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.cli.collecting import collect
+from envspec.cli.console import out, say
+from envspec.cli.image.prepare import (
+    ImageOrder,
+    brought_python,
+    built_here,
+    linked_packages,
+    own_project,
+)
+from envspec.cli.outputs import written
+from envspec.cli.own_project import refuse_newer_glibc
+from envspec.errors import InputError
+from envspec.image.build import ImageProgress
+from envspec.image.entry import LayerEntry
+from envspec.image.python import standalone_python
+from envspec.image.squashfs import find_mksquashfs, write_squashfs
+from envspec.image.tree import MOUNTER, TreeInputs, tree_entries
+from envspec.lock.formats.sbom import sbom
+from envspec.lock.model import LockedTarget
+from envspec.recipes.make import make_plan
+from envspec.recipes.plan import ENVIRONMENT, Plan
+from envspec.texts import byte_size
+
+OPTION = "--squashfs"
+BILL = "sbom.cdx.json"
+"""The bill of materials among the carried files."""
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class MadeSquashfs:
+    """A squashfs that was written: its `inside` entries, bytes and digest ("sha256:…"), and the path that its content
+    names; None where it works at any."""
+
+    file: Path
+    target: str
+    packages: int
+    inside: int
+    size: int
+    digest: str
+    at: str | None
+
+    def tell(self) -> None:
+        """Print what was made, and how to use it."""
+        where = f", for {self.at} alone" if self.at else ""
+        what = f"{self.target}, {self.packages} packages, {self.inside:,} files and folders in one{where}"
+        out(f"{self.file}: {what}, {byte_size(self.size)}")
+        out(f"digest {self.digest}")
+        file, at = shlex.quote(str(self.file)), f" --at {shlex.quote(self.at)}" if self.at else ""
+        say(f"hint: unsquashfs -cat {file} {MOUNTER} >envspec-mount && bash envspec-mount{at} {file} python")
+
+    def document(self) -> dict[str, str | int | None]:
+        return {
+            "file": str(self.file),
+            "target": self.target,
+            "packages": self.packages,
+            "inside": self.inside,
+            "size": self.size,
+            "digest": self.digest,
+            "at": self.at,
+        }
+
+
+def make_squashfs(
+    order: ImageOrder, target: LockedTarget, file: Path, progress: ImageProgress, path: str = ENVIRONMENT
+) -> MadeSquashfs:
+    """Write the file of one target; `path` is where it is going to be. Raises InputError, IndexFailure, ToolError,
+    StorageError."""
+    if not target.inputs.platform.startswith("linux-"):
+        raise InputError(
+            f"{target.name} is for {target.inputs.platform}, and a squashfs is mounted on Linux",
+            hint="choose a target of Linux with --target",
+        )
+    program = find_mksquashfs(os.environ)
+    plan = make_plan(order.spec, order.lock, target)
+    with ExitStack() as stack:
+        inputs = _inputs(order, target, plan, path, progress, stack)
+        entries = tree_entries(inputs)
+        progress.phase(f"writing {file}")
+        with written(file, OPTION, [order.spec.path]) as opened:
+            write_squashfs(program, entries, opened, order.compression, plan.epoch, os.environ, progress.came)
+            size, digest = _measured(opened.fileno())
+    at = path if inputs.conda else None
+    return MadeSquashfs(file, target.name, len(target.pins), len(entries), size, digest, at)
+
+
+def _inputs(
+    order: ImageOrder, target: LockedTarget, plan: Plan, path: str, progress: ImageProgress, stack: ExitStack
+) -> TreeInputs:
+    built = built_here(order, target, stack)
+    refuse_newer_glibc(target, {name: path for name, (path, _) in built.items()})
+    wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
+    files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
+    carried = {**plan.carried, BILL: sbom(order.lock, target)}
+    conda = linked_packages(order, target, progress, stack, path)
+    build: Sequence[LayerEntry] = ()
+    if not target.pin("python", "conda"):
+        build = brought_python(order, standalone_python(plan, order.lock.python(target)), path, stack)
+    return TreeInputs(plan, target, path, build, carried, files, conda, own_project(order, target, stack), built)
+
+
+def _measured(file: int) -> tuple[int, str]:
+    """Take the size and the digest of an open file, which another program wrote."""
+    digest, at = hashlib.sha256(), 0
+    while piece := os.pread(file, _PIECE, at):
+        digest.update(piece)
+        at += len(piece)
+    return at, f"sha256:{digest.hexdigest()}"

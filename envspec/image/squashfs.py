@@ -1,0 +1,80 @@
+"""A squashfs of a tree: one file, read-only, the same bytes for the same tree by the same mksquashfs.
+
+No writer of ours: mksquashfs reads the tree as a tar from its stdin, so nothing is unpacked to a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import BinaryIO
+
+from envspec.errors import ToolError
+from envspec.image.entry import LayerEntry
+from envspec.image.layer import OnBytes, tar_pieces
+from envspec.redact import redact
+
+PROGRAM = "mksquashfs"
+_LEAST = (4, 5)
+"""The first squashfs-tools whose mksquashfs reads a tar (their CHANGES)."""
+_OPTIONS = {"zstd": ("-comp", "zstd", "-Xcompression-level", "3"), "gzip": ("-comp", "gzip")}
+"""What packs the blocks, by one of `compress.KINDS`."""
+_BLOCK = "131072"
+_TOLD = 600
+_GET = "install squashfs-tools 4.5 or newer (apt install squashfs-tools; on conda-forge: squashfs-tools)"
+
+
+def find_mksquashfs(env: Mapping[str, str]) -> str:
+    """Find a mksquashfs that reads a tar. Raises ToolError."""
+    program = shutil.which(PROGRAM, path=env.get("PATH"))
+    if program is None:
+        raise ToolError(f"a squashfs is written by {PROGRAM}, and PATH has none", hint=_GET)
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, errors="replace", check=False).stdout
+    found = re.match(r"mksquashfs version (\d+)\.(\d+)", said)
+    if found and (int(found[1]), int(found[2])) < _LEAST:
+        raise ToolError(f"{program} is of squashfs-tools {found[1]}.{found[2]}, which reads no tar", hint=_GET)
+    return program
+
+
+def write_squashfs(
+    program: str,
+    entries: Iterable[LayerEntry],
+    out: BinaryIO,
+    kind: str,
+    epoch: int,
+    env: Mapping[str, str],
+    on_bytes: OnBytes = lambda count: None,
+) -> None:
+    """Write entries into an open, empty file by a mksquashfs: sorted, owned by root, `epoch` as the time of all. `kind`
+    is one of `compress.KINDS`. Raises ToolError, OSError."""
+    time = str(epoch)
+    command = [
+        *(program, "-", f"/dev/fd/{out.fileno()}", "-tar", "-noappend", "-quiet", "-no-progress", "-reproducible"),
+        *("-all-root", "-root-mode", "0755", "-no-xattrs", "-mkfs-time", time, "-all-time", time, "-b", _BLOCK),
+        *_OPTIONS[kind],
+    ]
+    # mksquashfs refuses its own options for times beside the variable
+    own = {name: value for name, value in env.items() if name != "SOURCE_DATE_EPOCH"}
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=own, pass_fds=(out.fileno(),)
+        ) as running:
+            assert running.stdin is not None
+            try:
+                for piece in tar_pieces(entries, epoch):
+                    running.stdin.write(piece)
+                    on_bytes(len(piece))
+                running.stdin.close()
+            except BrokenPipeError:
+                pass
+            except BaseException:
+                running.kill()
+                raise
+        if running.returncode or not os.fstat(out.fileno()).st_size:
+            said.seek(0)
+            told = " ".join(redact(said.read().decode("utf-8", "replace")).split())[-_TOLD:]
+            raise ToolError(f"{PROGRAM} can't write the file: {told}", hint=f"see what it needs here, or {_GET}")

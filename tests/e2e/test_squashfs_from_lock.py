@@ -1,0 +1,140 @@
+"""The shipped cpu-py311 as one file: the smoke check passes in it, mounted by squashfuse, unpacked, and bound into an
+image by the real Apptainer. Its Python is a stand-in of this machine's own, as the real build can't be reached here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from support.debian import debian_tree
+from support.installs import SUBDIR
+from support.python_build import locked_build, served, standalone_build
+from support.sif import torch_wheel
+
+from envspec.errors import ToolError
+from envspec.install.interpreter import find_interpreter
+from envspec.lock.read import load
+from envspec.lock.store import LockFolder
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.slow,
+    pytest.mark.network,
+    pytest.mark.e2e,
+    pytest.mark.skipif(
+        SUBDIR != "linux-64" or sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11 on linux-64"
+    ),
+    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs"),
+]
+
+IMPORTS = "import sys, torch, numpy; print(torch.__version__, sys.prefix)"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of the shipped spec and its lock, which names the stand-in, and where that is served."""
+
+    folder: Path
+    mirror: str
+
+    def squashfs(self, file: Path, program: list[str], **more: str) -> str:
+        command = [*program, "install", "specs/cpu-py311.toml", "--squashfs", str(file)]
+        env = {**os.environ, "UV_PYTHON_INSTALL_MIRROR": self.mirror, **more}
+        ran = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    torch_wheel()
+    build = standalone_build(tmp_path_factory)
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "specs").mkdir()
+    shutil.copy(root / "specs" / "cpu-py311.toml", folder / "specs")
+    lock = load(root / "locks" / "cpu-py311" / "envspec.lock")
+    LockFolder(folder / "locks", "cpu-py311").write(replace(lock, pythons=(locked_build(build),)))
+    with served(build, tmp_path_factory.mktemp("mirror") / "builds") as mirror:
+        yield Project(folder, mirror)
+
+
+@pytest.fixture(scope="module")
+def file(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "cpu.sqfs"
+    project.squashfs(path, [sys.executable, "-m", "envspec"])
+    return path
+
+
+def mounted(file: Path, *program: str, tmp: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program by the script that the file brings."""
+    script = tmp / "envspec-mount"
+    with script.open("wb") as out:
+        subprocess.run(["unsquashfs", "-cat", str(file), "bin/envspec-mount"], stdout=out, check=True)
+    env = {**os.environ, "ENVSPEC_MOUNTS": str(tmp / "mounts"), **({"PATH": path} if path else {})}
+    ran = subprocess.run(
+        ["bash", str(script), str(file), *program], env=env, capture_output=True, text=True, check=False
+    )
+    assert os.listdir(tmp / "mounts") == [] and str(tmp) not in Path("/proc/mounts").read_text()
+    return ran
+
+
+@pytest.mark.skipif(
+    shutil.which("squashfuse") is None or not os.access("/dev/fuse", os.W_OK), reason="no squashfuse or no /dev/fuse"
+)
+def test_the_smoke_check_passes_in_the_mount(file: Path, tmp_path: Path) -> None:
+    ran = mounted(file, "python", "-c", IMPORTS, tmp=tmp_path)
+    assert ran.stdout.split()[0] == "2.13.0+cpu" and str(tmp_path / "mounts") in ran.stdout, ran.stderr
+    ran = mounted(file, "smoke", "--quick", tmp=tmp_path)
+    assert ran.returncode == 0 and " 0 failed" in ran.stdout + ran.stderr, ran.stderr[-3000:]
+
+
+def test_it_runs_unpacked(file: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for program in Path(folder).iterdir():
+            if not program.name.startswith(("squashfuse", "python")) and not (tools / program.name).exists():
+                (tools / program.name).symlink_to(program)
+    ran = mounted(file, "python", "-c", IMPORTS, tmp=tmp_path, path=str(tools))
+    assert ran.stdout.split()[0] == "2.13.0+cpu", ran.stderr
+
+
+@pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer")
+@pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap")
+def test_it_runs_bound_into_an_image(file: Path, tmp_path: Path) -> None:
+    """An image of Debian alone, and the file at /opt/env."""
+    bind = ["apptainer", "exec", "--containall", "--no-home", "--bind", f"{file}:/opt/env:image-src=/"]
+    words = [*bind, str(debian_tree()), "sh", "/opt/env/etc/envspec/entrypoint.sh"]
+    ran = subprocess.run([*words, "python", "-c", IMPORTS], capture_output=True, text=True, check=False)
+    if "loop device" in ran.stderr:
+        pytest.skip("this Apptainer has no squashfuse, with which it binds images without root")
+    assert ran.stdout.split() == ["2.13.0+cpu", "/opt/env"], ran.stderr
+    # Debian alone has no compiler, which torch.compile needs
+    groups = ["--only", "static", "--only", "training"]
+    ran = subprocess.run([*words, "smoke", "--quick", *groups], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0 and " 0 failed" in ran.stdout + ran.stderr, ran.stderr[-3000:]
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.13"])
+def test_another_python_makes_the_same_file(
+    version: str, root: Path, project: Project, file: Path, tmp_path: Path
+) -> None:
+    from uv import find_uv_bin
+
+    env = tmp_path / "env"
+    try:
+        python = find_interpreter(version, os.environ)
+    except ToolError:
+        pytest.skip(f"no Python {version}")
+    uv = [find_uv_bin(), "--quiet"]
+    subprocess.run([*uv, "venv", "--python", str(python), str(env)], check=True)
+    subprocess.run([*uv, "pip", "install", "--python", str(env), f"{root}[image]"], check=True)
+    again = tmp_path / "again.sqfs"
+    project.squashfs(again, [str(env / "bin" / "envspec")], TZ="Asia/Tokyo")
+    assert again.read_bytes() == file.read_bytes()

@@ -1,0 +1,79 @@
+"""The builds of Python that a lock names: chosen, kept, moved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.index import Index
+from support.machine import Machine
+from support.packages import wheel
+
+from envspec.facts.python_builds import newest_build
+from envspec.lock.model import Lock, LockedPython
+from envspec.lock.store import LockFolder
+
+SPEC = '[env]\npython = "3.12"\n[pip]\ndependencies = ["lib"]\n[targets.cpu]\nplatform = "linux-64"\n'
+ARM = '[targets.arm]\nplatform = "linux-aarch64"\n'
+OLD = "2025-06-30"
+
+
+def known(platform: str = "linux-64", before: str | None = None) -> LockedPython:
+    found = newest_build("3.12", platform, before)
+    assert found is not None
+    return LockedPython(found.platform, found.version, found.build, found.file, found.sha256)
+
+
+def locked(machine: Machine, index: Index, text: str, *arguments: str) -> Lock:
+    index.add(wheel("lib", "1.0"))
+    machine.spec(text)
+    return machine.locked(*arguments)
+
+
+def write(machine: Machine, lock: Lock) -> None:
+    LockFolder(machine.locks, "demo").write(lock)
+
+
+def with_exclude_newer(day: str) -> str:
+    return SPEC.replace("[pip]", f"exclude-newer = '{day}'\n[pip]")
+
+
+def test_each_platform_gets_the_newest(machine: Machine, index: Index) -> None:
+    assert locked(machine, index, SPEC + ARM).pythons == (known(), known("linux-aarch64"))
+
+
+def test_it_is_kept_until_it_is_upgraded(machine: Machine, index: Index) -> None:
+    index.add(wheel("more", "1.0"))
+    lock = locked(machine, index, SPEC)
+    old = known(before=OLD)
+    write(machine, replace(lock, pythons=(old,)))
+    machine.spec(SPEC.replace('"lib"', '"lib", "more"'))
+    assert machine.locked().pythons == (old,)
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-package", "python")
+    assert f"changed python for linux-64 {old.version}+{old.build} -> {known().version}+{known().build}" in ran.out
+    assert machine.lock().pythons == (known(),)
+    write(machine, replace(machine.lock(), pythons=(old,)))
+    assert machine.locked("--upgrade").pythons == (known(),)
+
+
+def test_exclude_newer_holds_for_it(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"), uploaded="2025-01-01T00:00:00Z")
+    for text, before in ((SPEC, None), (with_exclude_newer(OLD), OLD)):
+        machine.spec(text)
+        assert machine.locked().pythons == (known(before=before),)
+
+
+def test_without_a_known_build_the_lock_names_none_and_says_so(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"), uploaded="2019-01-01T00:00:00Z")
+    machine.spec(with_exclude_newer("2020-01-01"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and machine.lock().pythons == ()
+    assert "cpu: envspec knows no build of Python 3.12 released before 2020-01-01" in ran.err
+
+
+def test_a_lock_of_an_older_envspec_gets_it_and_nothing_else(machine: Machine, index: Index) -> None:
+    lock = locked(machine, index, SPEC)
+    write(machine, replace(lock, pythons=()))
+    assert machine.envspec("check").status == 0, "it isn't stale"
+    ran = machine.envspec("lock", "specs/demo.toml", "--offline")
+    assert ran.status == 0 and f"added python for linux-64 {known().version}" in ran.out
+    assert machine.lock() == lock
