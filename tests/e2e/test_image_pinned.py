@@ -7,9 +7,7 @@ snapshots sends on to the Debian mirror of this machine, whose answers are those
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +18,7 @@ from threading import Thread
 import pytest
 from support.debian import debian_mirror
 from support.oci import Builder, envspec, opened_builder, skip_without
+from support.python_build import stand_in
 
 from envspec.lock.model import LockedPython
 from envspec.lock.store import LockFolder
@@ -39,21 +38,6 @@ snapshot = "2026-11-01"
 VERSION, RELEASE = "3.11.99", "20990107"
 FILE = f"cpython-{VERSION}+{RELEASE}-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 PYTHON = f"/opt/python/cpython-{VERSION}-linux-x86_64-gnu/bin/python3.11"
-
-
-def build() -> bytes:
-    """An archive as python-build-standalone has them."""
-    texts = {
-        "bin/python3.11": '#!/bin/bash\nexec -a "$0" /usr/bin/python3.11 "$@"\n',
-        "lib/python3.11/_sysconfigdata__linux_x86_64-linux-gnu.py": "build_time_vars = {}\n",
-    }
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for name, text in texts.items():
-            member = tarfile.TarInfo(f"python/{name}")
-            member.size, member.mode = len(text), 0o755
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return content.getvalue()
 
 
 @contextmanager
@@ -107,9 +91,10 @@ def with_sites(builder: Builder, address: str) -> Builder:
 
 def test_python_comes_by_its_hash_and_debian_of_its_day(tmp_path: Path) -> None:
     skip_without()
-    content = build()
+    content = stand_in("3.11", "/usr/bin/python3.11")
     digest = hashlib.sha256(content).hexdigest()
     recipe = exported(tmp_path / "right", digest)
+    (tmp_path / "buildah").mkdir()
     with served(content) as (address, asked), opened_builder(tmp_path / "buildah", recipe, "cpu", "") as plain:
         builder = with_sites(plain, address)
         builder.build("localhost/pinned")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import sys
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +17,7 @@ from support.index import Index
 from support.installs import SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
+from support.python_build import stand_in
 
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
@@ -33,7 +32,6 @@ pytestmark = [
 APP = wheel("app", "1.0")
 BUILD = "20990107"
 """Later than the table of builds that ships, which has no others than its own before."""
-_SYSCONFIG = "# system configuration generated and used by the sysconfig module\nbuild_time_vars = {}\n"
 
 
 def another_python() -> tuple[str, Path]:
@@ -52,20 +50,11 @@ def build_of(folder: Path, python: str, program: Path) -> LockedPython:
     """A build in a mirror: as its Python, the one of this machine."""
     version = f"{python}.1"
     file = f"cpython-{version}+{BUILD}-x86_64-unknown-linux-gnu-install_only.tar.gz"
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        texts = {
-            f"bin/python{python}": f'#!/bin/bash\nexec -a "$0" {program} "$@"\n',
-            f"lib/python{python}/_sysconfigdata__linux_x86_64-linux-gnu.py": _SYSCONFIG,
-        }
-        for name, text in texts.items():
-            member = tarfile.TarInfo(f"python/{name}")
-            member.size, member.mode = len(text), 0o755
-            archive.addfile(member, io.BytesIO(text.encode()))
+    content = stand_in(python, str(program))
     path = folder / BUILD / file
     path.parent.mkdir(parents=True)
-    path.write_bytes(content.getvalue())
-    return LockedPython(SUBDIR, version, BUILD, file, hashlib.sha256(content.getvalue()).hexdigest())
+    path.write_bytes(content)
+    return LockedPython(SUBDIR, version, BUILD, file, hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
