@@ -113,6 +113,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        _use_proxy_of_site()
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -219,7 +220,6 @@ def run(argv: list[str]) -> int:
     been printed, as a document to stdout too.
     """
     redact.forget()
-    _use_proxy_of_site()
     redact.register_environment(os.environ)
     begin_output()
     failure = _attempt(argv)

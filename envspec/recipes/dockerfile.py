@@ -54,6 +54,7 @@ def _head(plan: Plan) -> str:
         f"In the folder above this one, recipes/{plan.spec}:",
         f"  docker buildx build {' '.join(options)} -f {plan.target}/{FILE} -t {plan.image} .",
         f"  {_run(plan)}",
+        *([f"  {_train(plan)}"] if plan.is_cuda and plan.torch else []),
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
         f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE.",
@@ -81,6 +82,12 @@ def _run(plan: Plan) -> str:
     words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {SHARED_MEMORY}"]
     words += [f"-p 127.0.0.1:{one.port}:{one.port}" for one in plan.services]
     return " ".join([*words, f'-v "$PWD:{WORKSPACE}"', plan.image])
+
+
+def _train(plan: Plan) -> str:
+    """The command that trains on all GPUs of a machine."""
+    shared = f'--gpus all --shm-size {SHARED_MEMORY} -v "$PWD:{WORKSPACE}"'
+    return f"docker run --rm {shared} {plan.image} torchrun --standalone --nproc-per-node gpu train.py"
 
 
 def _arguments(plan: Plan) -> str:

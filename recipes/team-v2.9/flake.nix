@@ -6,7 +6,7 @@
 # nix run path:.#cpu-check   the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
-  description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root";
+  description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root";
 
   inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-25.11";
 

@@ -4,6 +4,7 @@
 # In the folder above this one, recipes/mm-v2.1:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu118/Dockerfile -t mm-v2.1-cu118 .
 #   docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118 torchrun --standalone --nproc-per-node gpu train.py
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
@@ -104,6 +105,10 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 RUN set -eu && began=$(date +%s) \
+    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends libgl1 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
