@@ -58,6 +58,7 @@ def main() -> None:
         target = LockedTarget("cpu", inputs, (pin,))
         locked.write_text(dumps(Lock("bench", spec_inputs(spec), (target,))), encoding="utf-8")
         own = {"ENVSPEC_ENVIRONMENTS_DIR": f"{folder}/environments", "ENVSPEC_CACHE_DIR": f"{folder}/cache"}
+        own["UV_PYTHON_DOWNLOADS"] = "never"
         env = {**os.environ, **own, "PIP_FIND_LINKS": folder}
         asked = {
             "envspec run -- true": envspec("run", str(made), "--", "true"),

@@ -25,6 +25,8 @@ from support.smoke_env import smoke_env as smoke_env
 settings.register_profile("dev", deadline=None, max_examples=20)
 settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
+# no test fetches a build of Python that it doesn't serve itself
+os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -25,7 +25,7 @@ def unpinned(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ...]:
 
 
 def _of_image(plan: Plan) -> Iterator[str]:
-    images = [plan.base, plan.uv, plan.micromamba, plan.compiling and plan.compiling.image]
+    images = [plan.base, plan.uv, plan.micromamba, plan.compiling.image if plan.compiling else None]
     for image in (*images, *(one.image for one in plan.borrowed)):
         if image is not None and "@" not in image.pinned:
             yield f"the image {image.name} has no digest"

@@ -52,6 +52,18 @@ def test_all_is_every_recipe(exported: Path) -> None:
     }  # fmt: skip
 
 
+def test_what_is_not_pinned_is_told_or_refused(project: Project, envspec: Envspec) -> None:
+    words = ("export", "specs/demo.toml", "--target", "cpu", "--format", "dockerfile", "-o", "out")
+    told = envspec(*words)
+    assert told.code == 0 and "not pinned: Debian's packages are the newest on the day of a build\n" in told.err
+    assert len(re.findall("^warning: specs/demo.toml: not pinned: ", told.err, re.MULTILINE)) == 4
+    assert 'snapshot = "' in told.err and "--upgrade-images" in told.err
+    refused = envspec(*words[:-1], "strict", "--require-pinned")
+    assert refused.code == 1 and not (project.folder / "strict").exists()
+    assert "specs/demo.toml: not all is pinned: the image debian:trixie-slim has no digest; " in refused.err
+    assert envspec(*words[:-3], "slurm", "-o", "jobs", "--require-pinned").code == 0
+
+
 def test_development_containers_lie_where_editors_look(exported: Path, project: Project, envspec: Envspec) -> None:
     titles = ["demo-cpu", "demo-cu126-volta", "demo-cu128-hopper"]
     assert sorted(path.name for path in (project.folder / ".devcontainer").iterdir()) == titles

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
+import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,11 +20,13 @@ from support.index import Index
 from support.installs import SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
+from support.python_stand_in import stand_in
 
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 from envspec.lock.model import Lock, LockedPython
 from envspec.lock.store import LockFolder
+from envspec.uv.program import find_uv
 
 pytestmark = [
     pytest.mark.e2e,
@@ -33,7 +36,6 @@ pytestmark = [
 APP = wheel("app", "1.0")
 BUILD = "20990107"
 """Later than the table of builds that ships, which has no others than its own before."""
-_SYSCONFIG = "# system configuration generated and used by the sysconfig module\nbuild_time_vars = {}\n"
 
 
 def another_python() -> tuple[str, Path]:
@@ -52,20 +54,11 @@ def build_of(folder: Path, python: str, program: Path) -> LockedPython:
     """A build in a mirror: as its Python, the one of this machine."""
     version = f"{python}.1"
     file = f"cpython-{version}+{BUILD}-x86_64-unknown-linux-gnu-install_only.tar.gz"
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        texts = {
-            f"bin/python{python}": f'#!/bin/bash\nexec -a "$0" {program} "$@"\n',
-            f"lib/python{python}/_sysconfigdata__linux_x86_64-linux-gnu.py": _SYSCONFIG,
-        }
-        for name, text in texts.items():
-            member = tarfile.TarInfo(f"python/{name}")
-            member.size, member.mode = len(text), 0o755
-            archive.addfile(member, io.BytesIO(text.encode()))
+    content = stand_in(python, str(program))
     path = folder / BUILD / file
     path.parent.mkdir(parents=True)
-    path.write_bytes(content.getvalue())
-    return LockedPython(SUBDIR, version, BUILD, file, hashlib.sha256(content.getvalue()).hexdigest())
+    path.write_bytes(content)
+    return LockedPython(SUBDIR, version, BUILD, file, hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
@@ -113,26 +106,54 @@ def test_a_build_of_another_hash_is_refused(without: tuple[Machine, LockedPython
     assert "UV_PYTHON_INSTALL_MIRROR" in found.hint and "UV_PYTHON_DOWNLOADS=never" in found.hint
 
 
-def test_it_comes_from_the_mirror_of_the_configuration(
-    without: tuple[Machine, LockedPython], mirror: Path, request: pytest.FixtureRequest
-) -> None:
-    """Over HTTP, also where the machine has a Python of that version, and once for all environments."""
-    machine, _ = without
-    del machine.variables["UV_PYTHON_INSTALL_MIRROR"]
-    machine.variables["PATH"] = str(another_python()[1].parent)
-    handler = partial(SimpleHTTPRequestHandler, directory=str(mirror))
+@contextmanager
+def over_http(machine: Machine, mirror: Path) -> Iterator[list[str]]:
+    """The mirror served on loopback, as the machine's configuration names it; gives what it is asked for."""
     asked: list[str] = []
-    handler.func.log_message = lambda self, form, *more: asked.append(more[0])  # type: ignore[attr-defined]
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            asked.append(str(args[0]))
+
+    del machine.variables["UV_PYTHON_INSTALL_MIRROR"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(mirror))) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         machine.configure(f'python = "http://127.0.0.1:{server.server_address[1]}"')
+        yield asked
+        server.shutdown()
+
+
+def test_it_comes_from_the_mirror_of_the_configuration(without: tuple[Machine, LockedPython], mirror: Path) -> None:
+    """Also where the machine has a Python of that version, and once for all environments."""
+    machine, _ = without
+    machine.variables["PATH"] = str(another_python()[1].parent)
+    with over_http(machine, mirror) as asked:
         for prefix in ("one", "two"):
             found = machine.envspec("install", SPEC, "--prefix", prefix)
             assert found.status == 0 and "note:" not in found.err, found.err
-        found = machine.envspec("install", SPEC, "--prefix", "one")
-        assert "nothing to do" in found.out
-        server.shutdown()
-    assert len(asked) == 1 and "install_only_stripped" not in asked[0] and f"/{BUILD}/" in asked[0]
+        assert "nothing to do" in machine.envspec("install", SPEC, "--prefix", "one").out
+    assert len(asked) == 1 and f"/{BUILD}/" in asked[0]
+
+
+def test_a_bundle_holds_it(without: tuple[Machine, LockedPython], mirror: Path) -> None:
+    machine, build = without
+    with over_http(machine, mirror):
+        assert machine.envspec("bundle", SPEC, "-o", "demo.tar").status == 0
+        again = machine.envspec("bundle", SPEC, "--since", "demo.tar", "-o", "small.tar")
+    assert again.status == 0, again.err
+    folders = [machine.folder / name for name in ("bundle", "small")]
+    for folder, name in zip(folders, ("demo.tar", "small.tar"), strict=True):
+        with tarfile.open(machine.folder / name) as archive:
+            archive.extractall(folder, filter="data")
+    assert (folders[0] / "python" / build.file).is_file() and not (folders[1] / "python").exists()
+    env = {"PATH": f"{Path(find_uv(os.environ).executable).parent}:/usr/bin:/bin", "HOME": str(machine.home)}
+    for folder, more, prefix in ((folders[0], [], "env"), (folders[1], ["--with", str(folders[0])], "other")):
+        place = machine.folder / prefix
+        ran = subprocess.run(["sh", folder / "install.sh", *more, place], env=env, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        python = build.version.rpartition(".")[0]
+        assert f"home = {place}/.python/bin\n" in (place / "pyvenv.cfg").read_text()
+        assert (place / "lib" / f"python{python}" / "site-packages" / "app.py").is_file()
 
 
 def test_a_machine_that_fetches_none_uses_its_own_and_says_so(without: tuple[Machine, LockedPython]) -> None:

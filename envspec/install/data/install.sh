@@ -206,7 +206,8 @@ if [ -f "$here/requirements.txt" ]; then
     done || fail "don't install it: such a file is hostile or broken"
     set -- --no-index
     while IFS= read -r place; do
-        set -- "$@" --find-links "$place/wheels"
+        # a bundle may have none of its own
+        [ ! -d "$place/wheels" ] || set -- "$@" --find-links "$place/wheels"
     done <<END
 $places
 END

@@ -104,10 +104,12 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends libgl1 \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
