@@ -12,16 +12,21 @@ from pathlib import Path
 import pytest
 import tomli
 from cli_project import Envspec, Project, served, without_settings
+from packaging.requirements import Requirement
 from support.index import Index
 from support.packages import sdist, wheel
+from support.pretended_python import pretended_python
 from support.recorded import RecordedIndex
 
 from envspec.draft.read import read_draft
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.read import load
+from envspec.packages.marker_environment import marker_environment
 from envspec.uv.program import find_uv
 
 pytest_plugins = ["cli_fixtures"]
 
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 SPEC = f"""\
 [env]
@@ -79,11 +84,16 @@ def pytorch(
         yield {"cpu": cpu, "cu128": cu128}
 
 
-def uv_locked(folder: Path) -> set[tuple[str, str]]:
-    """What `uv lock` pins in a folder: names and versions."""
-    words = [str(find_uv(os.environ).executable), "lock", "--no-progress", "--python", sys.executable]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+def uv(folder: Path, *words: str) -> str:
+    command = [str(find_uv(os.environ).executable), *words, "--no-progress"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def uv_locked(folder: Path, python: str = sys.executable) -> set[tuple[str, str]]:
+    """What `uv lock` pins in a folder: names and versions."""
+    uv(folder, "lock", "--python", python)
     found = tomli.loads((folder / "uv.lock").read_text())["package"]
     return {(one["name"], one["version"]) for one in found if "virtual" not in one["source"]}
 
@@ -166,19 +176,30 @@ def test_pixi_has_a_feature_and_an_environment_a_target(
 
 @pytest.mark.network
 @pytest.mark.nightly
-def test_uv_locks_a_shipped_spec_on_pypi_to_the_same_pins(
-    root: Path, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", [path.stem for path in sorted((ROOT / "specs").glob("*.toml"))])
+def test_uv_locks_each_shipped_spec_on_pypi_to_the_same_pins_for_a_pretended_python(
+    name: str, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = RecordedIndex()
-    with recorded:
+    """Each target gets the lock's pip packages and no other: none of what conda provides."""
+    lock = load(ROOT / "locks" / name / "envspec.lock")
+    with RecordedIndex() as recorded:
         config = tmp_path / "config/envspec/config.toml"
         config.parent.mkdir(parents=True)
         config.write_text(f'[mirrors]\npytorch = "{recorded.whl}"\n')
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-        path = root / "specs/cpu-py311.toml"
-        assert envspec("export", str(path), "-f", "uv-project", "-o", str(tmp_path)).code == 0
-        locked = uv_locked(tmp_path)
-    beside = (root / "locks/cpu-py311/cpu/requirements.txt").read_text().splitlines()
-    assert {f"{name}=={version}" for name, version in locked} == {
-        line.removesuffix(" \\") for line in beside if "==" in line and not line.startswith("#")
-    }
+        assert (
+            envspec("export", str(ROOT / "specs" / f"{name}.toml"), "-f", "uv-project", "-o", str(tmp_path)).code == 0
+        )
+        uv_locked(tmp_path, str(pretended_python(tmp_path / "bin", next(iter(lock)).inputs.python)))
+    for target in lock:
+        wanted = {f"{pin.name}=={pin.version}" for pin in target.pins if pin.kind == "pip"}
+        assert uv_exported(tmp_path, lock, target) == wanted, target.name
+
+
+def uv_exported(folder: Path, lock: Lock, target: LockedTarget) -> set[str]:
+    """What a folder's uv.lock installs for a target."""
+    words = ["export", "--frozen", "--no-hashes", "--no-header", "--no-annotate", "--no-emit-project"]
+    apart = len({one.inputs.platform for one in lock}) < len(lock.targets)
+    environment = {**marker_environment(target.inputs.platform, target.inputs.python), "extra": ""}
+    lines = map(Requirement, uv(folder, *words, *(["--extra", target.name] if apart else [])).splitlines())
+    return {f"{one.name}{one.specifier}" for one in lines if one.marker is None or one.marker.evaluate(environment)}
