@@ -86,10 +86,11 @@ def uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresse
 
 
 def _unsaid(spec: Spec, of: _Targets) -> Iterator[str]:
-    def glibc(target: LockedTarget) -> list[str]:
-        return [f"glibc {target.inputs.glibc}"] if target.inputs.glibc else []
+    def machines(target: LockedTarget) -> list[str]:
+        said = {"glibc": target.inputs.glibc, "cpu": target.inputs.cpu}
+        return [f"{what} {version}" for what, version in said.items() if version]
 
-    yield from intent.left_out(spec, of.all, glibc)
+    yield from intent.left_out(spec, of.all, machines)
     for target in of.all:
         if conda := target.inputs.conda_requirements:
             yield f"target {target.name}: conda's {', '.join(conda)}"
