@@ -42,7 +42,7 @@ def read_draft(path: Path) -> Draft:
         elif form == "pixi_toml":
             from envspec.draft import pixi_toml
 
-            pixi_toml.read(toml_of(text), path, gathered)
+            pixi_toml.read(text, toml_of(text), path, gathered)
         else:
             from envspec.draft import pyproject
 

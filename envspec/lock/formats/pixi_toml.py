@@ -23,7 +23,7 @@ from envspec.spec.newer import bounds, standing
 FILE_NAME = "pixi.toml"
 
 REQUIRES = ">=0.71"
-"""The releases that read what a platform's machines have in its own entry: `[system-requirements]` is deprecated since."""
+"""The releases that read what machines have in a platform's entry. `[system-requirements]` is deprecated since then."""
 
 _GIT = re.compile(r"git\+(?P<url>[^#]+?)(?:@(?P<rev>[^@/#]+))?(?:#subdirectory=(?P<folder>.+))?")
 
