@@ -15,6 +15,7 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.console import out, say, warn
 from envspec.errors import InputError, Place
+from envspec.packages.other_formats import PINS
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -110,8 +111,15 @@ def command(
     out(f"wrote {path}: {', '.join(names)}")
     if not any(target.cuda for target in targets) and cuda is None:
         _offer(path, name)
-    say(f"hint: `envspec lock {path}`")
+    say(f"hint: `envspec lock {path}{_first_pins(begun)}`")
     return 0
+
+
+def _first_pins(begun: Path | None) -> str:
+    """Return the option that begins with the versions of the lock beside a file, where its tool left one."""
+    found = (begun.with_name(lock) for lock, of in PINS.items() if begun is not None and begun.name == of)
+    lock = next((one for one in found if one.is_file()), None)
+    return f" --pins-from {shlex.quote(str(lock))}" if lock else ""
 
 
 def _place_schema(path: str) -> None:
