@@ -17,7 +17,7 @@ LAST_WORDS = 6
 
 
 def lines(results: Results) -> Iterator[str]:
-    """Render the lines, as wide as the terminal (else `WIDTH`), coloured where stdout is a terminal that wants colour."""
+    """Render the lines, as wide as the terminal (else `WIDTH`), coloured where a terminal wants colour."""
     for run in results.runs:
         yield from _run(run)
         yield ""
