@@ -114,7 +114,7 @@ def project(machine: Machine, index: Pypi) -> None:
         "pyproject.toml": f'[project]\nname = "mine"\nversion = "1"\nrequires-python = ">={HERE}"\n'
         'dependencies = ["numpy"]\n',
         "uv.lock": f'version = 1\nrequires-python = ">={HERE}"\n[[package]]\nname = "numpy"\nversion = "2.0"\n'
-        'source = { registry = "https://pypi.org/simple" }\nsdist = { url = "https://a/numpy-2.0.tar.gz",'
+        'source = { registry = "https://packages.example.org/simple" }\nsdist = { url = "https://a/numpy-2.0.tar.gz",'
         f' hash = "sha256:{"0" * 64}", size = 1 }}\n',
     }.items():  # fmt: skip
         (folder / name).parent.mkdir(exist_ok=True)
@@ -162,7 +162,7 @@ def arguments(command: Command, machine: Machine) -> list[str]:
     found: list[str] = []
     for word in command.words[1:]:
         word = word.replace("~", str(machine.home), 1) if word.startswith("~") else word
-        word = word.replace("$spec", "specs/mm-v2.9.toml")
+        word = word.replace("/tmp/", f"{machine.base}/").replace("$spec", "specs/mm-v2.9.toml")
         matched = sorted(glob.glob(word, root_dir=machine.folder)) if "*" in word and os.sep in word else []
         found += matched or [word]
     return found
