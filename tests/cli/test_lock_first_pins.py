@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from support.index import Index
-from support.machine import Machine
+from support.machine import Machine, cpu
 from support.packages import wheel
+from support.torch_packages import stand_ins
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 SPEC = f"""\
@@ -61,6 +62,17 @@ def test_a_lock_of_conda_s_gives_them_by_platform(machine: Machine, index: Index
     ran = machine.envspec("lock", spec, "--pins-from", "conda-lock.yml")
     assert ran.status == 0, ran.err
     assert machine.versions("cpu") == {"alpha": "1.0"}
+
+
+def test_a_release_of_torch_is_kept_as_the_target_s_own_build(machine: Machine, index: Index) -> None:
+    index.add(*stand_ins("cu126", "2.8.0"), *stand_ins("cu126", "2.9.1"))
+    gpu = '[targets.gpu]\nplatform = "linux-64"\ncuda = "12.6"\ngpus = ["A100"]\n'
+    spec = machine.spec(cpu("torch>=2.6", targets=gpu))
+    for named in ("2.8.0", "2.8.0+cu128"):
+        (machine.folder / "requirements.txt").write_text(f"torch=={named}\n", "utf-8")
+        ran = machine.envspec("lock", spec, "--pins-from", "requirements.txt")
+        assert ran.status == 0, ran.err
+        assert machine.versions("gpu")["torch"] == "2.8.0+cu126"
 
 
 def test_what_gives_no_pins(machine: Machine) -> None:
