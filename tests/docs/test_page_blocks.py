@@ -144,7 +144,8 @@ def project(machine: Machine, index: Pypi) -> None:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with Pypi() as index:
+    index = Pypi()
+    with index:
         made = Machine(tmp_path_factory.mktemp("pages"), index.url)
         project(made, index)
         shutil.copytree(made.folder, made.base / "kept")
