@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli import inputs, look_up, options
-from envspec.cli.console import out, out_json, silence_stdout, styled, warn
+from envspec.cli.console import columns, out, out_json, silence_stdout, styled, warn
 from envspec.cli.outputs import within_repository
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
@@ -130,7 +130,7 @@ def command(
 
 
 def _show(report: AuditReport) -> None:
-    """Print the report for people: one paragraph per finding, the worst first, in 80 columns."""
+    """Print the report for people: one paragraph per finding, the worst first."""
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
     lines = [_wrapped(head, "")]
@@ -165,7 +165,7 @@ def _wrapped(text: str, indent: str) -> str:
 
     return fill(
         shown(text),
-        _WIDTH,
+        columns() or _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,

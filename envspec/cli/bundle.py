@@ -13,7 +13,7 @@ from envspec.cli.cache_size import keep_bounded
 from envspec.cli.collecting import collect_conda_too
 from envspec.cli.console import out, say, warn
 from envspec.cli.outputs import written
-from envspec.errors import InputError
+from envspec.errors import InputError, Place
 from envspec.texts import byte_size
 
 if TYPE_CHECKING:
@@ -104,6 +104,12 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.one_target(lock, target)
+    if not chosen.inputs.platform.startswith("linux-"):
+        raise InputError(
+            f"a bundle is for Linux, and the target {chosen.name} is for {chosen.inputs.platform}",
+            hint="choose another target with --target, or use `envspec install` on the machine itself",
+            place=Place(path),
+        )
     inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
     refuse_fetched(spec, lock, chosen, path, offline=False)
     refuse_malicious(spec, (chosen,), path, offline=False)

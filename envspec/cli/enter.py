@@ -140,6 +140,7 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     from envspec.cli.default_prefix import default_prefix
     from envspec.cli.this_machine import this_machine
     from envspec.environments.choose import remark
+    from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
     from envspec.settings import load_settings
 
@@ -150,6 +151,7 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     machine = replace(this_machine(), has_python=lambda version: True)
     if asked.target is not None:
         target = inputs.one_target(lock, asked.target)
+        refuse_unfit(this_host(), lock, target)
         because = remark(spec, target, machine) or ""
     else:
         target, because = _chosen(spec, tuple(lock), machine, settings, ask=ask)

@@ -15,6 +15,7 @@ import click
 from envspec.cli import inputs, options
 from envspec.cli.console import out, say, warn
 from envspec.errors import InputError, Place
+from envspec.packages.other_formats import PINS
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def command(
     """
     from envspec.cli.gpu_names import known_gpus
     from envspec.draft.render import Heading, render, settled
-    from envspec.draft.targets import Machines, NewTarget, new_targets
+    from envspec.draft.targets import CPU, Machines, new_targets, on_machines
     from envspec.spec.edit import write_text
 
     path = _path(name, output, force)
@@ -87,12 +88,12 @@ def command(
     known_gpus(gpus)
     _refuse_odd(python=python, platforms=platforms, cuda=None if cuda == "cpu" else cuda, driver=driver)
     machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
-    draft = _draft(begun, prefix, name)
+    draft = on_machines(_draft(begun, prefix, name), machines)
     begun = begun or prefix
     parse = partial(inputs.read_edited, path)
     heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
-    draft = settled(lambda one: render(one, heading, (NewTarget("cpu", "linux-64"),)), draft, parse)
+    draft = settled(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
     heading = replace(heading, python=python or heading.python)
     targets, against = new_targets(draft, machines, lambda made: parse(render(draft, heading, made)))
     text = render(draft, heading, targets)
@@ -110,8 +111,15 @@ def command(
     out(f"wrote {path}: {', '.join(names)}")
     if not any(target.cuda for target in targets) and cuda is None:
         _offer(path, name)
-    say(f"hint: `envspec lock {path}`")
+    say(f"hint: `envspec lock {path}{_first_pins(begun)}`")
     return 0
+
+
+def _first_pins(begun: Path | None) -> str:
+    """Return the option that begins with the versions of the lock beside a file, where its tool left one."""
+    found = (begun.with_name(lock) for lock, of in PINS.items() if begun is not None and begun.name == of)
+    lock = next((one for one in found if one.is_file()), None)
+    return f" --pins-from {shlex.quote(str(lock))}" if lock else ""
 
 
 def _place_schema(path: str) -> None:
@@ -143,7 +151,7 @@ def _draft(begun: Path | None, prefix: Path | None, name: str) -> Draft:
     from envspec.draft.read import read_draft
 
     draft = read_draft(begun)
-    if not (draft.pip or draft.own or draft.conda or draft.project):
+    if not (draft.pip or draft.own or draft.conda or draft.project or draft.targets):
         hint = f"a blank spec: `envspec init {name}`"
         raise InputError("it asks for no package", hint=hint, place=Place(str(begun)))
     return draft

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from envspec.diff.foreign.names import index_name
-from envspec.draft.model import Draft, Note
+from envspec.draft.model import Draft, NewTarget, Note
 from envspec.errors import Place
 from envspec.facts.torch_builds import cuda_of
 from envspec.packages.requirement import canonical_name, parse_requirement
@@ -57,6 +57,14 @@ class Gathered:
         self.description: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
+        self.targets: tuple[NewTarget, ...] = ()
+
+    def beside(self) -> Gathered:
+        """Return an empty one that shares what a spec says once: indexes, channels and notes."""
+        other = Gathered()
+        other.notes, other.channels = self.notes, self.channels
+        other.indexes, other.find_links = self.indexes, self.find_links
+        return other
 
     def note(self, text: str, place: Place | None = None) -> None:
         """Remember, in one line, what isn't in the spec as it stands in the file."""
@@ -234,6 +242,7 @@ class Gathered:
             self.project,
             tuple(self.available),
             tuple(self.notes),
+            self.targets,
         )
 
 

@@ -20,8 +20,23 @@ class Note:
 
 
 @dataclass(frozen=True)
+class NewTarget:
+    """A target as a new spec has it. `pip` and `conda` are what it asks for beside the spec's own."""
+
+    name: str
+    platform: str
+    cuda: str | None = None
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    glibc: str | None = None
+    cpu: str | None = None
+    pip: tuple[str, ...] = ()
+    conda: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Draft:
-    """A spec's contents before its targets are known.
+    """A spec's contents before its targets are known, or with those that the file has.
 
     pip           requirements
     own           what the project itself asks for: it counts where the spec can't name the project's folder
@@ -57,3 +72,4 @@ class Draft:
     project: tuple[str, tuple[str, ...]] | None = None
     available: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+    targets: tuple[NewTarget, ...] = ()

@@ -51,7 +51,7 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
     if "uv" in tool:
         _uv(table(tool["uv"], "tool.uv"), gathered, place)
     if "pixi" in tool:
-        pixi_toml.read(table(tool["pixi"], "tool.pixi"), path, gathered)
+        pixi_toml.read("", table(tool["pixi"], "tool.pixi"), path, gathered)
 
 
 def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Place) -> None:

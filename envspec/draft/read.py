@@ -11,7 +11,7 @@ from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
 from envspec.draft.requirements_txt import RequirementsReader
 from envspec.errors import InputError, Place
-from envspec.packages.other_formats import BEGINS, TITLES, format_of
+from envspec.packages.other_formats import BEGINS, PINS, TITLES, format_of
 
 KNOWN = ", ".join(TITLES[form].partition(" ")[2] for form in BEGINS)
 
@@ -26,6 +26,9 @@ def read_draft(path: Path) -> Draft:
     text = text_of(path, hint)
     form = format_of(path.name, text)
     if form not in BEGINS:
+        if form in TITLES:
+            of = PINS.get(path.name, "the file that it was locked from")
+            hint = f"begin with {of}, then take its versions over: `envspec lock specs/NAME.toml --pins-from {path}`"
         what = TITLES.get(form or "", "a spec already" if form == "spec" else "no file that envspec knows")
         raise InputError(f"this is {what}", hint=hint, place=Place(str(path)))
     gathered = Gathered()
@@ -42,7 +45,7 @@ def read_draft(path: Path) -> Draft:
         elif form == "pixi_toml":
             from envspec.draft import pixi_toml
 
-            pixi_toml.read(toml_of(text), path, gathered)
+            pixi_toml.read(text, toml_of(text), path, gathered)
         else:
             from envspec.draft import pyproject
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envspec.draft.model import Draft, Note
-from envspec.draft.targets import NewTarget
+from envspec.draft.model import Draft, NewTarget, Note
 from envspec.errors import SpecError, SpecErrors
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
@@ -86,6 +85,14 @@ def _less(draft: Draft, line: str) -> Draft | None:
         kept = tuple(one for one in values if string(one) not in line)
         if len(kept) < len(values):
             return replace(draft, **{part: kept})  # type: ignore[arg-type]  # its own kind of field
+    for place, target in enumerate(draft.targets):
+        less = replace(
+            target,
+            pip=tuple(one for one in target.pip if string(one) not in line),
+            conda=tuple(one for one in target.conda if string(one) not in line),
+        )
+        if less != target:
+            return replace(draft, targets=(*draft.targets[:place], less, *draft.targets[place + 1 :]))
     for part in ("indexes", "find_links", "sources", "variables"):
         named: Mapping[str, str] = getattr(draft, part)
         left = {name: one for name, one in named.items() if not line.startswith(f"{key(name)} =")}
@@ -121,7 +128,7 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
         yield from _project(draft, heading)
     yield ""
     yield from _pip(draft)
-    if draft.conda:
+    if draft.conda or any(target.conda for target in draft.targets):
         yield "[conda]"
         yield from _array("channels", draft.channels or ("conda-forge",))
         yield from _array("dependencies", draft.conda)
@@ -173,7 +180,8 @@ def _pip(draft: Draft) -> Iterator[str]:
 
 
 def _target(target: NewTarget) -> Iterator[str]:
-    yield f"[targets.{key(target.name) if '.' not in target.name else string(target.name)}]"
+    table = f"targets.{key(target.name) if '.' not in target.name else string(target.name)}"
+    yield f"[{table}]"
     yield f"platform = {string(target.platform)}"
     if target.cuda:
         yield f"cuda = {string(target.cuda)}"
@@ -181,6 +189,14 @@ def _target(target: NewTarget) -> Iterator[str]:
         yield f"gpus = {inline_strings(target.gpus)}"
     if target.driver:
         yield f"driver = {string(target.driver)}"
+    if target.glibc:
+        yield f"glibc = {string(target.glibc)}"
+    if target.cpu:
+        yield f"cpu = {string(target.cpu)}"
+    for half, asked in (("pip", target.pip), ("conda", target.conda)):
+        if asked:
+            yield f"[{table}.{half}]"
+            yield from _array("dependencies", asked)
     yield ""
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from envspec.draft.model import Draft
+from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
@@ -14,18 +14,8 @@ from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict
 from envspec.spec.model import Spec
 
+CPU = NewTarget("cpu", "linux-64")
 _CPU_ALONE = ("osx-64", "osx-arm64")
-
-
-@dataclass(frozen=True)
-class NewTarget:
-    """A target as a new spec has it."""
-
-    name: str
-    platform: str
-    cuda: str | None = None
-    gpus: tuple[str, ...] = ()
-    driver: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +36,10 @@ def new_targets(
     Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
     with these targets.
     """
+    if draft.targets:
+        own = tuple(_on_machine(target, machines, alone=len(draft.targets) == 1) for target in draft.targets)
+        verdicts = [judge(spec, target) for spec in [judged(own)] for target in spec.targets]
+        return own, tuple(dict.fromkeys(one for verdict in verdicts for one in verdict.errors))
     platforms = machines.platforms or draft.platforms or ("linux-64",)
     named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
     if machines.cuda == "cpu" or not (named or machines.gpus or machines.driver):
@@ -64,6 +58,31 @@ def new_targets(
     if found:
         return max(found, key=lambda one: one[0])[1], ()
     return _on(platforms, candidates[0], machines), against
+
+
+def on_machines(draft: Draft, machines: Machines) -> Draft:
+    """Return a draft without the targets of its file where the user says which there are: each becomes a note."""
+    if not (draft.targets and (machines.platforms or machines.cuda)):
+        return draft
+    notes = [
+        Note(
+            f"the environment {one.name} is left out: {', '.join((*one.pip, *one.conda)) or 'it asks for nothing more'}"
+        )
+        for one in draft.targets
+    ]
+    return replace(draft, targets=(), notes=(*draft.notes, *notes))
+
+
+def _on_machine(target: NewTarget, machines: Machines, *, alone: bool) -> NewTarget:
+    """Return a target of the file with the machines that the user names."""
+    named = target
+    if target.cuda:
+        named = replace(target, gpus=machines.gpus or target.gpus, driver=machines.driver)
+    if not alone or target.name != "default":
+        return named
+    return replace(
+        named, name="cpu" if not named.cuda else torch_builds.variant_of(named.cuda) + _architecture(named.gpus)
+    )
 
 
 _Rank = tuple[tuple[int, ...], bool, tuple[int, ...]]

@@ -62,6 +62,13 @@ BEGINS = ("requirements", "environment_yml", "pyproject", "pixi_toml")
 """The formats that a spec can begin with."""
 
 
+PINS = {
+    "uv.lock": "pyproject.toml", "poetry.lock": "pyproject.toml", "pixi.lock": "pixi.toml",
+    "conda-lock.yml": "environment.yml", "requirements.txt": "requirements.in",
+}  # fmt: skip
+"""A tool's lock, by its usual name → the file that it is made from."""
+
+
 def other_tools_file(name: str, text: str) -> str | None:
     """Recognise a file of another tool that was given in a spec's place; None for what can only be a spec."""
     form = format_of(name, text)

@@ -41,6 +41,7 @@ def relock(
     inspect: Inspector | None = None,
     builds: BuildResolver | None = None,
     publishers: AskPublishers | None = None,
+    first: Lock | None = None,
 ) -> Lock:
     """Lock `spec` again.
 
@@ -48,6 +49,8 @@ def relock(
     default; the others keep their pins of `old`). A spec with conda dependencies needs `conda`, which solves first: its
     packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts. Releases
     beyond `not_after` are left out, whatever the spec's `exclude-newer` allows.
+
+    `first` are another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit.
 
     `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
     the old lock's rows those count that their wheels confirm.
@@ -65,7 +68,7 @@ def relock(
     targets = _chosen(spec, old, only, flaws)
     tell_flaws(flaws, notice)
     prepared = prepare(spec, targets, notice, not_after)
-    kept = kept_of(old, upgrade or Upgrade(), flaws)
+    kept = kept_of(first, Upgrade()) if first else kept_of(old, upgrade or Upgrade(), flaws)
 
     def judged(one: Solved) -> tuple[Finding, ...]:
         return of_pins(spec, one)

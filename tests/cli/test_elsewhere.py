@@ -66,6 +66,45 @@ def test_what_needs_another_system_says_so(machine: Machine) -> None:
         assert f"error: `envspec {name}` runs on Linux and macOS, and this is Windows" in said
 
 
+MAC = """\
+[env]
+python = "3.12"
+[pip]
+dependencies = ["lib"]
+[targets.cpu]
+platform = "linux-64"
+[targets.mac]
+platform = "osx-arm64"
+"""
+LINUX_ALONE = (
+    (("install", "--target", "cpu", "--prefix", "p"), "error: cpu is for linux-64, and this machine is osx-arm64"),
+    (("run", "--target", "cpu", "--", "true"), "error: cpu is for linux-64, and this machine is osx-arm64"),
+    (("shell", "--target", "cpu"), "error: cpu is for linux-64, and this machine is osx-arm64"),
+    (("bundle", "--target", "mac", "-o", "b.tar"), "a bundle is for Linux, and the target mac is for osx-arm64"),
+    (("image", "--target", "mac", "-o", "i"), "images are for Linux, and the target mac is for osx-arm64"),
+    (("smoke", "--target", "cpu", "--runner", "apptainer"), "neither apptainer nor singularity is in PATH"),
+    (("smoke", "--target", "cpu", "--runner", "docker"), "neither docker nor podman is in PATH"),
+    (("smoke", "--target", "cpu", "--runner", "slurm"), "sbatch isn't in PATH"),
+    (("link", "--target", "mac"), "link reads the libraries of Linux, and mac isn't for linux-64 or linux-aarch64"),
+)
+"""Of the commands for Linux and macOS, what macOS can't do, and the sentence that says so."""
+LINUX_TOO = (("bundle", "--target", "cpu", "-o", "b.tar"), ("link", "--target", "cpu"))
+"""What a Mac does for a Linux target."""
+
+
+def test_what_is_for_linux_alone_says_so_on_a_pretended_mac(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"))
+    spec = machine.spec(MAC)
+    machine.variables["PATH"] = str(Path(sys.executable).parent)
+    asked = [words for words, _ in LINUX_ALONE]
+    commands = [("lock", spec), *((words[0], spec, *words[1:]) for words in (*LINUX_TOO, *asked))]
+    _, statuses, said = on("darwin", machine, *commands)
+    assert statuses[:3] == [0, 0, 0] and set(statuses[3:]) == {2, 3}, said
+    assert [sentence for _, sentence in LINUX_ALONE if sentence not in said] == [], said
+    assert "making the environment" not in said
+    assert {words[0] for words in asked} == set(POSIX)
+
+
 def test_writers_of_a_lock_wait_for_each_other_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows, where a folder can't be locked: by filelock, here with the lock that it has on this system."""
     from envspec import flock

@@ -12,16 +12,22 @@ from pathlib import Path
 import pytest
 import tomli
 from cli_project import Envspec, Project, served, without_settings
+from packaging.requirements import Requirement
 from support.index import Index
 from support.packages import sdist, wheel
+from support.pretended_python import pretended_python
 from support.recorded import RecordedIndex
 
 from envspec.draft.read import read_draft
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.read import load
+from envspec.packages.marker_environment import marker_environment
+from envspec.spec.parse import load_spec
 from envspec.uv.program import find_uv
 
 pytest_plugins = ["cli_fixtures"]
 
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ".".join(map(str, sys.version_info[:2]))
 SPEC = f"""\
 [env]
@@ -79,11 +85,16 @@ def pytorch(
         yield {"cpu": cpu, "cu128": cu128}
 
 
-def uv_locked(folder: Path) -> set[tuple[str, str]]:
-    """What `uv lock` pins in a folder: names and versions."""
-    words = [str(find_uv(os.environ).executable), "lock", "--no-progress", "--python", sys.executable]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+def uv(folder: Path, *words: str) -> str:
+    command = [str(find_uv(os.environ).executable), *words, "--no-progress"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def uv_locked(folder: Path, python: str = sys.executable) -> set[tuple[str, str]]:
+    """What `uv lock` pins in a folder: names and versions."""
+    uv(folder, "lock", "--python", python)
     found = tomli.loads((folder / "uv.lock").read_text())["package"]
     return {(one["name"], one["version"]) for one in found if "virtual" not in one["source"]}
 
@@ -125,6 +136,36 @@ def test_uv_locks_one_target_and_builds_no_source_for_it(
     assert uv_locked(Path("out")) == {(p.name, p.version) for p in (*pins("cpu"), built)}
 
 
+def test_uv_takes_nothing_that_conda_provides_and_what_a_correction_adds(
+    envspec: Envspec, project: Project, index: Index, pytorch: dict[str, Index]
+) -> None:
+    """torch is conda's on one platform and pip's on the other; faiss-cpu 1.7.4 needs NumPy, and its METADATA says so
+    nowhere."""
+    index.add(wheel("faiss-cpu", "1.7.4"), wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+    faiss, numpy = served(wheel("faiss-cpu", "1.7.4"), "numpy"), served(wheel("numpy", "1.26.4"))
+    file = Artifact("pytorch-2.9.1-h0_1.conda", "0" * 64, 1000)
+    torch = Pin(
+        "conda", "pytorch", "2.9.1", "conda-forge/linux-64", file, direct=True, build="h0_1", provides=("torch",)
+    )
+    asked = ["[pip]\ndependencies = [", "[targets.arm.pip]\ndependencies = ["]
+    project.spec(
+        f'[env]\nname = "demo"\npython = "{PYTHON}"\n{asked[0]}"app", "faiss-cpu"]\n[conda]\n'
+        'channels = ["conda-forge"]\n[targets.x86]\nplatform = "linux-64"\n'
+        '[targets.x86.conda]\ndependencies = ["pytorch"]\n[targets.arm]\nplatform = "linux-aarch64"\n'
+        f'{asked[1]}"torch"]\n'
+    )
+    both = (served(APP, "lib", "torch"), served(LIB), faiss, numpy)
+    by_target = {"x86": (torch, *both), "arm": (*both, served(TORCH["cpu"], index="pytorch/cpu"))}
+    project.lock(lambda target: by_target[target])
+    told = envspec("export", "specs/demo.toml", "-f", "uv-project", "-o", "out")
+    assert told.code == 0 and "left out: target x86: what conda provides: torch\n" in told.err
+    assert uv_locked(Path("out")) == {(pin.name, pin.version) for pin in by_target["arm"]}
+    lock = load(Path("locks/demo/envspec.lock"))
+    for target in lock:
+        wanted = {f"{pin.name}=={pin.version}" for pin in by_target[target.name] if pin.kind == "pip"}
+        assert uv_exported(Path("out"), lock, target) == wanted
+
+
 def test_pixi_toml_comes_back_as_the_spec(
     envspec: Envspec, project: Project, pytorch: dict[str, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +173,8 @@ def test_pixi_toml_comes_back_as_the_spec(
     assert told.code == 0 and "warning: pixi.toml: left out: target cu128-hopper: GPUs H100\n" in told.err
     monkeypatch.chdir("out")
     found = read_draft(Path("pixi.toml"))
-    assert (found.python, found.cuda, found.platforms) == (PYTHON, ("12.8",), ("linux-64",))
+    (target,) = found.targets
+    assert (found.python, target.cuda, target.platform, target.gpus) == (PYTHON, "12.8", "linux-64", ("sm_90",))
     assert found.pip == ("app>=1", "torch==2.9.*")
     assert [text for text, _ in found.overrides] == ["lib<3"]
     data = tomli.loads(Path("pixi.toml").read_text())
@@ -143,8 +185,8 @@ def test_pixi_toml_comes_back_as_the_spec(
     }
 
 
-def test_pixi_has_a_feature_and_an_environment_a_target(
-    envspec: Envspec, project: Project, pytorch: dict[str, Index]
+def test_pixi_has_a_feature_and_an_environment_a_target_and_they_come_back_as_targets(
+    envspec: Envspec, project: Project, pytorch: dict[str, Index], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = Artifact("ffmpeg-7.1-h0_1.conda", "0" * 64, 1000)
     conda = Pin("conda", "ffmpeg", "7.1", "conda-forge/linux-64", file, direct=True, build="h0_1")
@@ -152,33 +194,63 @@ def test_pixi_has_a_feature_and_an_environment_a_target(
         SPEC.replace(
             "[targets.cpu]", '[conda]\nchannels = ["conda-forge"]\ndependencies = ["ffmpeg 7.*"]\n[targets.cpu]'
         )
+        .replace('gpus = ["H100"]\n', 'gpus = ["H100", "B200"]\ncpu = "x86-64-v3"\nglibc = "2.34"\n')
+        .replace("[smoke]", '[targets.cu128-hopper.pip]\ndependencies = ["lib"]\n[smoke]')
     )
     project.lock(lambda target: (conda, *pins(target)))
-    told = envspec("export", "specs/demo.toml", "-f", "pixi")
+    told = envspec("export", "specs/demo.toml", "-f", "pixi", "-o", "out")
     assert told.code == 0, told.err
-    data = tomli.loads(told.out)
+    monkeypatch.chdir("out")
+    data = tomli.loads(Path("pixi.toml").read_text())
     assert data["environments"] == {one: [one, f"{one}-pins"] for one in ("cpu", "cu128-hopper")}
-    hopper = data["feature"]["cu128-hopper"]
-    assert hopper["system-requirements"] == {"cuda": "12.8", "libc": {"family": "glibc", "version": "2.28"}}
-    assert hopper["dependencies"] == {"python": f"{PYTHON}.*", "ffmpeg": "7.*"}
+    cpu, hopper = data["workspace"]["platforms"]
+    assert cpu == "linux-64" and hopper == {
+        "name": "linux-64-cuda-12-8-arch-9-0-archspec-x86-64-v3-glibc-2-34",
+        "platform": "linux-64",
+        "cuda": {"driver": "12.8", "arch": "9.0"},
+        "archspec": "x86_64_v3",
+        "glibc": "2.34",
+    }
+    assert data["feature"]["cu128-hopper"]["platforms"] == [hopper["name"]]
+    assert data["feature"]["cu128-hopper"]["dependencies"] == {"python": f"{PYTHON}.*", "ffmpeg": "7.*"}
     assert data["feature"]["cpu-pins"]["constraints"] == {"ffmpeg": {"version": "==7.1", "build": "h0_1"}}
+    assert envspec("init", "back", "--from", "pixi.toml").code == 0
+    back = load_spec("specs/back.toml")
+    assert {one.name: (one.cuda, one.gpus, one.cpu, one.glibc) for one in back.targets} == {
+        "cpu": (None, (), None, "2.28"),
+        "cu128-hopper": ("12.8", ("sm_90",), "x86-64-v3", "2.34"),
+    }
+    assert {one.name: [text.text for text in one.pip] for one in back.targets} == {"cpu": [], "cu128-hopper": ["lib"]}
+    assert [text.text for text in back.pip.dependencies] == ["app>=1", "torch==2.9.*"]
 
 
 @pytest.mark.network
 @pytest.mark.nightly
-def test_uv_locks_a_shipped_spec_on_pypi_to_the_same_pins(
-    root: Path, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", [path.stem for path in sorted((ROOT / "specs").glob("*.toml"))])
+def test_uv_locks_each_shipped_spec_on_pypi_to_the_same_pins_for_a_pretended_python(
+    name: str, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each target gets the lock's pip packages and no other: none of what conda provides."""
+    lock = load(ROOT / "locks" / name / "envspec.lock")
     recorded = RecordedIndex()
     with recorded:
         config = tmp_path / "config/envspec/config.toml"
         config.parent.mkdir(parents=True)
         config.write_text(f'[mirrors]\npytorch = "{recorded.whl}"\n')
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-        path = root / "specs/cpu-py311.toml"
-        assert envspec("export", str(path), "-f", "uv-project", "-o", str(tmp_path)).code == 0
-        locked = uv_locked(tmp_path)
-    beside = (root / "locks/cpu-py311/cpu/requirements.txt").read_text().splitlines()
-    assert {f"{name}=={version}" for name, version in locked} == {
-        line.removesuffix(" \\") for line in beside if "==" in line and not line.startswith("#")
-    }
+        assert (
+            envspec("export", str(ROOT / "specs" / f"{name}.toml"), "-f", "uv-project", "-o", str(tmp_path)).code == 0
+        )
+        uv_locked(tmp_path, str(pretended_python(tmp_path / "bin", next(iter(lock)).inputs.python)))
+    for target in lock:
+        wanted = {f"{pin.name}=={pin.version}" for pin in target.pins if pin.kind == "pip"}
+        assert uv_exported(tmp_path, lock, target) == wanted, target.name
+
+
+def uv_exported(folder: Path, lock: Lock, target: LockedTarget) -> set[str]:
+    """What a folder's uv.lock installs for a target."""
+    words = ["export", "--frozen", "--no-hashes", "--no-header", "--no-annotate", "--no-emit-project"]
+    apart = len({one.inputs.platform for one in lock}) < len(lock.targets)
+    environment = {**marker_environment(target.inputs.platform, target.inputs.python), "extra": ""}
+    lines = map(Requirement, uv(folder, *words, *(["--extra", target.name] if apart else [])).splitlines())
+    return {f"{one.name}{one.specifier}" for one in lines if one.marker is None or one.marker.evaluate(environment)}

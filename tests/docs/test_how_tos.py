@@ -24,7 +24,11 @@ from support.torch_packages import stand_ins
 
 pytestmark = pytest.mark.slow
 
-NOT_RUN = {"docker compose up --build": "needs a daemon: tests/recipes reads the file, tests/e2e/test_image.py builds"}
+NOT_RUN = {
+    "docker compose up --build": "needs a daemon: tests/recipes reads the file, tests/e2e/test_image.py builds",
+    "(cd ../demo-pixi && pixi lock)": "pixi isn't on PyPI: tests/cli/test_export_projects.py reads the file",
+    "envspec diff ../demo-pixi/pixi.lock locks/demo/envspec.lock": "it is the line before that writes the pixi.lock",
+}
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 CPU = '[targets.cpu]\nplatform = "linux-64"\n'
 
@@ -97,7 +101,7 @@ def test_migrating(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "2.0"))
     good(machine.envspec("init", "demo", "--from", "pyproject.toml"))
     told = followed(machine, "migrating.md")
-    assert re.search(r"alpha\s+1\.0 (→|->) 2\.0", told), told
+    assert machine.versions("cpu", "demo") == {"alpha": "1.0"}, told
 
 
 def test_mirror(machine: Machine, index: Index) -> None:

@@ -1,6 +1,6 @@
 """Every command in a `sh` block is one that its program knows, and each program that isn't run here has its reason.
 
-The blocks of docs/how-to are run: test_how_tos.py.
+The blocks of docs/how-to are run: test_how_tos.py. So are other pages' lines that start envspec: test_page_blocks.py.
 """
 
 from __future__ import annotations

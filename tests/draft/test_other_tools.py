@@ -198,8 +198,57 @@ def test_a_pixi_toml() -> None:
     assert found.conda == ("ffmpeg >=6,<8", "numpy ==1.26.4", "cmake")
     assert found.pip == ("torch>=2.6", "einops") and found.channels == ("conda-forge", "bioconda")
     assert (found.platforms, found.variables) == (("linux-64", "osx-arm64"), {"HF_HOME": "/cache"})
-    for left in ("linux-ppc64le", "numpy: build", "feature dev is left out: pytest", "the tasks", ".libc"):
+    for left in ("linux-ppc64le", "numpy: build", "feature dev is left out", "the tasks", "glibc"):
         assert left in notes(found)
+
+
+ENVIRONMENTS = """\
+[workspace]
+channels = ["conda-forge"]
+platforms = [
+  "linux-64",
+  { name = "gpu", platform = "linux-64", cuda = { driver = "12", arch = "9.0" }, archspec = "x86_64_v3" },
+  { platform = "linux-aarch64", cuda = "12.8", glibc = "2.34" },
+]
+[dependencies]
+python = "3.12.*"
+[pypi-dependencies]
+einops = "*"
+[feature.cpu]
+platforms = ["linux-64"]
+pypi-dependencies = { torch = "==2.9.1" }
+[feature.cuda]
+platforms = ["gpu", "linux-aarch64-cuda-12-8-glibc-2-34"]
+[feature.cuda.pypi-dependencies]
+torch = { version = "==2.9.1", index = "https://download.example.org/whl/cu128" }
+[feature.cuda.target.linux-aarch64.dependencies]
+openmpi = "5.*"
+[feature.docs.dependencies]
+mkdocs = "*"
+[environments]
+cpu = ["cpu"]
+cuda = { features = ["cuda"], solve-group = "one" }
+docs = { features = ["docs"], no-default-feature = true, platforms = ["linux-64"] }
+default = { features = ["cpu"] }
+"""
+
+
+def test_pixis_environments_are_targets() -> None:
+    found = draft("pixi.toml", ENVIRONMENTS)
+    asked = {one.name: (one.platform, one.cuda, one.gpus, one.cpu, one.glibc) for one in found.targets}
+    newest = next(one.cuda for one in found.targets if one.name == "cuda-linux-64")
+    assert newest and newest.startswith("12.")
+    assert asked == {
+        "cpu": ("linux-64", None, (), None, None),
+        "cuda-linux-64": ("linux-64", newest, ("sm_90",), "x86-64-v3", None),
+        "cuda-linux-aarch64": ("linux-aarch64", "12.8", (), None, "2.34"),
+        "docs": ("linux-64", None, (), None, None),
+        "default": ("linux-64", None, (), None, None),
+    }
+    more = {one.name: (one.pip, one.conda) for one in found.targets}
+    assert (found.pip, found.conda, found.python) == ((), (), "3.12")
+    assert more["cuda-linux-aarch64"] == (("einops", "torch==2.9.1"), ("openmpi 5.*",))
+    assert more["docs"] == ((), ("mkdocs",)) and more["cpu"] == more["default"]
 
 
 @pytest.mark.parametrize(

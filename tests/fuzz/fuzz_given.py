@@ -16,7 +16,7 @@ from envspec.diff.foreign.shape import Malformed
 from envspec.diff.foreign.universal import holds
 from envspec.draft.read import read_draft
 from envspec.draft.render import Heading, render, settled
-from envspec.draft.targets import NewTarget
+from envspec.draft.targets import CPU
 from envspec.errors import InputError, Place
 from envspec.facts.gpus import capability_of, find, nearest
 from envspec.git.merge import merge
@@ -174,7 +174,7 @@ def begun(name: str) -> Callable[[bytes, Path], object]:
         path = folder / name
         path.write_bytes(data)
         heading = Heading(str(folder / "specs" / "a.toml"), "a", "3.12", name)
-        cpu = (NewTarget("cpu", "linux-64"),)
+        cpu = (CPU,)
         return settled(
             lambda draft: render(draft, heading, cpu), read_draft(path), lambda text: parse_spec(text, heading.path)
         )

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import pkgutil
+import platform as system
 import shutil
 import signal
 import ssl
@@ -57,6 +58,10 @@ def pretend(platform: str) -> None:
         for name in MODULES:
             sys.modules[name] = None  # type: ignore[assignment]
     sys.platform = platform
+    name, machine = {"darwin": ("Darwin", "arm64"), "win32": ("Windows", "AMD64")}[platform]
+    system.system, system.machine = (lambda: name), (lambda: machine)
+    if hasattr(os, "confstr"):
+        os.confstr = lambda name: None  # there is no glibc
 
 
 def import_everything(platform: str) -> list[str]:

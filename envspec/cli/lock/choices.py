@@ -18,6 +18,7 @@ class LockChoices:
 
     `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
     digests again, `refresh` reads the live PyTorch index, `dry_run` writes nothing, `quiet` keeps stdout free for JSON.
+    `pins` is another tool's lock, whose versions are preferred.
     """
 
     upgrade: Upgrade = field(default_factory=Upgrade)
@@ -29,6 +30,7 @@ class LockChoices:
     refresh: bool = False
     dry_run: bool = False
     quiet: bool = False
+    pins: Path | None = None
 
 
 _OPTIONS = (options.dry_run, options.offline, options.locks_dir, options.as_json)

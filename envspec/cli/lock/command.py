@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from envspec.cli.edition import edition_document, tell_edition
 from envspec.cli.failure import Failure, parts, told
 from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.choices import LockChoices
+from envspec.cli.lock.solvers import first_pins, notice, resolvers_for
 from envspec.cli.lock.writing import bring_in_line, write
 from envspec.cli.malicious import refuse_malicious
 from envspec.cli.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
     from envspec.policy.model import Policy
-    from envspec.resolve.conda.solve import CondaResolver
-    from envspec.resolve.pip.solve import PipResolver
-    from envspec.rules.finding import Finding
     from envspec.spec.model import Spec
     from envspec.workflow.keep import Upgrade
 
@@ -43,6 +40,7 @@ Examples:
   envspec lock specs/mm-v2.9.toml
   envspec lock specs/mm-v2.9.toml --upgrade-package transformers
   envspec lock specs/mm-v2.9.toml --upgrade --dry-run
+  envspec lock specs/mm-v2.9.toml --pins-from uv.lock
   envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
 """
 
@@ -60,6 +58,14 @@ Examples:
     help="Let this package's version change; may be given several times.",
 )
 @click.option("--upgrade-images", is_flag=True, help="Look up the images' digests again; packages stay.")
+@click.option(
+    "--pins-from",
+    "pins",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Prefer the versions of another tool's lock, where they fit: uv.lock, poetry.lock, pylock.toml,"
+    " requirements.txt, pixi.lock, conda-lock.yml or an explicit list.",
+)
 @options.allow_needed
 @options.dry_run
 @options.offline
@@ -72,6 +78,7 @@ def command(
     upgrade: bool,
     packages: tuple[str, ...],
     upgrade_images: bool,
+    pins: Path | None,
     allow_needed: bool,
     dry_run: bool,
     offline: bool,
@@ -90,6 +97,8 @@ def command(
 
     if dry_run and allow_needed:
         raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
+    if pins and (upgrade or packages):
+        raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
     choices = LockChoices(
         Upgrade(everything=upgrade, packages=frozenset(packages)),
         targets,
@@ -100,6 +109,7 @@ def command(
         refresh=refresh_index,
         dry_run=dry_run,
         quiet=as_json,
+        pins=pins,
     )
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
     parsed = [inputs.read_spec(path) for path in all_specs(specs)]
@@ -196,7 +206,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     policy = refuse_spec(spec)
     old = _old(folder)
     upgrade, renew = choices.upgrade, choices.upgrade.everything or choices.images
-    forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets
+    forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets or choices.pins
     fresh = old is not None and not forced and not _is_stale(spec, old) and not flaws_of(spec, old)
     resolved = with_missing_pythons(old, partial(bound_in_time, spec, policy)) if fresh and old else None
     if resolved is not None:
@@ -259,6 +269,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     from envspec.workflow.relock import relock
 
     tell_edition()
+    first = first_pins(spec, choices.pins) if choices.pins else None
     while True:
         try:
             with resolvers_for(spec, offline=choices.offline, refresh=choices.refresh, quiet=choices.quiet) as (
@@ -275,10 +286,11 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     only=choices.targets,
                     refreshed=choices.refresh,
                     not_after=bound_of(bounded, policy),
-                    notice=_notice,
+                    notice=notice,
                     inspect=pip.inspector,
                     builds=partial(build_environments, pip),
                     publishers=partial(publishers, pip),
+                    first=first,
                 )
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:
@@ -346,17 +358,6 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
             raise InputError(f"--upgrade-package {printable(name)}: neither {spec.path} nor its lock has it", hint=hint)
 
 
-def _notice(finding: Finding) -> None:
-    """Print a finding on stderr: a warning or a note."""
-    place = f"{finding.place}: " if finding.place else ""
-    if finding.severity == "warning":
-        warn(f"{place}{finding.message}")
-    else:
-        say(f"note: {place}{finding.message}", style="cyan")
-    if finding.remedy:
-        say(f"hint: {finding.remedy}")
-
-
 def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list[str]) -> dict[str, object]:
     return {
         "spec": spec.path,
@@ -367,26 +368,3 @@ def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list
         "pythons": {one.platform: f"{one.version}+{one.build}" for one in lock.pythons},
         "changes": moved,
     }
-
-
-@contextmanager
-def resolvers_for(
-    spec: Spec, *, offline: bool, refresh: bool, quiet: bool
-) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
-    """Give the resolvers with this machine's network, caches and progress bar, and a temporary scratch folder.
-
-    A spec without conda packages has no conda resolver, and needs no py-rattler.
-    """
-    from envspec.cli.progress import resolution
-    from envspec.resolve.pip.setup import pip_resolver
-
-    with (
-        resolution(quiet=quiet) as progress,
-        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress, notice=_notice) as pip,
-    ):
-        if not any(spec.conda_dependencies(target) for target in spec.targets):
-            yield pip, None
-            return
-        from envspec.resolve.conda.setup import conda_resolver
-
-        yield pip, conda_resolver(spec, os.environ, offline=offline, progress=progress)

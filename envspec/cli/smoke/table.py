@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
+from envspec.cli.console import columns
 from envspec.cli.table import coloured
 from envspec.smoke.report import words
 from envspec.smoke.report.result import CheckResult, Results, Run
 
 WIDTH = 80
+"""Columns where stdout is no terminal."""
 LAST_WORDS = 6
 """The number of lines of a failed process's output that are shown; the log and the reports have more."""
 
 
 def lines(results: Results) -> Iterator[str]:
-    """Render the lines, each of at most `WIDTH` columns, coloured where stdout is a terminal that wants colour."""
+    """Render the lines, as wide as the terminal (else `WIDTH`), coloured where a terminal wants colour."""
     for run in results.runs:
         yield from _run(run)
         yield ""
@@ -71,10 +73,11 @@ def _quoted(text: str) -> Iterator[str]:
     """Show the end of a process's output."""
     for line in words.clean_lines(text).split("\n")[-LAST_WORDS:]:
         if line.strip():
-            yield from wrap(line, WIDTH, initial_indent="        | ", subsequent_indent="        |   ")
+            yield from wrap(line, columns() or WIDTH, initial_indent="        | ", subsequent_indent="        |   ")
 
 
 def _wrapped(text: str, indent: str, more: str | None = None) -> list[str]:
     # a word longer than a line is broken: it is a foreign text, and the table keeps its width
-    found = wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  " if more is None else more)
+    below = indent + "  " if more is None else more
+    found = wrap(text, columns() or WIDTH, initial_indent=indent, subsequent_indent=below)
     return found or [indent.rstrip()]

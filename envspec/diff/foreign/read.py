@@ -15,7 +15,7 @@ from envspec.diff.foreign.shape import check_pin
 from envspec.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
 from envspec.diff.side import Side
 from envspec.errors import InputError, Place
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.other_formats import INTENTS, format_of
 
@@ -77,6 +77,29 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     if isinstance(after, _Waiting):
         return before, _opened(after, _environments(before, after.python, chosen(wish, "new", offers)))
     return before, after
+
+
+def first_pins(path: Path, environments: Iterable[Environment]) -> Lock:
+    """Read what a file pins for targets: a universal file with all its extras and groups, of any other the part of the
+    target's name, else of its platform.
+
+    Raises as `sides` does, and InputError for a file that pins nothing for any of the targets.
+    """
+    found = _read(path)
+    made = []
+    for environment in environments:
+        if isinstance(found, _Waiting):
+            looked = tuple(replace(environment, selection=one) for one in forks([found.offers]))
+            parts = tuple(_opened(found, looked).lock)
+        else:
+            of_platform = [one for one in found.lock if one.inputs.platform in ("", environment.platform)]
+            parts = tuple([one for one in of_platform if one.name == environment.name] or of_platform)
+        pins = {(pin.kind, pin.name): pin for part in reversed(parts) for pin in part.pins if pin.version}
+        inputs = TargetInputs(environment.platform, environment.python, environment.glibc)
+        made.append(LockedTarget(environment.name, inputs, tuple(pins.values())))
+    if not any(target.pins for target in made):
+        raise InputError("it pins nothing for the spec's targets", place=Place(str(path)))
+    return Lock(path.stem, SpecInputs(), tuple(made))
 
 
 def _other(old: Path, new: Path, before: Side | _Waiting) -> Path:

@@ -100,7 +100,6 @@ def left_out(
         said = {
             "GPUs": ", ".join(inputs.gpus),
             "driver": inputs.driver or "",
-            "cpu": inputs.cpu or "",
             "accept": ", ".join(code for code, _ in inputs.accept),
         }
         words = [f"{what} {value}" for what, value in said.items() if value]

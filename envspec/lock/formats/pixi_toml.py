@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from envspec.lock.formats import intent
-from envspec.lock.formats.intent import Addresses, ProjectFile, comment, pip_pins
+from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins
+from envspec.lock.formats.pixi_platform import ARCHSPEC, pixi_platform
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.marker_environment import marker_environment
@@ -20,6 +21,9 @@ from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 
 FILE_NAME = "pixi.toml"
+
+REQUIRES = ">=0.71"
+"""The releases that read what machines have in a platform's entry. `[system-requirements]` is deprecated since then."""
 
 _GIT = re.compile(r"git\+(?P<url>[^#]+?)(?:@(?P<rev>[^@/#]+))?(?:#subdirectory=(?P<folder>.+))?")
 
@@ -35,7 +39,7 @@ def pixi_toml(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses
         several = [_name(target)] if len(targets) > 1 else []
         feature = f"feature.{several[0]}." if several else ""
         if several:
-            lines += [f"[{feature[:-1]}]", f"platforms = {inline_strings([target.inputs.platform])}", ""]
+            lines += [f"[{feature[:-1]}]", f"platforms = {inline_strings([pixi_platform(target).name])}", ""]
         lines += _feature(spec, target, addresses, feature)
         lines += _pins(target, addresses, f"feature.{_pins_of(several)}")
     lines.append("[environments]")
@@ -46,15 +50,22 @@ def pixi_toml(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses
 
 
 def _unsaid(spec: Spec, targets: Sequence[LockedTarget]) -> Iterator[str]:
-    yield from intent.left_out(spec, targets)
+    yield from intent.left_out(spec, targets, _processors)
     for target in targets:
         if target.inputs.metadata:
             yield f"target {target.name}: metadata of {', '.join(one.name for one in target.inputs.metadata)}"
+        if (native := pixi_platform(target).cuda) != target.inputs.cuda:
+            yield f"target {target.name}: CUDA {target.inputs.cuda}, since its driver runs {native} by itself"
         if needed := spec.terms_of(target.name).build_dependencies:
             yield f"target {target.name}: the build-dependencies of {', '.join(sorted(needed))}"
     exempt = bounds(spec)
     for name in sorted(name for name, bound in exempt.items() if bound is None):
         yield f"exclude-newer holds for {name} too: pixi has no exception without a moment"
+
+
+def _processors(target: LockedTarget) -> list[str]:
+    cpu = target.inputs.cpu
+    return [f"cpu {cpu}"] if cpu and cpu not in ARCHSPEC else []
 
 
 def _workspace(spec: Spec, lock: Lock, targets: Sequence[LockedTarget]) -> Iterator[str]:
@@ -64,7 +75,8 @@ def _workspace(spec: Spec, lock: Lock, targets: Sequence[LockedTarget]) -> Itera
         yield f"description = {string(spec.description)}"
     # pip packages too need Python, which comes from a channel
     yield f"channels = {inline_strings(spec.conda.channels or ('conda-forge',))}"
-    yield f"platforms = {inline_strings(dict.fromkeys(target.inputs.platform for target in targets))}"
+    yield f"requires-pixi = {string(REQUIRES)}"
+    yield from array("platforms", dict.fromkeys(pixi_platform(target).toml for target in targets))
     moment = lock.inputs.exclude_newer
     if moment:
         yield f"exclude-newer = {string(moment)}"
@@ -75,10 +87,6 @@ def _workspace(spec: Spec, lock: Lock, targets: Sequence[LockedTarget]) -> Itera
 
 def _feature(spec: Spec, target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[str]:
     inputs = target.inputs
-    system: dict[str, object] = {"cuda": inputs.cuda} if inputs.cuda else {}
-    if inputs.glibc and inputs.platform.startswith("linux"):
-        system["libc"] = {"family": "glibc", "version": inputs.glibc}
-    yield from _table(f"{feature}system-requirements", system)
     conda = dict(map(_conda, inputs.conda_requirements))
     yield from _table(f"{feature}dependencies", {"python": f"{inputs.python}.*", **conda})
     pins = {pin.name: pin for pin in pip_pins(target)}
@@ -114,7 +122,7 @@ def _pins(target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[
             pip[pin.name] = {"version": f"=={pin.version}", **at} if at else f"=={pin.version}"
     why = "the lock's pins: without this feature pixi chooses anew"
     yield f"[{feature}]"
-    yield f"platforms = {inline_strings([target.inputs.platform])}"
+    yield f"platforms = {inline_strings([pixi_platform(target).name])}"
     yield ""
     yield from _table(f"{feature}.constraints", conda, why)
     yield from _table(f"{feature}.pypi-dependencies", pip, why)

@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from envspec.facts.corrections import corrections
+from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.formats import intent
 from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins, strings
+from envspec.lock.formats.uv_provided import Provided
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, string, value
 from envspec.packages.marker_environment import platform_marker
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
@@ -35,6 +40,10 @@ class _Targets:
     @property
     def apart(self) -> bool:
         return len(self.platforms) < len(self.all)
+
+    @cached_property
+    def provided(self) -> Provided:
+        return Provided(self.all)
 
     def marked(self, text: str, having: Sequence[LockedTarget]) -> list[str]:
         """Return a requirement for the platforms of the targets that have it."""
@@ -71,21 +80,24 @@ def uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresse
         "",
         *_sources(of),
         *_indexes(of, lock, addresses),
-        *_metadata(of),
+        *_metadata(of, lock),
     ]
     return ProjectFile("\n".join(lines).rstrip("\n") + "\n", tuple(unsaid))
 
 
 def _unsaid(spec: Spec, of: _Targets) -> Iterator[str]:
-    def glibc(target: LockedTarget) -> list[str]:
-        return [f"glibc {target.inputs.glibc}"] if target.inputs.glibc else []
+    def machines(target: LockedTarget) -> list[str]:
+        said = {"glibc": target.inputs.glibc, "cpu": target.inputs.cpu}
+        return [f"{what} {version}" for what, version in said.items() if version]
 
-    yield from intent.left_out(spec, of.all, glibc)
+    yield from intent.left_out(spec, of.all, machines)
     for target in of.all:
         if conda := target.inputs.conda_requirements:
             yield f"target {target.name}: conda's {', '.join(conda)}"
-        if provided := sorted({name for pin in target.pins for name in pin.provides} if conda else ()):
-            yield f"target {target.name}: uv takes from an index what conda provides: {', '.join(provided)}"
+        if kept := of.provided.of(target):
+            yield f"target {target.name}: what conda provides: {', '.join(kept)}"
+        if taken := of.provided.taken(target):
+            yield f"target {target.name}: uv takes from an index what conda provides: {', '.join(taken)}"
     for text, having in _overrides(of).items():
         if of.apart and len(having) < len(of.all):
             yield f"the override {text} holds for {', '.join(one.name for one in having)} alone, and uv has one list"
@@ -116,9 +128,13 @@ def _asked(of: _Targets) -> Iterator[str]:
 
 def _differing(of: _Targets) -> dict[str, dict[str, str]]:
     """Give the versions that no bound of all targets can say: some have another, or have it of conda."""
-    conda = {name for target in of.all for pin in target.pins for name in pin.provides}
+    conda = {name for target in of.all for name in of.provided.taken(target)}
     every = intent.versions(of.all)
-    return {name: found for name, found in every.items() if name in conda or len(set(found.values())) > 1}
+    return {
+        name: found
+        for name, found in every.items()
+        if name not in of.provided.kept_out and (name in conda or len(set(found.values())) > 1)
+    }
 
 
 def _environments(of: _Targets) -> Iterator[str]:
@@ -140,6 +156,8 @@ def _bounds(of: _Targets) -> Iterator[str]:
     lines.append("# the lock's pins: without these uv chooses anew")
     in_extras = _differing(of) if of.apart else {}
     for name, found in intent.versions(of.all).items():
+        if name in of.provided.kept_out:
+            continue
         for version in dict.fromkeys(() if name in in_extras else found.values()):
             own = [target for target in of.all if found.get(target.name) == version]
             lines += map(string, of.marked(f"{name}=={version}", own))
@@ -148,6 +166,9 @@ def _bounds(of: _Targets) -> Iterator[str]:
     for text, having in _overrides(of).items():
         reasons = {reason for target in having for one, reason in target.inputs.overrides if one == text and reason}
         lines += [*map(comment, sorted(reasons)), *map(string, of.marked(text, having))]
+    if kept_out := of.provided.kept_out:
+        lines.append("# what conda provides: only where it doesn't, uv takes it")
+        lines += [string(text) for texts in kept_out.values() for text in texts]
     yield from array("override-dependencies", lines)
 
 
@@ -187,7 +208,7 @@ def _sources(of: _Targets) -> Iterator[str]:
         for pin in pip_pins(target):
             if index := intent.index_of(pin):
                 one = {"index": _name(index)}
-                if of.apart:
+                if of.apart and pin.name not in of.provided.kept_out:
                     one["extra"] = target.name
                 elif len(of.all) > 1:
                     one["marker"] = platform_marker(target.inputs.platform)
@@ -215,19 +236,43 @@ def _name(index: str) -> str:
     return re.sub(r"[^\w-]", "-", index)
 
 
-def _metadata(of: _Targets) -> Iterator[str]:
-    """State what sources require, so that locking runs none of their code."""
-    for pin in _built(of):
-        same = (
-            one for target in of.all for one in pip_pins(target) if (one.name, one.version) == (pin.name, pin.version)
-        )
-        required = dict.fromkeys(text for one in same for text in one.dependencies)
+def _metadata(of: _Targets, lock: Lock) -> Iterator[str]:
+    """State what packages require, as the lock has it: of sources, so that locking runs none of their code; of builds
+    for one CUDA, since uv reads one wheel's METADATA for all of a release; and of what corrections add to."""
+    found: dict[tuple[str, str], list[tuple[LockedTarget, Pin]]] = {}
+    for target in of.all:
+        for pin in pip_pins(target):
+            if not pin.is_wheel or intent.index_of(pin) or _is_corrected(pin, lock):
+                found.setdefault((pin.name, pin.version), []).append((target, pin))
+    for (name, version), pins in sorted(found.items()):
+        platforms = {target.inputs.platform for target, _ in pins}
+        required: dict[str, set[str]] = {}
+        for target, pin in pins:
+            for text in pin.dependencies:
+                required.setdefault(text, set()).add(target.inputs.platform)
+        lines = [
+            line for text, having in required.items() for line in ([text] if having == platforms else _on(text, having))
+        ]
         yield "[[tool.uv.dependency-metadata]]"
-        yield f"name = {string(pin.name)}"
-        yield f"version = {string(pin.version)}"
-        yield from strings("requires-dist", required)
-        yield from strings("provides-extra", _extras(required))
+        yield f"name = {string(name)}"
+        yield f"version = {string(version)}"
+        yield from strings("requires-dist", lines)
+        yield from strings("provides-extra", _extras(lines))
         yield ""
+
+
+def _on(text: str, platforms: Iterable[str]) -> list[str]:
+    return [intent.where(text, platform_marker(platform)) for platform in sorted(platforms)]
+
+
+def _is_corrected(pin: Pin, lock: Lock) -> bool:
+    """Say whether a correction asks for a package that the pin's METADATA leaves out."""
+    required = set(map(requirement_name, pin.dependencies))
+    rows = corrections(lock.inputs.without_corrections).of(pin.name, pin.version)
+    return any(row.kind == "requirement" and row.bounded in required for row in rows) or any(
+        one.is_of(pin) and (bound := WHEEL_BOUNDS.get(one.constraint)) is not None and bound.kind == "requirement"
+        for one in lock.corrections
+    )
 
 
 def _extras(required: Iterable[str]) -> list[str]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from envspec.facts import toolkits
-from envspec.facts.compute_capability import capability_of
+from envspec.facts import virtual_packages as facts
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name
-from envspec.packages.version_numbers import numbers
 
 
 @dataclass(frozen=True)
@@ -83,42 +81,12 @@ def group_conda(requests: Mapping[str, CondaRequest]) -> dict[CondaRequest, tupl
     return {request: tuple(names) for request, names in groups.items()}
 
 
-_ARCHSPEC = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "osx-arm64": "m1", "win-64": "x86_64"}
-"""The baseline CPU of each platform, which every machine of it supports (archspec's names)."""
-
-
 def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
-    """Make the virtual packages of the *target*, as (name, version, build): those of its machines, not of this one.
-
-    `__cuda` is the newest CUDA that the driver runs by itself, as conda defines it, and never above the asked one;
-    `__cuda_arch` is the lowest compute capability of the GPUs (CEP 46).
-    """
-    found = [("__archspec", "1", _ARCHSPEC.get(request.platform, "x86_64"))]
-    system = request.platform.partition("-")[0]
-    if system == "linux":
-        glibc = request.glibc or "2.28"
-        # the kernels of the distributions that brought these glibcs: RHEL 7 and RHEL 8
-        kernel = "4.18" if numbers(glibc) >= (2, 28) else "3.10"
-        found += [("__unix", "0", "0"), ("__linux", kernel, "0"), ("__glibc", glibc, "0")]
-    elif system == "osx":
-        found += [("__unix", "0", "0"), ("__osx", "13.0", "0")]
-    else:
-        found.append(("__win", "10.0", "0"))
-    if request.cuda:
-        found.append(("__cuda", _native_cuda(request), "0"))
-        if request.architectures:
-            found.append(("__cuda_arch", capability_of(request.architectures[0]), "0"))
-    return tuple(found)
-
-
-def _native_cuda(request: CondaRequest) -> str:
-    assert request.cuda is not None
-    if request.driver is None:
-        return request.cuda
-    driver = numbers(request.driver)
-    runs = [
-        toolkit.version
-        for toolkit in toolkits.known()
-        if (native := toolkit.native(request.platform)) and numbers(native) <= driver
-    ]
-    return min([request.cuda, *runs[-1:]], key=numbers)
+    """Make the virtual packages of a request's target, as (name, version, build)."""
+    return facts.virtual_packages(
+        request.platform,
+        glibc=request.glibc,
+        cuda=request.cuda,
+        driver=request.driver,
+        architectures=request.architectures,
+    )

@@ -4,8 +4,10 @@ second solve."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from envspec.facts.cuda_stack import is_toolkit
+from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -60,6 +62,16 @@ def with_torch(release: str | None, index: TorchIndex) -> Preferences:
     """Give torch's release under its name on the index of a request."""
     local = f"+{index.variant}" if index.variant else ""
     return Preferences({"torch": f"{release}{local}"} if release else {})
+
+
+def as_built(preferences: Preferences, index: TorchIndex) -> Preferences:
+    """Name the torch family's versions as the index of a request does: those to keep may be of another CUDA, or of
+    another tool's lock."""
+    local = f"+{index.variant}" if index.variant else ""
+    own = {
+        name: f"{version.partition('+')[0]}{local}" for name, version in preferences.versions.items() if name in FAMILY
+    }
+    return replace(preferences, versions={**preferences.versions, **own})
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:

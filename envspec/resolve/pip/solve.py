@@ -51,7 +51,7 @@ from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_o
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
-from envspec.resolve.pip.sharing import commits_of, first_of, public, to_share, versions_of, with_torch
+from envspec.resolve.pip.sharing import as_built, commits_of, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
@@ -241,7 +241,8 @@ class PipResolver:
         try:
             if old[first].versions:
                 shared = public(old[first])
-                return _together(pool, {r: partial(answer, r, old[r].over(shared)) for r in groups})
+                kept = {r: as_built(old[r].over(shared), indexes[r]) for r in groups}
+                return _together(pool, {r: partial(answer, r, kept[r]) for r in groups})
             # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.shared_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
