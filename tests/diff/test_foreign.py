@@ -20,8 +20,10 @@ from foreign_reviews import (
 
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.read import oldest_python, sides
+from envspec.diff.foreign.universal import holds
 from envspec.diff.words import edges
 from envspec.lock.write import dumps
+from envspec.packages.marker_environment import marker_environment
 from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name
 
@@ -246,3 +248,11 @@ def test_names_are_canonical() -> None:
     for name in FORMATS:
         old, _ = sides(FILES / name, FILES / name)
         assert all(pin.name == canonical_name(pin.name) for t in old.lock for pin in t.pins if pin.kind == "pip")
+
+
+def test_a_marker_compares_extras_however_they_are_written() -> None:
+    variables = marker_environment("linux-64", "3.12")
+    marker = "sys_platform == 'linux' and extra == 'extra-3-Foo_bar-a' and extra != 'other'"
+    assert holds(marker, variables, frozenset({"extra-3-foo-bar-a", "unnamed"}))
+    assert not holds(marker, variables, frozenset({"extra-3-foo-bar-a", "Other"}))
+    assert not holds(marker, variables, frozenset({"unnamed"}))

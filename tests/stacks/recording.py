@@ -1,23 +1,23 @@
 """PyPI as far as the recorded stacks ask: pages up to a date, and METADATA. Recorded and replayed on loopback.
 
 `record` puts a server between envspec (and uv) and the real index, and keeps what they ask for: of each page every file
-up to the date, with name, SHA-256, size, time, Python and yanked; of METADATA the fields that a resolver reads; of the
-wheels that envspec reads what they say; sources whole, and the wheels of what builds them. The replay has no other
-wheel but stubs that say the same: it is for resolving.
+up to the date, with name, SHA-256 (of the releases that were looked into: `stacks.packed`), size, time, Python and
+yanked; of METADATA the fields that a resolver reads; of the wheels that envspec reads what they say; sources whole, and
+the wheels of what builds them. The replay has no other wheel but stubs that say the same: it is for resolving.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import lzma
 import os
 import threading
 import urllib.request
+from collections import ChainMap
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 
@@ -32,16 +32,13 @@ from envspec.resolve.wheels.model import WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
 from envspec.uv.answer import FoundFile
+from stacks.packed import Row, pack, unpack
 
-RECORDING = Path(__file__).resolve().parent / "recorded.json.xz"
+RECORDING = Path(__file__).resolve().parent / "recorded.xz"
 DATE = "2026-11-01T00:00:00Z"
 """The specs' `exclude-newer`: later files aren't kept."""
 
-BUILDERS = ("flit-core", "hatchling", "packaging", "pathspec", "pluggy", "poetry-core", "setuptools", "wheel")
-"""What the recorded sources are built with: pure Python, so that any machine's Python builds them."""
 _NUMPYS = {1: b"module compiled against API version", 2: b"numpy._core._multiarray_umath"}
-Row = list[Any]
-"""A file of a page: name, SHA-256, size, upload time, Requires-Python, why it is yanked (or null)."""
 
 
 @dataclass
@@ -50,25 +47,25 @@ class Recording:
     metadata  wheel → the read part of its METADATA
     says      wheel → the NumPy that it was compiled for, the member that says it, and its modules that import
               pkg_resources
-    files     source, or wheel of what builds sources → its content in base64
+    files     source, or wheel of what builds sources → its content
     """
 
-    pages: dict[str, list[Row]] = field(default_factory=dict)
+    pages: MutableMapping[str, list[Row]] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     says: dict[str, list[Any]] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     def save(self) -> None:
-        """Write recorded.json.xz, sorted, so that the same recording gives the same bytes."""
-        value = {"pages": self.pages, "metadata": self.metadata, "says": self.says, "files": self.files}
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        RECORDING.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+        """Write the recording; the same gives the same bytes."""
+        asked = (*self.metadata, *self.says, *self.files)
+        says = {wheel: said for wheel, said in self.says.items() if wheel not in self.files}
+        RECORDING.write_bytes(pack(self.pages, self.files, asked, {"metadata": self.metadata, "says": says}))
 
     @staticmethod
     def load() -> Recording:
-        """Read recorded.json.xz."""
-        value = json.loads(lzma.decompress(RECORDING.read_bytes()))
-        return Recording(value["pages"], value["metadata"], value["says"], value["files"])
+        """Read the recording."""
+        pages, files, more = unpack(RECORDING.read_bytes())
+        return Recording(ChainMap({}, cast("Any", pages)), more["metadata"], more["says"], files)
 
 
 @dataclass
@@ -87,7 +84,7 @@ class RecordedPyPI(Index):
             text = self.text(parts[-1].removesuffix(".metadata"))
             if text is not None:
                 return Answer(200, text.encode())
-        elif parts[0] == "files" and (content := self.content(parts[-1])) is not None:
+        elif parts[0] == "files" and (content := self.content(parts[-1], self._whole(path))) is not None:
             return Answer(200, content)
         elif parts[0] == "files" and (said := self.said(parts[-1])) is not None:
             return Answer(200, _stub(said))
@@ -108,10 +105,13 @@ class RecordedPyPI(Index):
         """Give what a wheel says, None without."""
         return self.recording.says.get(wheel)
 
-    def content(self, file: str) -> bytes | None:
-        """Give a file whole, None without."""
-        known = self.recording.files.get(file)
-        return None if known is None else base64.b64decode(known)
+    def _whole(self, path: str) -> bool:
+        """Whether the request is for the whole file, as one to build with, and not for a range of it."""
+        return next((asked.range is None for asked in reversed(self.asked) if asked.path == path), True)
+
+    def content(self, file: str, whole: bool) -> bytes | None:
+        """Give a file whole, None without. `whole`: it is asked for whole, not in ranges."""
+        return self.recording.files.get(file)
 
 
 @dataclass
@@ -185,14 +185,13 @@ class Recorder(WheelRecorder):
                 rows.append([name, sha256, size, uploaded, one.get("requires-python"), one.get("yanked") or None])
         return rows
 
-    def content(self, file: str) -> bytes | None:
-        known = super().content(file)
-        builds = not file.endswith(".whl") or canonicalize_name(file.partition("-")[0]) in BUILDERS
-        if known is not None or file not in self._files or not (builds or self.passes_files):
+    def content(self, file: str, whole: bool) -> bytes | None:
+        known = super().content(file, whole)
+        if known is not None or file not in self._files or not (whole or self.passes_files):
             return known
         content = _get(self._files[file].url, "*/*")
         if not self.passes_files:
-            self.recording.files[file] = base64.b64encode(content).decode()
+            self.recording.files[file] = content
         return content
 
     def text(self, wheel: str) -> str | None:

@@ -13,7 +13,7 @@ from envspec.diff.foreign.shape import Malformed
 from envspec.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
-from envspec.packages.requirement import TEXTS, parse_marker
+from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -101,6 +101,9 @@ class Universal:
 _EXTRA_IS = re.compile(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
 
 
+_TEXT = re.compile(r"""'([^'"]*)'|"([^'"]*)\"""")
+
+
 def holds(
     marker: str,
     variables: Mapping[str, str],
@@ -109,13 +112,38 @@ def holds(
 ) -> bool:
     """Return whether a PEP 508 marker holds with the chosen extras and groups. Raises Malformed for what isn't a
     marker."""
+    return _evaluated(marker, frozenset(variables.items()), _of_marker(marker, extras), groups)
+
+
+@lru_cache(maxsize=TEXTS)
+def _evaluated(
+    marker: str, variables: frozenset[tuple[str, str]], extras: frozenset[str], groups: frozenset[str]
+) -> bool:
+    """Evaluate once: a lock of uv has long markers, on many edges, and `packaging` normalises every chosen extra for
+    every comparison in them."""
     from packaging.markers import UndefinedEnvironmentName
 
-    known: dict[str, str | frozenset[str]] = {**variables, "extra": "", "extras": extras, "dependency_groups": groups}
+    known: dict[str, str | frozenset[str]] = {
+        **dict(variables),
+        "extra": "",
+        "extras": extras,
+        "dependency_groups": groups,
+    }
     try:
         return _marker(marker).evaluate(known, context="lock_file")
     except (UndefinedEnvironmentName, KeyError):
         return False
+
+
+@lru_cache(maxsize=TEXTS)
+def _of_marker(marker: str, extras: frozenset[str]) -> frozenset[str]:
+    """Keep the extras that a marker compares: no other changes what it says."""
+    return frozenset(extra for extra in extras if canonical_name(extra) in _compared(marker))
+
+
+@lru_cache(maxsize=TEXTS)
+def _compared(marker: str) -> frozenset[str]:
+    return frozenset(canonical_name(one or other) for one, other in _TEXT.findall(marker))
 
 
 @lru_cache(maxsize=TEXTS)

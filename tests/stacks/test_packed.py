@@ -1,0 +1,28 @@
+"""A packed recording gives back what was packed."""
+
+from __future__ import annotations
+
+from stacks.packed import Row, pack, stand_in, unpack
+
+PAGES: dict[str, list[Row]] = {
+    "b": [
+        ["b-1.0-py3-none-any.whl", "11" * 32, 7, "2020-01-02T03:04:05.000600Z", ">=3.8", None],
+        ["b-1.0.tar.gz", "22" * 32, 1 << 33, "2020-01-02T03:04:06Z", None, "broken"],
+        ["b-0.9.exe", "33" * 32, None, "1999-12-31T23:59:59.999999Z", None, None],
+    ],
+    "a": [["a-2.tar.gz", "44" * 32, 1, "2026-10-31T00:00:00Z", ">=3.8", None]],
+    "none": [],
+}
+FILES = {"a-2.tar.gz": b"source", "b.whl": b""}
+
+
+def test_what_was_packed_comes_back() -> None:
+    packed = pack(PAGES, FILES, ["b-1.0-py3-none-any.whl", "a-2.tar.gz"], {"metadata": {"w": "Name: w"}})
+    assert packed == pack(
+        dict(reversed(PAGES.items())), FILES, ["a-2.tar.gz", "b-1.0.tar.gz"], {"metadata": {"w": "Name: w"}}
+    )
+    pages, files, more = unpack(packed)
+    assert (files, more) == (FILES, {"metadata": {"w": "Name: w"}})
+    first, second, third = PAGES["b"]
+    assert pages == {**PAGES, "b": [first, second, [third[0], stand_in(third[0]), *third[2:]]]}
+    assert "absent" not in pages
