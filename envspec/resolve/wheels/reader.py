@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import IO
 
 from envspec.binaries.build_notes import build_notes
-from envspec.binaries.device_code import device_code
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
@@ -75,5 +74,7 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
     if "pkg_resources" in questions and says.pkg_resources is None:
         says = replace(says, pkg_resources=imported_at_start(wheel, "pkg_resources"))
     if "code" in questions and says.code is None:
+        from envspec.binaries.device_code import device_code
+
         says = replace(says, code=device_code(wheel))
     return says
