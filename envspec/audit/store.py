@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec import atomic
+from envspec.audit.kept import kept_files
 from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.documents import read_json
 from envspec.errors import OutsideError, Place, StorageError
@@ -31,11 +32,7 @@ class Stored:
 
 def all_kept(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
     """Yield the answers of every source that there are any of, leaving out what can't be read."""
-    try:
-        paths = sorted((cache_dir / "audit").glob("*.json"))
-    except OSError:
-        return
-    for path in paths:
+    for path in kept_files(cache_dir):
         with suppress(OutsideError):
             yield load(path).answers
 

@@ -18,7 +18,6 @@ from envspec.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.certificates import tls_context
-from envspec.net.keyring import Keyring
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
 from envspec.net.timed_connections import HeadTooSlow, timed_pools
@@ -27,6 +26,8 @@ from envspec.settings import Credentials, split_credentials
 
 if TYPE_CHECKING:
     import urllib3
+
+    from envspec.net.keyring import Keyring
 
 _RETRIES = 3
 _LENGTH = re.compile(r"[0-9]{1,18}")

@@ -11,8 +11,6 @@ AHEAD = (
     "envspec.workflow.images",
     "envspec.workflow.inspection",
     "envspec.workflow.publishers",
-    "envspec.audit.malicious",
-    "envspec.audit.packages",
     "envspec.lock.write",
     "envspec.lock.reading.v2",
 )
