@@ -4,7 +4,6 @@ the user has named one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from envspec.audit import store
 from envspec.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Facts, PublishedRelease
 from envspec.audit.rules import findings, is_malicious
 from envspec.errors import OutsideError, StorageError
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
 from envspec.spec.model import Audit

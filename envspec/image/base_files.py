@@ -12,7 +12,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Any, BinaryIO
 
 from envspec.errors import InputError
@@ -21,6 +21,7 @@ from envspec.image.layer import Descriptor
 from envspec.image.manifest import packing
 from envspec.net.limits import LIMITS
 from envspec.packages.archive_entries import Bounds
+from envspec.record import dataclass
 
 _PIECE = 1 << 18
 _KEPT_BYTES = 32 << 20

@@ -5,13 +5,13 @@ out knowingly, and the smoke check then skips by that name."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from envspec.errors import InputError
 from envspec.image.base import BaseImage
 from envspec.image.python import ImagePython
 from envspec.packages.version_numbers import numbers_in
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 
 FEATURES = ("compile", "fabric")
 """What a base may lack where it's said: torch.compile's compiler, and NCCL's way over InfiniBand."""

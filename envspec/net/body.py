@@ -6,11 +6,12 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
 from envspec.net.limits import Limits
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     import urllib3

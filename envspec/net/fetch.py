@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from envspec.net.certificates import tls_context
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
 from envspec.net.timed_connections import HeadTooSlow, timed_pools
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import Credentials, split_credentials
 
@@ -381,10 +382,7 @@ def _size(count: int) -> str:
 
 def _total(response: Any) -> int | None:
     span = response.headers.get("Content-Range", "")
-    if "/" in span:
-        text = span.rpartition("/")[2]
-    else:
-        text = response.headers.get("Content-Length", "")
+    text = span.rpartition("/")[2] if "/" in span else response.headers.get("Content-Length", "")
     return int(text) if _LENGTH.fullmatch(text) else None
 
 

@@ -7,8 +7,10 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from envspec.record import dataclass
 
 
 @dataclass

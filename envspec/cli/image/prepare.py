@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import __version__
@@ -27,6 +26,7 @@ from envspec.lock.model import LockedTarget
 from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
 from envspec.recipes.sums import digest
 from envspec.recipes.target_json import dumps as target_json
+from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.spec.model import Spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from envspec.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, parse_marker
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
