@@ -104,10 +104,11 @@ class SourceReader:
         cached = self.cache.get(key)
         if cached is not None:
             return cached
-        archive = self._fetched(file)
+        # read as it streams in: what needs no build isn't looked through a second time, to be unpacked
         facts = self.static.read(file, name, version)
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
+        archive = self._fetched(file)
         source = _unpack(archive, folder / "source", redact(file.url))
         try:
             metadata = self._from_backend(source / subdirectory, folder, file.file)
@@ -134,7 +135,6 @@ class SourceReader:
     def all_it_requires(self, file: FoundFile, name: str, version: str) -> tuple[str, ...] | None:
         """Give what the build of a source distribution requires, where its content says all of it: nothing of it runs.
         None where its backend may ask for more. Raises IndexFailure, StorageError."""
-        self._fetched(file)
         facts = self.static.read(file, name, version)
         return None if facts.asks else facts.builds
 
