@@ -42,8 +42,8 @@ GRACE = 20.0
 """Seconds that an interrupted check has to write its report."""
 FIRST_SHARE = 0.5
 """Of the time for the first workload, which has all groups; what it leaves is the others', in equal parts."""
-RESERVE = 25.0
-"""Seconds at the end for what follows the checks."""
+RESERVE = 25.0 + GRACE
+"""Seconds at the end for what follows the checks, and for a last check that has to be interrupted."""
 FIELDS = (
     *("name", "driver_version", "pstate", "temperature.gpu", "power.draw", "power.limit", "utilization.gpu"),
     *("clocks.sm", "clocks.mem", "clocks.max.sm", "clocks_throttle_reasons.active", "memory.used", "memory.total"),
@@ -59,6 +59,13 @@ gpus = [torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_cou
 print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "folder": torch.__path__[0],
                   "architectures": sorted({"sm_%d%d" % one for one in gpus}), "installed": installed}))
 """
+
+CARDS = """
+import json, sys
+from envspec.recipes.target_json import cards
+print(json.dumps(cards(tuple(sys.argv[1:]))))
+"""
+"""What envspec knows of the products of these architectures: the check takes the one that the machine has."""
 
 
 @dataclass
@@ -90,7 +97,24 @@ def probe(python: str) -> dict[str, Any]:
         last = done.stderr.strip().rpartition("\n")[2]
         raise SystemExit(f"error: {python} has no torch that can be imported: {last}\nhint: name another with --python")
     found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return {**found, "cards": cards(python, found["architectures"])}
+
+
+def own_pythons(python: str) -> list[str]:
+    """The interpreters that may have what envspec itself needs, the project's own first."""
+    return [one for one in (str(ROOT / ".venv" / "bin" / "python"), python) if shutil.which(one)]
+
+
+def cards(python: str, architectures: Sequence[str]) -> dict[str, Any]:
+    """What the rates of GPUs of these architectures are at most. None where no interpreter can say it."""
+    for interpreter in own_pythons(python):
+        words = [interpreter, "-c", CARDS, *architectures]
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        if done.returncode == 0:
+            found: dict[str, Any] = json.loads(done.stdout)
+            return found
+    print("figures have no shares of a peak: no interpreter here has what envspec needs", file=sys.stderr)
+    return {}
 
 
 def target_of(torch: dict[str, Any], workload: str) -> dict[str, Any]:
@@ -116,6 +140,7 @@ def target_of(torch: dict[str, Any], workload: str) -> dict[str, Any]:
         "workload": workload,
         "steps": 50,
         "references": {},
+        "cards": torch["cards"],
         "lock": lock,
     }
 
@@ -123,12 +148,12 @@ def target_of(torch: dict[str, Any], workload: str) -> dict[str, Any]:
 def check(evidence: Evidence, python: str, torch: dict[str, Any], workload: str, quick: bool) -> None:
     """Run the smoke check for one workload, and mark its report."""
     began, name = time.monotonic(), f"check-{workload}.json"
-    if evidence.left < RESERVE + GRACE:
+    if evidence.left < RESERVE:
         evidence.ran(name, began, "left out: no time was left")
         return
     first, place = workload == WORKLOADS[0], WORKLOADS.index(workload)
     groups = WHOLE if first else OF_WORKLOAD
-    limit = (evidence.left - RESERVE) * (FIRST_SHARE if first else 1 / (len(WORKLOADS) - place)) - GRACE
+    limit = (evidence.left - RESERVE) * (FIRST_SHARE if first else 1 / (len(WORKLOADS) - place))
     with tempfile.TemporaryDirectory() as scratch:
         config, report = Path(scratch, "target.json"), Path(scratch, "check.json")
         config.write_text(json.dumps(target_of(torch, workload)), encoding="utf-8")
@@ -176,11 +201,10 @@ def nvml(evidence: Evidence, when: str) -> None:
 def envspec(evidence: Evidence, python: str, name: str, *words: str) -> None:
     """Keep what a command of this envspec says, by the first interpreter that has what it needs."""
     began = time.monotonic()
-    own = str(ROOT / ".venv" / "bin" / "python")
     told = "left out: no time was left"
-    for interpreter in (own, python):
-        if evidence.left < 1 or not shutil.which(interpreter):
-            continue
+    for interpreter in own_pythons(python):
+        if evidence.left < 1:
+            break
         try:
             done = subprocess.run(
                 [interpreter, "-m", "envspec", *words],

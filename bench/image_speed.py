@@ -3,8 +3,8 @@
     PYTHONPATH=tests .venv/bin/python -m bench.image_speed
 
 Needs root, buildah, debootstrap and the CPU wheel of torch in pip's find-links, as tests/e2e/test_image_from_lock.py.
-Both stand on the same base with Python 3.11, g++ and tini, so that buildah's apt has nothing to fetch; its layers
-aren't kept from one round to the next.
+Both stand on the base that `--base-recipe` describes, with Python 3.11, so that buildah's apt has nothing to fetch; its
+layers aren't kept from one round to the next.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from support.oci import BASE, Builder, opened_builder, torch_mirror
+from support.oci import envspec as printed
+from support.oci import opened_builder, torch_mirror
 
 from bench.measure import Run, envspec, run, turns
 
@@ -31,10 +32,9 @@ def main() -> None:
             torch_mirror(place / "mirror") as mirror,
             opened_builder(place / "buildah", ROOT / "recipes" / "cpu-py311", "cpu", mirror) as builder,
         ):
-            base = made_base(builder, place)
-            making = envspec(
-                *("image", str(ROOT / "specs" / "cpu-py311.toml"), "--base", str(base), "-o", str(place / "out.tar"))
-            )
+            spec = str(ROOT / "specs" / "cpu-py311.toml")
+            base = builder.ready_base(printed(ROOT, "image", spec, "--base-recipe"))
+            making = envspec(*("image", spec, "--base", str(base), "-o", str(place / "out.tar")))
             run(making)
             building = [
                 *(*builder._buildah, "bud", "--isolation", "chroot", "--no-cache", *builder.arguments),
@@ -43,16 +43,6 @@ def main() -> None:
             ]
             sides = {"image": lambda: run(making), "buildah": lambda: run(building)}
             told(turns(sides, ROUNDS))
-
-
-def made_base(builder: Builder, place: Path) -> Path:
-    """Build the base that both stand on; gives it as an OCI layout."""
-    apt = "apt-get install -y -qq --no-install-recommends ca-certificates g++ tini"
-    text = f"FROM {BASE}\nRUN apt-get update -qq && {apt}\n"
-    (place / "Dockerfile").write_text(text, encoding="utf-8")
-    builder("bud", "--isolation", "chroot", "-t", READY, "-f", str(place / "Dockerfile"), str(place))
-    builder("push", "-q", READY, f"oci:{place / 'base'}:base")
-    return place / "base"
 
 
 def told(sides: dict[str, Run]) -> None:

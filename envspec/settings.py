@@ -23,6 +23,7 @@ from envspec.ownership import stranger, this_user
 from envspec.places import cache_dir, config_home, environments_dir, home_of
 from envspec.record import dataclass
 from envspec.redact import register, register_all, register_url
+from envspec.site import Site
 from envspec.user_config import load_user_config, refuse_no_address
 
 
@@ -48,6 +49,7 @@ class Settings:
     keyring: bool = False
     environments: Path = Path()
     run_targets: tuple[str, ...] = ()
+    site: Site = field(default_factory=Site)
 
     def cache(self) -> Path:
         """envspec's own cache, to read and write: made if need be, for its user alone.
@@ -180,6 +182,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         cache_size=config.cache_size,
         timeouts=config.timeouts,
         keyring=_asks_keyring(env, uv_files),
+        site=config.site,
     )
 
 

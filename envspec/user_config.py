@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.record import dataclass
-from envspec.redact import redact, register_url
+from envspec.redact import has_credentials, redact, register_url
+from envspec.site import ARCHIVES, Site, read_site
 from envspec.texts import bytes_of, nearest
 
 _LONGEST = 3600.0
@@ -26,6 +27,7 @@ class UserConfig:
     timeouts    index name → seconds to wait for bytes of it
     environments  the folder of environments that have no prefix of their own, as written; None for the usual one
     run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
+    site          what `[site]` says
     """
 
     mirrors: Mapping[str, str] = field(default_factory=dict)
@@ -33,6 +35,7 @@ class UserConfig:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     environments: str | None = None
     run_targets: tuple[str, ...] = ()
+    site: Site = field(default_factory=Site)
 
 
 def load_user_config(usual: Path, asked: str | None) -> UserConfig:
@@ -73,7 +76,8 @@ class _Reader:
                 raise self._error(
                     f"a configuration can't have {key!r}", (near and f"did you mean [{near}]?") or tables, key
                 )
-        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts(), *self._run())
+        site = read_site(self.table.get("site", {}), self._place)
+        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts(), *self._run(), site)
 
     def _mirrors(self) -> dict[str, str]:
         mirrors = self.table.get("mirrors", {})
@@ -82,9 +86,25 @@ class _Reader:
             raise self._error("[mirrors] takes names and URLs", example, "mirrors")
         for name, url in mirrors.items():
             # a conda channel's may be of another kind: a folder, a name, an object store
-            if name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url):
+            of_apt = name in ARCHIVES
+            if of_apt or name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url):
                 refuse_no_address(url, f"[mirrors] {name}", self._place(name))
+            if of_apt:
+                self._refuse_for_apt(name, url)
         return dict(mirrors)
+
+    def _refuse_for_apt(self, name: str, url: str) -> None:
+        """Refuse an address that a build couldn't be given: its value is seen by whoever looks at the image."""
+        register_url(url)
+        if has_credentials(url):
+            raise self._error(
+                f"[mirrors] {name} has a login, and builds show what they are given",
+                "take the login out, or let the site's proxy log in",
+                name,
+            )
+        if not re.fullmatch(r"https?://[A-Za-z0-9._~:/@%+\[\]-]+", url):
+            shown = f"[mirrors] {name} is {redact(url)!r}, which apt can't be given"
+            raise self._error(shown, "give an http or https address without blanks, quotes and queries", name)
 
     def _cache_size(self) -> int | None:
         cache = self.table.get("cache", {})
@@ -136,16 +156,17 @@ class _Reader:
         return place_of_key(self.path, self.text, key)
 
 
-_TABLES = ("mirrors", "cache", "timeouts", "run")
+_TABLES = ("mirrors", "cache", "timeouts", "run", "site")
 
 
 def place_of_key(path: Path, text: str, key: str) -> Place:
-    """Where a key or a table of that name begins, as far as lines tell."""
-    begins = re.compile(rf"""[ \t]*(?:\[+[ \t]*)?["']?(?={re.escape(key)}(?![\w-]))""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        found = begins.match(line)
-        if found:
-            return Place(str(path), number, found.end() + 1)
+    """Where a key or a table of that name begins, as far as lines tell: at a line's begin, else within one."""
+    own = rf"""["']?(?={re.escape(key)}(?![\w-]))"""
+    for begins in (rf"[ \t]*(?:\[+[ \t]*)?{own}", rf"[^#\n]*?[{{,][ \t]*{own}(?=[^,}}]*=)"):
+        for number, line in enumerate(text.splitlines(), start=1):
+            found = re.match(begins, line)
+            if found:
+                return Place(str(path), number, found.end() + 1)
     return Place(str(path))
 
 

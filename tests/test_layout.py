@@ -16,6 +16,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("record",),
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
+    ("site",),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
     ("atomic", "binaries", "cache"),

@@ -2,7 +2,7 @@
 # Starts what an envspec image is asked for, after a look at the driver and the GPUs.
 #
 #   (nothing)                 the services that the image has, together; without any, a shell
-#   jupyter|ssh|code-server   that service
+#   jupyter|ssh|code-server|tensorboard   that service
 #   smoke [ARGUMENT...]       the training check
 #   COMMAND [ARGUMENT...]     the command
 #
@@ -83,9 +83,9 @@ activate() {
 
 # Which services the image has: only their scripts are in it.
 services() {
-    for script in "$here"/services/jupyter.sh "$here"/services/ssh.sh "$here"/services/code-server.sh; do
-        if [ -f "$script" ]; then
-            basename "$script" .sh
+    for service in jupyter ssh code-server tensorboard; do
+        if [ -f "$here/services/$service.sh" ]; then
+            printf '%s\n' "$service"
         fi
     done
 }
@@ -169,7 +169,7 @@ smoke)
     shift
     exec "$python" -I "$here/check" --config "$here/target.json" "$@"
     ;;
-jupyter | ssh | code-server)
+jupyter | ssh | code-server | tensorboard)
     # With arguments it is the program of that name.
     if [ $# -eq 1 ] && [ -f "$here/services/$1.sh" ]; then
         start_one "$1"

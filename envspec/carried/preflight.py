@@ -9,7 +9,6 @@ Exits with 0 when the image can work here or when nothing can tell, 1 when it ca
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "check"))
 
 from envspec_check.capability import covers  # noqa: E402
-from envspec_check.lock import numbers  # noqa: E402
+from envspec_check.lock import numbers, read_target  # noqa: E402
 from envspec_check.nvml import Nvml, kernel_driver  # noqa: E402
 
 
@@ -126,8 +125,7 @@ def look(load: Callable[[], Any] = lambda: None, version_file: str = "/proc/driv
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
     path = arguments[0] if arguments else os.path.join(FOLDER, "target.json")
     try:
-        with open(path, encoding="utf-8") as file:
-            target = json.load(file)
+        target = read_target(path)
         if not isinstance(target, dict):
             raise ValueError("it holds no table")
     except (OSError, ValueError) as error:

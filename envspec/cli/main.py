@@ -113,6 +113,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        _use_proxy_of_site()
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -229,6 +230,19 @@ def run(argv: list[str]) -> int:
         with suppress(OSError):
             out_json(failure.document())
     return failure.exit_code
+
+
+def _use_proxy_of_site() -> None:
+    """Give this process, and so all that it starts, the site's proxy where the environment names none."""
+    from envspec.places import config_file, home_of
+
+    path = config_file(os.environ, home_of(os.environ))
+    # whoever needs the configuration tells what is wrong with it
+    with suppress(OSError, EnvspecError):
+        if b"proxy" in path.read_bytes():
+            from envspec.user_config import load_user_config
+
+            os.environ.update(load_user_config(path, None).site.variables(os.environ))
 
 
 def _attempt(argv: list[str]) -> int | Failure:

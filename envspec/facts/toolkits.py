@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from envspec.facts.compute_capability import covers
+from envspec.facts.drivers import reaches
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 from envspec.record import dataclass
@@ -110,6 +111,12 @@ def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
 def with_forward_compatibility() -> tuple[Toolkit, ...]:
     """List the toolkits of which the table knows branches for forward compatibility, oldest first."""
     return tuple(one for one in known() if one.forward_branches)
+
+
+def of_driver(driver: str, platform: str) -> str | None:
+    """Give the newest CUDA that a driver is new enough for by itself; None for one that is older than all."""
+    own = ((one.version, one.native(platform)) for one in known())
+    return next((version for version, native in reversed([*own]) if native and reaches(driver, native)), None)
 
 
 def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:

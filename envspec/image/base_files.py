@@ -7,23 +7,17 @@ up.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 import tarfile
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import IO, Any, BinaryIO
+from functools import partial
+from typing import Any, BinaryIO
 
-from envspec.errors import InputError
-from envspec.image.compress import unpacked
 from envspec.image.layer import Descriptor
-from envspec.image.manifest import packing
-from envspec.net.limits import LIMITS
-from envspec.packages.archive_entries import Bounds
+from envspec.image.layer_stream import Refused, is_within, read_layer
 from envspec.record import dataclass
 
-_PIECE = 1 << 18
 _KEPT_BYTES = 32 << 20
 """Of a file that is read: dpkg's list of all packages of a full desktop has 10 MB."""
 _KEPT = re.compile(
@@ -33,12 +27,8 @@ _KEPT = re.compile(
 """The files that are read."""
 _LOOKED_FOR = re.compile(r"usr/(local/)?bin/python3\.\d+|usr/(local/)?include/python3\.\d+/Python\.h|opt|home")
 """The paths that are looked for, beside."""
-_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _MERGED = ("bin", "lib", "sbin")
 """What a base may have as links into usr."""
-_HINT = "choose another base image, or find out who made this one"
-_ENTRIES = 5
-"""How many times the entries of the largest wheel a layer may have: a whole system is in one."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +78,8 @@ class _Seen:
 
     def forget(self, path: str) -> None:
         """Forget a path and all that is below it; an empty path is the root."""
-        self.paths = {known for known in self.paths if not _is_within(known, path)}
-        self.files = {known: content for known, content in self.files.items() if not _is_within(known, path)}
+        self.paths = {known for known in self.paths if not is_within(known, path)}
+        self.files = {known: content for known, content in self.files.items() if not is_within(known, path)}
 
 
 def read_layers(
@@ -107,26 +97,8 @@ def read_layers(
 
 
 def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, where: str) -> None:
-    stream = _Unpacked(file, layer)
-    most = LIMITS.archive_entries * _ENTRIES
     added = _Seen()
-    gone: list[str] = []
-    try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1) as archive:  # type: ignore[call-overload]
-            for count, member in enumerate(archive, 1):
-                if count > most:
-                    raise _Refused(f"it has more than {most} entries")
-                _look(archive, member, added, gone)
-                # the reader keeps every head that it saw
-                archive.members = []
-        stream.to_the_end()
-    except (tarfile.TarError, EOFError, ValueError, _Refused) as error:
-        raise InputError(f"{where}: the layer {layer.digest} can't be read: {error}", hint=_HINT) from None
-    if stream.packed_digest != layer.digest or stream.digest != diff_id:
-        said = layer.digest if stream.packed_digest != layer.digest else diff_id
-        raise InputError(f"{where}: a layer's content isn't that of {said}", hint=_HINT)
-    # what a layer takes away is of those below it, wherever in the layer that stands
-    for path in gone:
+    for path in read_layer(layer, diff_id, file, partial(_look, added), where):
         seen.forget(path)
     for path in added.files:
         seen.forget(path)
@@ -135,93 +107,17 @@ def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, wh
     seen.paths |= added.paths
 
 
-def _look(archive: tarfile.TarFile, member: tarfile.TarInfo, added: _Seen, gone: list[str]) -> None:
-    path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
-    above, _, name = path.rpartition("/")
-    if ".." in path.split("/"):
-        raise _Refused(f"the entry {member.name!r} leads out of the image")
-    if name == _OPAQUE:
-        gone.append(above)
-        return
-    if name.startswith(_WHITEOUT):
-        gone.append(f"{above}/{name.removeprefix(_WHITEOUT)}".lstrip("/"))
-        return
+def _look(added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
     if path.partition("/")[0] in _MERGED and not (member.issym() or member.isdir()):
         path = f"usr/{path}"
     if _LOOKED_FOR.fullmatch(path):
         added.paths.add(path)
     if _KEPT.fullmatch(path) and member.isfile():
         if member.size > _KEPT_BYTES:
-            raise _Refused(f"{path} has {member.size} bytes, and {_KEPT_BYTES} are the most that are read")
+            raise Refused(f"{path} has {member.size} bytes, and {_KEPT_BYTES} are the most that are read")
         content = archive.extractfile(member)
         added.files[path] = content.read() if content else b""
         added.modes[path] = (member.uid, member.gid, member.mode & 0o7777)
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return not folder or path == folder or path.startswith(f"{folder}/")
-
-
-class _Refused(Exception):
-    """A layer holds what no base may."""
-
-
-class _Unpacked:
-    """A layer's tar as a stream, with the digests of both its forms, no longer than it may be."""
-
-    def __init__(self, file: IO[bytes], layer: Descriptor) -> None:
-        self._packed = _Hashed(file)
-        self._file = unpacked(packing(layer), self._packed)  # type: ignore[arg-type]
-        # of a plain tar both are one, and hashed twice
-        self._plain = _Hashed(self._file)
-        bounds = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)
-        self._most = bounds.bytes_of(layer.size)
-
-    def read(self, size: int) -> bytes:
-        try:
-            piece = self._plain.read(min(size, _PIECE))
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise _Refused(f"it can't be unpacked: {error}") from None
-        except Exception as error:
-            if type(error).__name__ != "ZstdError":
-                raise
-            raise _Refused(f"it can't be unpacked: {error}") from None
-        if self._plain.length > self._most:
-            raise _Refused(f"it unpacks to more than {self._most >> 20} MiB, the most for its size")
-        return piece
-
-    def to_the_end(self) -> None:
-        while self.read(_PIECE):
-            pass
-        while self._packed.read(_PIECE):
-            pass
-
-    @property
-    def digest(self) -> str:
-        return self._plain.digest
-
-    @property
-    def packed_digest(self) -> str:
-        return self._packed.digest
-
-
-class _Hashed:
-    """What is read of a file, hashed and counted."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._hash, self.length = file, hashlib.sha256(), 0
-
-    def read(self, size: int = -1) -> bytes:
-        piece = self._file.read(size)
-        self._hash.update(piece)
-        self.length += len(piece)
-        return piece
-
-    @property
-    def digest(self) -> str:
-        return f"sha256:{self._hash.hexdigest()}"
 
 
 def _dpkg(text: str, *, status: bool) -> dict[str, str]:

@@ -68,17 +68,19 @@ def build_image(
     base: BaseImage,
     layers: tuple[LayerPlan, ...],
     labels: Mapping[str, str],
+    annotations: Mapping[str, str],
     layout: Layout,
     kind: str,
     progress: ImageProgress,
 ) -> BuiltImage:
     """Pack an image's layers into a layout, and write what names them. `kind` is one of `compress.KINDS`, `labels`
-    those beside a recipe's. Raises ToolError, IndexFailure, InputError, OSError."""
+    those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError,
+    OSError."""
     assert kind in KINDS, kind
     packed = tuple(_packed(one, layout, kind, plan.epoch, progress) for one in layers)
     config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)
-    annotations = {**image_labels(plan, base), **labels}
-    manifest = layout.add(document_bytes(manifest_document(config, base, packed, annotations)), MANIFEST)
+    document = manifest_document(config, base, packed, {**image_labels(plan, base), **labels, **annotations})
+    manifest = layout.add(document_bytes(document), MANIFEST)
     return BuiltImage(plan, base, manifest, config, packed)
 
 

@@ -17,8 +17,13 @@ KEY = "envspec.layer.key"
 """The annotations of a layer: its name, and the digest of what it is made from."""
 LOCK = "envspec.lock.digest"
 WITHOUT = "envspec.without"
+BUILT = "envspec.built"
+"""The wheels that were built where the image was made, of what the lock has as source: each by its digest."""
 VERSION = "envspec.version"
 """The envspec that made the image: another one may make others of the same lock."""
+SBOM = "envspec.sbom"
+"""The annotation with the bill of materials: in the manifest, so that it takes no layer, and no layer has to be pulled
+to read it."""
 SBOM_DIGEST = "envspec.sbom.digest"
 _NANOSECONDS = 10**9
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from envspec.errors import ToolError
+from envspec.image.beside import beside, gathered
 from envspec.image.compress import compressor, media_type
 from envspec.image.entry import LayerEntry, in_order
 from envspec.record import dataclass
@@ -70,10 +71,11 @@ def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnByte
     OSError."""
     stream = compressor(kind)
     plain, packed = hashlib.sha256(), _Hashed(out)
-    for piece in tar_pieces(plan.entries(), epoch):
-        plain.update(piece)
-        packed.write(stream.compress(piece))
-        on_bytes(len(piece))
+    with beside(plain.update) as hashed, beside(lambda piece: packed.write(stream.compress(piece))) as written:
+        for piece in gathered(tar_pieces(plan.entries(), epoch)):
+            hashed(piece)
+            written(piece)
+            on_bytes(len(piece))
     packed.write(stream.flush())
     blob = Descriptor(media_type(kind), packed.digest, packed.size)
     return PackedLayer(plan.name, plan.key, blob, f"sha256:{plain.hexdigest()}")
@@ -82,9 +84,10 @@ def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnByte
 def diff_id(plan: LayerPlan, epoch: int, on_bytes: OnBytes = lambda count: None) -> str:
     """Give the digest of a layer's tar, and write it nowhere."""
     plain = hashlib.sha256()
-    for piece in tar_pieces(plan.entries(), epoch):
-        plain.update(piece)
-        on_bytes(len(piece))
+    with beside(plain.update) as hashed:
+        for piece in gathered(tar_pieces(plan.entries(), epoch)):
+            hashed(piece)
+            on_bytes(len(piece))
     return f"sha256:{plain.hexdigest()}"
 
 

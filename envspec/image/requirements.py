@@ -1,20 +1,26 @@
 """What a base must have, for nothing is installed into it: the recipe's Debian packages, a glibc that is new enough, a
-compiler and Python's headers for torch.compile, InfiniBand's libraries for NCCL. What two of them stand for can be left
-out knowingly, and the smoke check then skips by that name."""
+compiler and Python's headers for torch.compile, InfiniBand's libraries for NCCL, a service's server. What these stand
+for can be left out knowingly: the smoke check then skips by that name, and the image doesn't start that service."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from envspec.errors import InputError
 from envspec.image.base import BaseImage
 from envspec.image.python import ImagePython
+from envspec.install.host import InstallHost
+from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
 from envspec.recipes.plan import Plan
+from envspec.recipes.target_json import dumps
 from envspec.record import dataclass
 
-FEATURES = ("compile", "fabric")
-"""What a base may lack where it's said: torch.compile's compiler, and NCCL's way over InfiniBand."""
+FEATURES = ("compile", "fabric", "ssh", "code-server")
+"""What an image may lack where it's said: torch.compile's compiler, NCCL's way over InfiniBand, services."""
 _COMPILE = ("g++",)
 _FABRIC = ("ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1")
 """Debian's packages of rdma-core, by which NCCL reaches InfiniBand; without them it uses sockets in silence.
@@ -38,10 +44,41 @@ class BaseNeeds:
 def wanted(plan: Plan) -> BaseNeeds:
     """Say what a target's base must have."""
     features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
-    if plan.is_cuda:
+    if set(_FABRIC) <= set(plan.debian):
         features["fabric"] = _FABRIC
-    own = {name for names in features.values() for name in names}
-    return BaseNeeds(tuple(name for name in plan.apt if name not in own), features)
+    features |= {service.name: service.apt for service in plan.services if service.apt}
+    # what the spec asks for by itself is waived by no feature's name
+    own = {name for names in features.values() for name in names}.difference(plan.spec_apt)
+    return BaseNeeds(tuple(name for name in plan.debian if name not in own), features)
+
+
+def refuse_unpinned(plan: Plan, target: LockedTarget, without: Collection[str]) -> Plan:
+    """Raise InputError for programs of other images of which the lock has no digest: the same lock has to give the same
+    image. Gives the plan without those of `without`."""
+    lacking = [one for one in plan.borrowed if "@" not in one.image.pinned]
+    left_out = tuple(one.name for one in lacking if one.name in FEATURES and one.name in without)
+    # conda-forge's does the same as NVIDIA's
+    in_conda = {one.name for one in lacking if target.pin(one.name, "conda")}
+    for one in lacking:
+        if one.name not in left_out and one.name not in in_conda:
+            waived = f"; `--without {one.name}` makes an image that hasn't it" if one.name in FEATURES else ""
+            raise InputError(
+                f"the image of {plan.target} takes {one.name} from {one.image.name}, of which the lock has no digest",
+                hint=f"lock again with `--upgrade-images` where its registry or a mirror answers{waived}",
+            )
+    own = tuple(one for one in plan.toolkit if one.name not in in_conda)
+    return replace(reduced(plan, left_out), toolkit=own)
+
+
+def reduced(plan: Plan, left_out: Collection[str]) -> Plan:
+    """Give the plan of an image that lacks these features: it says so, and starts none of them."""
+    if not left_out:
+        return plan
+    document = json.loads(plan.files[plan.slice])
+    document["services"] = [name for name in document["services"] if name not in left_out]
+    document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
+    services = tuple(one for one in plan.services if one.name not in left_out)
+    return replace(plan, services=services, files={**plan.files, plan.slice: dumps(document)})
 
 
 def refuse_poor(plan: Plan, base: BaseImage, python: ImagePython | None, without: Collection[str]) -> tuple[str, ...]:
@@ -71,13 +108,11 @@ def _missing(names: Collection[str], known: Collection[str]) -> tuple[str, ...]:
 
 
 def _refuse_old(plan: Plan, there: Mapping[str, str], where: str) -> None:
-    found = there.get("libc6") or there.get("glibc")
-    if not found:
+    version = _glibc(there)
+    if not version:
         raise InputError(
             f"the base {where} has no glibc, which wheels need", hint="choose a base with Debian or Ubuntu"
         )
-    # Debian's epoch ends at a colon, its own part begins at a hyphen
-    version = found.rpartition(":")[2].partition("-")[0]
     if plan.glibc and numbers_in(version)[:2] < numbers_in(plan.glibc)[:2]:
         raise InputError(
             f"the base {where} has glibc {version}, and {plan.target} is locked for {plan.glibc} or newer",
@@ -85,14 +120,40 @@ def _refuse_old(plan: Plan, there: Mapping[str, str], where: str) -> None:
         )
 
 
+def refuse_newer(base: BaseImage, built: Mapping[str, Path], host: InstallHost) -> None:
+    """Raise InputError for wheels that were compiled on a machine with a newer glibc than the base's: they would fail
+    at import."""
+    version = _glibc(base.files.packages())
+    compiled = sorted(name for name, wheel in built.items() if not wheel.name.endswith("-none-any.whl"))
+    if compiled and host.glibc and numbers_in(host.glibc)[:2] > numbers_in(version)[:2]:
+        raise InputError(
+            f"{', '.join(compiled)} was compiled here, with glibc {host.glibc}, and the base has glibc {version}",
+            hint="choose a base with a glibc as new, or build on a machine with an older one",
+        )
+
+
+def _glibc(there: Mapping[str, str]) -> str:
+    """Give the version of glibc; an empty text where there is none."""
+    # Debian's epoch ends at a colon, its own part begins at a hyphen
+    return (there.get("libc6") or there.get("glibc") or "").rpartition(":")[2].partition("-")[0]
+
+
 def base_recipe(plan: Plan) -> str:
     """Render the small Dockerfile of a base for a target."""
     names = " ".join(wanted(plan).every)
+    install = "apt-get install -y -qq --no-install-recommends"
+    headers = (
+        f"    && if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi \\\n"
+        if plan.torch and not plan.explicit
+        else ""
+    )
     return (
         f"# A base for `envspec image`: what {plan.title} needs of Debian. Build it once, push it, and name it by its\n"
         f'# digest in the spec\'s [image], base = "…@sha256:…", or with `envspec image --base`.\n'
         f"FROM {plan.base.pinned}\n"
         "RUN apt-get update -qq \\\n"
-        f"    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends {names} \\\n"
-        "    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log /var/log/apt\n"
+        f"    && export DEBIAN_FRONTEND=noninteractive && {install} {names} \\\n"
+        f"{headers}"
+        "    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/*.log /var/log/apt \\\n"
+        "    /etc/ssh/ssh_host_*\n"
     )

@@ -55,6 +55,7 @@ def by_content(
     base: BaseImage,
     layers: tuple[LayerPlan, ...],
     more: Mapping[str, str],
+    annotations: Mapping[str, str],
     on_layer: Callable[[str], None] = lambda name: None,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> tuple[ImageDifference, ...]:
@@ -64,11 +65,16 @@ def by_content(
         on_layer(layer.name)
         content = diff_id(layer, plan.epoch, on_bytes)
         made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
-    return tuple(_compared(plan, image, base, tuple(made), more))
+    return tuple(_compared(plan, image, base, tuple(made), more, annotations))
 
 
 def _compared(
-    plan: Plan, image: ImageManifest, base: BaseImage, made: tuple[PackedLayer, ...], more: Mapping[str, str]
+    plan: Plan,
+    image: ImageManifest,
+    base: BaseImage,
+    made: tuple[PackedLayer, ...],
+    more: Mapping[str, str],
+    annotations: Mapping[str, str],
 ) -> Iterator[ImageDifference]:
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
     right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
@@ -82,7 +88,7 @@ def _compared(
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
             yield ImageDifference("configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
-    if image.annotations and dict(image.annotations) != {**image_labels(plan, base), **more}:
+    if image.annotations and dict(image.annotations) != {**image_labels(plan, base), **more, **annotations}:
         yield ImageDifference("annotations", "its annotations aren't what the lock gives")
 
 

@@ -16,10 +16,10 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from envspec.errors import IndexFailure
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
+from envspec.image.member import WheelMember
 from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url
 from envspec.lock.model import Pin
@@ -80,7 +80,7 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
             yield record.added(text_entry(place, script, mode), script)
         else:
             record.kept(place, name)
-            yield LayerEntry(place, info.file_size, _Member(archive, info), mode=mode)
+            yield LayerEntry(place, info.file_size, WheelMember.of(path, info), mode=mode)
     for command, text in _commands(archive, stem, scheme, path):
         yield record.added(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
     for own, content in _own(pin).items():
@@ -89,15 +89,6 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
 
 
 _HINT = "don't install it: such a file is hostile or broken; tell those who publish it"
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    archive: zipfile.ZipFile
-    info: zipfile.ZipInfo
-
-    def __call__(self) -> IO[bytes]:
-        return self.archive.open(self.info)
 
 
 def _stem(infos: list[zipfile.ZipInfo], path: Path) -> str:

@@ -62,6 +62,7 @@ def _online(plan: Plan) -> Iterator[str]:
         "",
         f"What is your own comes from a folder, by --bind FOLDER:{SETTINGS}, and stays out of the image:",
         "  uv.toml         other indexes, mirrors and logins",
+        "  apt-mirrors     mirrors of apt's archives: words like debian=URL",
         "  cache/          kept from build to build; without it, none",
     ]
     if plan.torch_backend:

@@ -10,6 +10,8 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.recipes import nvcc
+from envspec.recipes.apt_mirrors import COPY, use_mirrors
+from envspec.recipes.apt_mirrors import FILE as APT_MIRRORS
 from envspec.recipes.building import PRETENDED, build_settings, project_install, project_wheel
 from envspec.recipes.definition_text import exported, word
 from envspec.recipes.plan import (
@@ -43,6 +45,7 @@ _PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
 _WHEELS = f"{SETTINGS}/wheels"
 _CONDARC = f"{SETTINGS}/condarc"
 _NETRC = f"{SETTINGS}/netrc"
+_APT_MIRRORS = f"{SETTINGS}/{APT_MIRRORS}"
 PROJECT = "/srv"
 """The bind point of the folder of the spec's project, which every base has."""
 _VERSION = f"{SETTINGS}/project-version"
@@ -125,12 +128,13 @@ def _apt(names: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
     words = " ".join(map(shell, names))
     if not words:
         return
+    yield use_mirrors(_APT_MIRRORS)
     yield "# in a user namespace apt can't become its own user"
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
     yield f"$apt install -y --no-install-recommends {words}"
     yield from more
     yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
-    yield "rm -rf /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+    yield f"rm -rf {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
 
 def _environment(plan: Plan) -> Iterator[str]:

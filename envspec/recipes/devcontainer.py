@@ -19,7 +19,12 @@ from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
 FOLDER = ".devcontainer"
 FILE = "devcontainer.json"
 
-GIVEN = {"jupyter": "JUPYTER_TOKEN", "ssh": "AUTHORIZED_KEYS", "code-server": "HASHED_PASSWORD"}
+GIVEN = {
+    "jupyter": "JUPYTER_TOKEN",
+    "ssh": "AUTHORIZED_KEYS",
+    "code-server": "HASHED_PASSWORD",
+    "tensorboard": "TENSORBOARD_TOKEN",
+}
 """Service -> the variable on the user's own machine that says who can log in."""
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from envspec.recipes import nvcc
-from envspec.recipes.dockerfile_apt import apt, python_headers, timed, user
+from envspec.recipes import apt_mirrors, nvcc
+from envspec.recipes.dockerfile_apt import MIRRORS_SECRET, apt, python_headers, timed, user
 from envspec.recipes.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.recipes.dockerfile_project import CONTEXT, VERSION, project_stage
 from envspec.recipes.dockerfile_steps import MIRROR, WHEELS, copy, run
@@ -54,8 +54,10 @@ def _head(plan: Plan) -> str:
         f"In the folder above this one, recipes/{plan.spec}:",
         f"  docker buildx build {' '.join(options)} -f {plan.target}/{FILE} -t {plan.image} .",
         f"  {_run(plan)}",
+        *([f"  {_train(plan)}"] if plan.is_cuda and plan.torch else []),
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
+        f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE.",
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
@@ -80,6 +82,12 @@ def _run(plan: Plan) -> str:
     words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {SHARED_MEMORY}"]
     words += [f"-p 127.0.0.1:{one.port}:{one.port}" for one in plan.services]
     return " ".join([*words, f'-v "$PWD:{WORKSPACE}"', plan.image])
+
+
+def _train(plan: Plan) -> str:
+    """The command that trains on all GPUs of a machine."""
+    shared = f'--gpus all --shm-size {SHARED_MEMORY} -v "$PWD:{WORKSPACE}"'
+    return f"docker run --rm {shared} {plan.image} torchrun --standalone --nproc-per-node gpu train.py"
 
 
 def _arguments(plan: Plan) -> str:
@@ -115,8 +123,8 @@ def _final(plan: Plan) -> str:
         "FROM ${BASE_IMAGE}",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([], timed(apt(plan.apt, headers))),
-        run([], timed([*more, *user(plan.user), *nvcc.links(plan)])),
+        run([MIRRORS_SECRET], timed(apt(plan.apt, headers))),
+        run([MIRRORS_SECRET] if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
     lines += [copy(layer, _MADE_BY.get(layer)) for layer in LAYERS if _has(plan, layer)]

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from envspec.recipes import apt_mirrors
 from envspec.recipes.dockerfile_steps import FIXED_TIME
 from envspec.recipes.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
 from envspec.recipes.quote import shell
 
+_MIRRORS = f"/run/{apt_mirrors.FILE}"
+"""Straight in a folder that every base has: buildah leaves those that it makes for a mount."""
+MIRRORS_SECRET = f"--mount=type=secret,id={apt_mirrors.FILE},target={_MIRRORS}"
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
 
 
 def apt(packages: Iterable[str], more: Iterable[str] = ()) -> list[str]:
-    """Install packages, and run `more` while apt knows others."""
+    """Install packages, and run `more` while apt knows others. The RUN mounts `MIRRORS_SECRET`."""
     return [
+        apt_mirrors.use_mirrors(_MIRRORS),
         "export DEBIAN_FRONTEND=noninteractive && apt-get update -qq",
         f"{_INSTALL} {' '.join(map(shell, packages))}",
         *more,
         # Not in a cache that is mounted: buildah 1.28 keeps its lock to the end of the build, and two builds wait for
         # each other.
-        "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb",
+        f"rm -rf {apt_mirrors.COPY} /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb",
         # What differs from build to build, and host keys that Debian's package makes.
         "rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_*"
         " && find /var/log -type f -delete",

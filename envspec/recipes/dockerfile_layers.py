@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.recipes.building import build_settings
-from envspec.recipes.dockerfile_apt import apt, python_headers
+from envspec.recipes.dockerfile_apt import MIRRORS_SECRET, apt, python_headers
 from envspec.recipes.dockerfile_steps import (
     BYTECODE,
     LAYERS,
@@ -139,7 +139,7 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
         f"FROM {'python' if own else '${COMPILER_IMAGE}'} AS compile",
         *([] if own else ["USER 0"]),
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([], apt(compiling.apt, python_headers(plan))),
+        run([MIRRORS_SECRET], apt(compiling.apt, python_headers(plan))),
         *([] if own else tools(plan)),
         *(copy(group) for group in BELOW_SOURCES if any(step.group == group for step in plan.pip)),
         *index_arguments([*compiling.wheels, *sources]),

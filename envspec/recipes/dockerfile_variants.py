@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.recipes.dockerfile_apt import apt
+from envspec.recipes.dockerfile_apt import MIRRORS_SECRET, apt
 from envspec.recipes.dockerfile_steps import (
     LAYERS,
     NETRC_SECRET,
@@ -43,7 +43,7 @@ def variant_stages(plan: Plan) -> Iterator[str]:
     yield "\n".join(
         [
             f"FROM python AS {_FETCHED}",
-            run([], apt(("ca-certificates",))),
+            run([MIRRORS_SECRET], apt(("ca-certificates",))),
             *index_arguments(steps),
             run([SECRET, NETRC_SECRET, bind(_PROGRAM)], [*checked(plan, [_PROGRAM]), USE_NETRC, *fetches]),
         ]

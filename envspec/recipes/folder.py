@@ -11,12 +11,14 @@ from envspec.errors import InputError
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
 from envspec.record import dataclass
 
-OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "devcontainer")
+OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "htcondor", "devcontainer")
 """Formats with files of each target's own."""
 OF_A_SPEC = ("compose", "nix", "slurm", "lmod")
 """Formats with one set of files for all targets of a spec."""
-FORMATS = ("dockerfile", "compose", "apptainer", "nix", "devcontainer", "slurm", "lmod", "kubernetes")
+FORMATS = ("dockerfile", "compose", "apptainer", "nix", "devcontainer", "slurm", "lmod", "kubernetes", "htcondor")
 """All formats, in the order of messages. The first file of each is the one that is run."""
+BY_NAME = ("htcondor",)
+"""The formats that `all` leaves out."""
 SHARED = (CARRIED_FOLDER, REQUIREMENTS)
 """The folders that contain only the shared files of all targets."""
 
@@ -28,12 +30,13 @@ def place_of(spec: str) -> str:
 
 def of_a_target() -> Mapping[str, Callable[[Plan], dict[str, str]]]:
     """The renderers of `OF_A_TARGET`: of each, files by path."""
-    from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes
+    from envspec.recipes import apptainer, devcontainer, dockerfile, htcondor, kubernetes
 
     return {
         "dockerfile": dockerfile.render,
         "apptainer": apptainer.render,
         "kubernetes": kubernetes.render,
+        "htcondor": htcondor.render,
         "devcontainer": devcontainer.render,
     }
 
@@ -96,7 +99,7 @@ class ExportedRecipes:
 
     targets  the formats of each target, in the plan's order
     spec     the formats of the whole spec
-    whole    every possible format, of each target that has any
+    whole    every possible format of `all`, of each target that has any
     files    the files as they should be: path -> text
     """
 
@@ -115,10 +118,14 @@ def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
     for of in plan.targets:
         rendered = admitted(of)
         targets[of.target] = _there(rendered, there, files)
-        whole = whole and len(targets[of.target]) in (0, len(rendered))
+        whole = whole and _of_all(targets[of.target]) in ((), _of_all(rendered))
     rendered = admitted_spec(plan)
     spec = _there(rendered, there, files)
     return ExportedRecipes(targets, spec, whole and len(spec) == len(rendered), files)
+
+
+def _of_all(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in BY_NAME)
 
 
 def _there(rendered: Mapping[str, Mapping[str, str]], there: set[str], files: dict[str, str]) -> tuple[str, ...]:

@@ -215,24 +215,43 @@ def _key(name: str) -> str:
 
 
 def _affinity(plan: Plan) -> Iterator[str]:
-    """Prefer nodes whose GPUs the lock has code for, and whose driver isn't older than its floor, if GPU feature
-    discovery has labelled them. A requirement would keep the pod waiting for ever without labels, and the image's
-    preflight tells of a wrong GPU.
+    """Keep pods off nodes whose GPUs the lock has no code for, or whose driver is older than its floor, where NVIDIA's
+    GPU feature discovery has labelled them. A node without its labels is taken: a plain requirement would have the pod
+    wait for ever in a cluster that has none, and there the image's preflight tells of a wrong GPU.
     """
     if not plan.architectures:
         return
     yield "      tolerations: [{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }]"
     yield "      affinity:"
     yield "        nodeAffinity:"
-    yield "          preferredDuringSchedulingIgnoredDuringExecution:"
-    for label, operator, values in _wishes(plan):
-        match = f"{{ key: nvidia.com/{label}, operator: {operator}, values: {inline_strings(values)} }}"
-        yield f"            - {{ weight: 50, preference: {{ matchExpressions: [{match}] }} }}"
+    yield "          requiredDuringSchedulingIgnoredDuringExecution:"
+    yield "            nodeSelectorTerms: # one of them holds"
+    for needs in _nodes(plan):
+        yield f"              - {{ matchExpressions: [{', '.join(needs)}] }}"
 
 
-def _wishes(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
-    majors = sorted({known(sm).major for sm in plan.architectures})
-    yield "gpu.compute.major", "In", list(map(str, majors))
-    if plan.driver_floor:
-        # Gt has no form for "or the same"
-        yield "cuda.driver-version.major", "Gt", [str(int(plan.driver_floor.partition(".")[0]) - 1)]
+def _nodes(plan: Plan) -> Iterator[list[str]]:
+    """List the kinds of node that do, each by what its labels are."""
+    driver = "cuda.driver-version.major"
+    lowest: dict[int, int] = {}
+    for one in map(known, plan.architectures):
+        lowest[one.major] = min(one.number % 10, lowest.get(one.major, 9))
+    # code runs on its own major version, from its own minor version on
+    alike: dict[int, list[int]] = {}
+    for major, minor in sorted(lowest.items()):
+        alike.setdefault(minor, []).append(major)
+    for minor, majors in alike.items():
+        gpu = [_label("gpu.compute.major", "In", *majors)]
+        gpu += [_label("gpu.compute.minor", "Gt", minor - 1)] if minor else []
+        if plan.driver_floor:
+            # Gt has no form for "or the same"
+            yield [*gpu, _label(driver, "Gt", int(plan.driver_floor.partition(".")[0]) - 1)]
+            yield [*gpu, _label(driver, "DoesNotExist")]
+        else:
+            yield gpu
+    yield [_label("gpu.compute.major", "DoesNotExist")]
+
+
+def _label(name: str, operator: str, *values: int) -> str:
+    more = f", values: {inline_strings(map(str, values))}" if values else ""
+    return f"{{ key: nvidia.com/{name}, operator: {operator}{more} }}"

@@ -10,13 +10,16 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.documents import read_json
 from envspec.lock.write import HEADER
-from envspec.recipes import apptainer, devcontainer, dockerfile, kubernetes, nix
+from envspec.recipes import apptainer, devcontainer, dockerfile, htcondor, kubernetes, nix
 from envspec.recipes.folder import SHARED, place_of
 from envspec.recipes.heading import owner
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SLICE, SpecPlan
 from envspec.recipes.sums import Sums, digest
 
-OWN = (dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE, kubernetes.FILE, kubernetes.SERVE_FILE, SLICE)
+OWN = (
+    *(dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE),
+    *(kubernetes.FILE, kubernetes.SERVE_FILE, htcondor.FILE, SLICE),
+)
 """The names in a target's folder."""
 CONTAINERS = devcontainer.FOLDER
 LOCK = "envspec.lock"

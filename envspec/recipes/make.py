@@ -192,5 +192,6 @@ def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...
             image=reference(lock, CODE_SERVER),
             copies=(("/usr/lib/code-server", "/usr/lib/code-server"),),
         ),
+        "tensorboard": Service("tensorboard", 6006, "services/tensorboard.sh"),
     }
     return tuple(known[name] for name in spec.image.services)

@@ -32,12 +32,16 @@ def borrowed(cuda: str, platform: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
     there, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
     paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}
-    return Borrowed(NAME, image, tuple((f"{there}/{one}", f"{FOLDER}/{here}") for one, here in paths.items()))
+    copies = tuple((f"{there}/{one}", f"{FOLDER}/{here}") for one, here in paths.items())
+    # the names by which builds look for the headers and the runtime
+    names = {"include": "include", "lib64": "lib"}
+    return Borrowed(NAME, image, copies, tuple((f"{FOLDER}/{one}", f"{of}/{folder}") for one, folder in names.items()))
 
 
 def links(plan: Plan) -> Iterator[str]:
-    """Make the shell commands for the names by which builds look for the headers and the runtime."""
-    if any(one.name == NAME for one in plan.toolkit):
+    """Make the shell commands for the further names of what the image takes of the toolkit."""
+    links = [link for one in plan.toolkit for link in one.links]
+    if links:
         yield f"mkdir -p {FOLDER}"
-        for name, folder in (("include", "include"), ("lib64", "lib")):
-            yield f"ln -sfn targets/{_FOLDERS[plan.platform]}/{folder} {FOLDER}/{name}"
+    for name, target in links:
+        yield f"ln -sfn {target} {name}"

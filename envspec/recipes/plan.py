@@ -53,11 +53,13 @@ class ImageReference:
 
 @dataclass(frozen=True)
 class Borrowed:
-    """What an image takes from another one, in a stage of this name. `copies`: path there -> path here."""
+    """What an image takes from another one, in a stage of this name. `copies`: path there -> path here; `links`:
+    further names here -> what they are links to."""
 
     name: str
     image: ImageReference
     copies: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
-_NEEDS = {"jupyter": "jupyterlab"}
+_NEEDS = {"jupyter": "jupyterlab", "tensorboard": "tensorboard"}
 """Service -> its package, which the lock must have. ssh comes from the image's apt, code-server from its own image."""
 
 

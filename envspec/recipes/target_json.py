@@ -50,7 +50,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
         "workload": spec.smoke.workload,
         "steps": spec.smoke.steps,
         "references": references,
-        "cards": _cards(inputs.gpus),
+        "cards": cards(inputs.gpus),
         "lock": own,
     }
 
@@ -74,7 +74,7 @@ def _value(value: Any) -> str:
     return "[\n" + ",\n".join(f"      {json.dumps(package)}" for package in value) + "\n    ]"
 
 
-def _cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """List the products that a target's GPUs stand for, each with the forms that it is sold in and what they differ
     in.
     """
@@ -106,8 +106,8 @@ def reference_row(reference: Reference) -> dict[str, Any]:
                 f"did you mean {', '.join(near)}?" if (near := nearest(name)) else "envspec gpus lists the known ones"
             )
             raise InputError(f"a reference in [smoke.references] is for an unknown GPU: {name}", hint=hint)
-    cards = {"gpus": list(_cards(reference.gpus))} if reference.gpus else {}
-    return {"value": reference.value, "low": reference.low, "high": reference.high, "unit": reference.unit, **cards}
+    own = {"gpus": list(cards(reference.gpus))} if reference.gpus else {}
+    return {"value": reference.value, "low": reference.low, "high": reference.high, "unit": reference.unit, **own}
 
 
 def _code(target: LockedTarget) -> dict[str, list[str]] | None:

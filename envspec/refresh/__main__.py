@@ -89,6 +89,14 @@ class LiveIndex:
         self._metadata = MetadataReader(MetadataCache(settings.cache()), self._fetcher)
         self._found: dict[str, FoundFile] = {}
 
+    @property
+    def fetcher(self) -> Fetcher:
+        return self._fetcher
+
+    def found(self, project: str) -> tuple[FoundFile, ...]:
+        """Read the files on a project's page with their addresses. Raises IndexFailure."""
+        return tuple(self._found[one.file] for one in self.files(project))
+
     def files(self, project: str) -> tuple[PublishedFile, ...]:
         """Read the files on a project's page, none if the index doesn't have the project. Raises IndexFailure."""
         url = f"{self._url}/{project}/"

@@ -8,7 +8,7 @@ from envspec.spec import advice
 from envspec.spec.model import Image
 from envspec.spec.nodes import Array, Boolean, Names, Table, Text
 
-SERVICES = ("jupyter", "ssh", "code-server")
+SERVICES = ("jupyter", "ssh", "code-server", "tensorboard")
 SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}
 """Names by which people look for a service, and the service."""
 FABRICS = ("infiniband", "none")

@@ -5,7 +5,7 @@
 # nix develop path:.#cpu     a shell with it
 # nix run path:.#cpu-check   the smoke check
 {
-  description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root";
+  description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root";
 
   inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-25.11";
 

@@ -24,9 +24,9 @@ local target = myModuleVersion()
 local found = targets[target]
 local title = "team-v2.9" .. "-" .. target
 whatis("Name: " .. title)
-whatis("Description: A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root")
+whatis("Description: A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root")
 if found then
-    help("A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root. " .. found.about)
+    help("A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root. " .. found.about)
 end
 
 local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")

@@ -31,6 +31,11 @@ def test_sources_are_built_where_that_is_asked(machine: Machine, index: Index) -
     ran = machine.envspec("image", "specs/demo.toml", "--base", "./base", "-o", "out", "--build-sources")
     assert ran.status == 0, ran.err
     assert f"opt/env/lib/python{PYTHON}/site-packages/fast.py" in members(machine.folder / "out", "rest")
+    assert "fast@sha256:" in documents(machine.folder / "out")[0]["annotations"]["envspec.built"]
+    # what was built here for this lock is taken without a word
+    again = machine.envspec("image", "specs/demo.toml", "--base", "./base", "-o", "again")
+    assert again.status == 0 and again.out.splitlines()[-1] == ran.out.splitlines()[-1]
+    assert machine.envspec("image", "specs/demo.toml", "--base", "./base", "--verify", "again").status == 0
 
 
 def test_the_project_is_a_layer_of_its_own(machine: Machine, index: Index) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.oci import BASE, Builder, entry, opened_builder, skip_without
+from support.oci import Builder, entry, envspec, opened_builder, skip_without
 from support.sif import torch_wheel
 
 from envspec.errors import ToolError
@@ -27,11 +27,8 @@ pytestmark = [
 ]
 
 
-def envspec(root: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "envspec", "image", str(root / "specs" / "cpu-py311.toml"), *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+def image(root: Path, *arguments: str) -> str:
+    return envspec(root, "image", str(root / "specs" / "cpu-py311.toml"), *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -44,21 +41,15 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 
 
 @pytest.fixture(scope="module")
-def base(root: Path, builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(root: Path, builder: Builder) -> Path:
     """The base that the recipe makes, as an OCI layout."""
-    folder = tmp_path_factory.mktemp("base")
-    recipe = envspec(root, "--base-recipe").splitlines()
-    text = "\n".join(f"FROM {BASE}" if line.startswith("FROM ") else line for line in recipe)
-    (folder / "Dockerfile").write_text(f"{text}\n", encoding="utf-8")
-    builder("bud", "--isolation", "chroot", "-t", "localhost/ready", "-f", str(folder / "Dockerfile"), str(folder))
-    builder("push", "-q", "localhost/ready", f"oci:{folder / 'layout'}:base")
-    return folder / "layout"
+    return builder.ready_base(image(root, "--base-recipe"))
 
 
 @pytest.fixture(scope="module")
 def archive(root: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("image") / "image.tar"
-    envspec(root, "--base", str(base), "-o", str(path))
+    image(root, "--base", str(base), "-o", str(path))
     return path
 
 
@@ -70,16 +61,26 @@ def test_the_smoke_check_passes_in_the_image(builder: Builder, archive: Path) ->
     assert ran.returncode == 0 and " 0 failed" in ran.stderr, ran.stderr[-3000:]
 
 
+def apptainer(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["apptainer", *arguments], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer")
 def test_apptainer_builds_and_runs_it_read_only(root: Path, base: Path, archive: Path, tmp_path: Path) -> None:
     sif = tmp_path / "image.sif"
-    envspec(root, "--base", str(base), "--sif", str(sif))
-    command = ["apptainer", "run", "--containall", "--no-home", "--bind", f"{tmp_path}:/mnt", str(sif)]
-    ran = subprocess.run(
-        [*command, "smoke", "--quick", "--json", "/mnt/report.json"], capture_output=True, text=True, check=False
-    )
+    image(root, "--base", str(base), "--sif", str(sif))
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    reports.chmod(0o777)
+    nobody = ("--containall", "--no-home", "--security", "uid:1000,gid:1000", "--bind", f"{reports}:/mnt")
+    ran = apptainer("exec", *nobody, str(sif), "sh", "-c", "id -u; touch /opt/x || echo read-only")
+    assert ran.stdout.split() == ["1000", "read-only"], ran.stderr
+    ran = apptainer("run", *nobody, str(sif), "smoke", "--quick", "--json", "/mnt/report.json")
     assert ran.returncode == 0, ran.stderr[-3000:]
-    assert json.loads((tmp_path / "report.json").read_text())["summary"]["verdict"] == "pass"
+    report = json.loads((reports / "report.json").read_text())
+    assert report["summary"]["verdict"] == "pass"
+    labels = json.loads(apptainer("inspect", "--json", str(sif)).stdout)["data"]["attributes"]["labels"]
+    assert report["lock_digest"] == labels["envspec.lock.digest"], "put together of what each layer says"
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.13"])

@@ -11,15 +11,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.base_image import system
+from support.base_image import members, system, write_base, write_index
 from support.hub import Hub, serving
 from support.index import Index
-from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, brought_in, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist, wheel
 
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries
+from envspec.recipes.images import CODE_SERVER
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -65,14 +66,14 @@ def push(machine: Machine, base: str, name: str) -> tuple[int, int, int, str]:
 
 def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Machine, index: Index) -> None:
     index.add(LIB, LIB2, cublas())
-    write_lock(machine, [pip_pin(LIB), pip_pin(cublas())], platform="linux-64")
+    write_lock(machine, brought_in(LIB, by=cublas()), platform="linux-64")
     name = f"{hub.host}/team/demo"
     sent, mounted, there, digest = push(machine, base, f"{name}:1")
     assert (sent, mounted, there) == (6, 1, 0), "five layers and the configuration; the base's layer is taken over"
     assert push(machine, base, f"{name}:again") == (0, 0, 7, digest)
-    write_lock(machine, [pip_pin(LIB2), pip_pin(cublas())], platform="linux-64")
+    write_lock(machine, brought_in(LIB2, by=cublas()), platform="linux-64")
     sent, mounted, there, moved = push(machine, base, f"{name}:2")
-    assert (sent, there) == (3, 4) and moved != digest, "the packages that moved, the carried files, the configuration"
+    assert (sent, there) == (2, 5) and moved != digest, "the layer of the package that moved, and the configuration"
     ran = machine.envspec("image", SPEC, "--base", base, "--verify", f"{name}:2")
     assert ran.status == 0, ran.out + ran.err
     ran = machine.envspec("image", SPEC, "--base", base, "--verify", f"{name}:1")
@@ -81,6 +82,47 @@ def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Mach
     assert machine.envspec("image", SPEC, "--base", base, "-o", "out").status == 0
     (top,) = json.loads((machine.folder / "out" / "index.json").read_bytes())["manifests"]
     assert top["digest"] == moved
+
+
+def test_two_platforms_are_pushed_as_one_index(hub: Hub, machine: Machine, index: Index) -> None:
+    layouts = {one: write_base(machine.base / one, system(PYTHON), machine=one) for one in ("amd64", "arm64")}
+    write_index(machine.folder / "base", layouts)
+    index.add(LIB)
+    spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n"
+    machine.spec(spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
+    machine.locked()
+    name = f"{hub.host}/team/both:1"
+    sent, _, _, digest = push(machine, "./base", name)
+    assert sent == 4 + 2 * 2, "both have the base, the user, Python's frame and `rest`"
+    assert Registries(Fetcher(credentials={}, env={}).pool, {}, {"HOME": "nowhere"}).digest(name) == digest
+    assert machine.envspec("image", SPEC, "--base", "./base", "--verify", name).status == 0
+    for arch in layouts:
+        image = hub.buildah("pull", "--quiet", "--tls-verify=false", "--arch", arch, f"docker://{name}")
+        assert json.loads(hub.buildah("inspect", "--type", "image", image))["OCIv1"]["architecture"] == arch
+
+
+def test_a_program_of_another_image_is_a_layer(hub: Hub, base: str, machine: Machine, index: Index) -> None:
+    """The registry stands in for Docker Hub, and has a stand-in for code-server."""
+    tree = machine.base / "tree"
+    (tree / "usr/lib/code-server/bin").mkdir(parents=True)
+    (tree / "usr/lib/code-server/bin/code-server").write_text("#!/bin/sh\n")
+    (tree / "usr/lib/code-server/bin/code-server").chmod(0o755)
+    (tree / "etc").mkdir()
+    (tree / "etc/passwd").write_text("another's")
+    hub.push_tree(CODE_SERVER, tree)
+    (machine.home / ".config/envspec/config.toml").write_text(f'[mirrors]\n"docker.io" = "http://{hub.host}"\n')
+    index.add(LIB)
+    machine.spec(
+        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\nservices = ['code-server']\n"
+        "[targets.here]\nplatform = 'linux-64'\n"
+    )
+    machine.locked()
+    ran = machine.envspec("image", SPEC, "--base", base, "-o", "out")
+    assert ran.status == 0, ran.err
+    found = members(machine.folder / "out", "code-server")
+    assert found["usr/lib/code-server/bin/code-server"].mode == 0o755
+    assert not any(name.startswith("etc") for name in found)
+    assert machine.envspec("image", SPEC, "--base", base, "--verify", "out").status == 0
 
 
 @pytest.mark.nightly

@@ -18,7 +18,9 @@ from support.slurm import slurm
 sys.path.append(str(Path(__file__).parents[1] / "recipes"))
 from recipe_plans import of_target
 
+from envspec.recipes.site_jobs import variables
 from envspec.recipes.slurm import APPTAINER_JOB, render
+from envspec.site import SlurmSite
 from envspec.spec.cluster import SlurmTable
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]  # one cluster a machine
@@ -133,3 +135,75 @@ def test_a_warned_job_saves_and_is_queued_again_with_the_environment_that_it_ask
 def test_slurm_takes_the_job(ask: Ask, tmp_path: Path, asked: SlurmTable) -> None:
     (tmp_path / "job.sbatch").write_text(job_of(asked))
     ask("sbatch", "--test-only", "job.sbatch", "train.py")
+
+
+RESUMES = """
+at=$(cat "$1/checkpoint" 2>/dev/null || echo 0)
+echo "run ${SLURM_RESTART_COUNT:-0} from $at" >>"$1/said"
+trap 'echo "$at" >"$1/checkpoint"; exit 0' USR1
+for ((; at < 40; at++)); do
+    [[ ${SLURM_RESTART_COUNT:-0} == 0 && $at == 20 ]] && touch "$1/ready" && while :; do sleep 0.2; done
+    sleep 0.01
+done
+rm -f "$ENVSPEC_CHECKPOINT"
+echo "done at $at" >>"$1/said"
+"""
+
+
+@pytest.mark.nightly
+def test_a_job_whose_time_ends_is_warned_saves_is_queued_again_and_resumes(ask: Ask, tmp_path: Path) -> None:
+    """The warning is Slurm's own, before its time limit; then the queue, and the rest from the checkpoint."""
+    (tmp_path / "job.sbatch").write_text(job_of(SlurmTable(requeue=True, signal="USR1@60")))
+    (tmp_path / "train.sh").write_text(RESUMES)
+    # Slurm sends the signal up to a minute early
+    job = ask("sbatch", "--parsable", "--time=2", "job.sbatch", "train.sh", str(tmp_path)).strip()
+    try:
+        appears(tmp_path / "ready", tmp_path)
+        waits(ask, job, "Restarts=1", "JobState=PENDING", seconds=120)
+        assert (tmp_path / "checkpoint").read_text() == "20\n"
+        # a job waits two minutes before it starts again
+        ask("scontrol", "update", f"jobid={job}", "starttime=now")
+        waits(ask, job, "Restarts=1", "JobState=COMPLETED", "ExitCode=0:0", seconds=120)
+        assert (tmp_path / "said").read_text().splitlines() == ["run 0 from 0", "run 1 from 20", "done at 40"]
+    finally:
+        ask("scancel", job)
+
+
+def waits(ask: Ask, job: str, *states: str, seconds: int) -> None:
+    for _ in range(seconds * 4):
+        shown = ask("scontrol", "show", "job", job)
+        if all(state in shown for state in states):
+            return
+        time.sleep(0.25)
+    raise AssertionError(shown)
+
+
+@pytest.mark.nightly
+def test_slurm_places_a_job_by_the_features_that_a_site_named(ask: Ask, tmp_path: Path) -> None:
+    site = SlurmSite(features={"A100": "a100", "hopper": "h100"}, drivers={"550": "drv550", "580": "drv580"})
+    node = ask("sinfo", "-h", "-N", "-o", "%N").split()[0]
+    (tmp_path / "job.sbatch").write_text(job_of(SlurmTable()))
+    before = ask("sinfo", "-h", "-N", "-o", "%f").split()[0].replace("(null)", "")
+
+    def placed(architectures: tuple[str, ...], floor: str) -> bool:
+        given = variables(site, SlurmTable(), architectures, floor)
+        try:
+            ask("sbatch", "--test-only", "job.sbatch", "train.py", **given)
+        except AssertionError as refused:
+            if "node configuration is not available" not in str(refused):
+                raise
+            return False
+        return True
+
+    def has(features: str) -> None:
+        ask("scontrol", "update", f"nodename={node}", f"availablefeatures={features}", f"activefeatures={features}")
+
+    try:
+        has("a100,drv580")  # from here on the cluster knows them, as one whose nodes differ
+        has("h100,drv550")
+        assert placed(("sm_90",), "525.60.13") and placed(("sm_80", "sm_90"), "550")
+        assert not placed(("sm_80",), "525.60.13")  # the GPUs are others
+        assert not placed(("sm_90",), "570")  # the driver is older
+        assert placed(("sm_70",), "470")  # the site named no such GPU: the driver alone is asked for
+    finally:
+        has(before)

@@ -18,7 +18,7 @@ from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
 
-from envspec.image import base_files
+from envspec.image import layer_stream
 from envspec.net.limits import LIMITS
 
 LIB = wheel("lib", "1.0")
@@ -61,7 +61,7 @@ def test_a_list_of_packages_without_end(machine: Machine) -> None:
 
 def test_a_layer_that_swells(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the real limit it would be 512 MiB, which take seconds to pack."""
-    monkeypatch.setattr(base_files, "LIMITS", replace(LIMITS, unpacked_bytes=16 << 20))
+    monkeypatch.setattr(layer_stream, "LIMITS", replace(LIMITS, unpacked_bytes=16 << 20))
     write_base(machine.folder / "base", system(PYTHON), entry("etc/big", 20 << 20))
     refused(machine, "the most for its size")
 

@@ -72,6 +72,12 @@ def proxy(plant: Plant) -> None:
     plant.machine.variables["HTTP_PROXY"] = f"http://{USER}:{plant.secret}@127.0.0.1:9"
 
 
+def proxy_of_the_site(plant: Plant) -> None:
+    plant.machine.default = "http://index.invalid/simple"
+    path = plant.machine.configure("")
+    plant.write(path, f'{path.read_text()}[site]\nproxy = "http://{USER}:{plant.secret}@127.0.0.1:9"\n')
+
+
 INDEXED = "indexes = { mine = '%s' }\nsources = { alpha = 'mine', beta = 'mine' }"
 
 PLANTS: dict[str, tuple[Callable[[Plant], None], str, dict[str, Any]]] = {
@@ -87,8 +93,9 @@ PLANTS: dict[str, tuple[Callable[[Plant], None], str, dict[str, Any]]] = {
     "token in a query": (token_of_a_query, TOKEN, {}),
     "signed URLs": (signed_files, SIGNATURE, {"signed": SIGNATURE}),
     "a proxy's password": (proxy, PLAIN, {}),
+    "the site's proxy": (proxy_of_the_site, PLAIN, {}),
 }
-ANSWERED = set(PLANTS) - {"URL, with a raw slash", "token in a query", "a proxy's password"}
+ANSWERED = set(PLANTS) - {"URL, with a raw slash", "token in a query", "a proxy's password", "the site's proxy"}
 """With these, a lock is made; with the others every command that asks an index fails, and says why."""
 
 

@@ -1,11 +1,14 @@
 """Arithmetic that is wrong in one place, and which check says so: run by the Python of an environment with torch.
 
     PREFIX/bin/python tests/mutants/arithmetic.py CHECK_FOLDER OUT.json [--sample N | --again OUT.json] [--healthy N]
+        [--device cuda] [--part I/N]
 
 The mutants are generated. Every operator that a step of a workload dispatches is made wrong by 1 % ("result x 1.01"),
 and by 1 % only where one of its tensors is longer than 256 ("wrong above 256"); every node of its graph hands on half
 of its gradients ("gradient x 0.5"). float64 stays right, as a kernel of one type is wrong and not that of another.
-Each mutant runs in a fork. One that changes no number anywhere isn't a mutant, and is counted as `unchanged`.
+Each mutant runs in a fork. On a GPU, which a forked process can use only if its parent didn't, nothing is made before
+the forks; `--part` is every N-th mutant from the I-th on, so that several processes share them. One that changes no
+number anywhere isn't a mutant, and is counted as `unchanged`.
 """
 
 from __future__ import annotations
@@ -180,7 +183,7 @@ def told(ctx: Context, mutant: Mutant, others: dict[str, Any]) -> dict[str, Any]
     """Whether a check says that this mutant is wrong, and which."""
     wrong = Halved(mutant) if mutant.kind == KINDS[2] else Wrong(mutant)
     found: dict[str, Any] = {**mutant._asdict(), "check": None, "what": None, "error": None}
-    limit = reference.LIMITS["cpu"]
+    limit = reference.LIMITS[reference.device_class(ctx)]
     with wrong if mutant.kind == KINDS[2] else while_stepping(Trainer, wrong):
         for name in (mutant.workload, *REFERENCE_ONLY):
             for errors in reference.compared(ctx, name, *reference.lengths(ctx, name)):
@@ -231,7 +234,14 @@ def chosen(ctx: Context, asked: argparse.Namespace) -> list[Mutant]:
         before = json.loads(Path(asked.again).read_text())["mutants"]
         return [Mutant(one["workload"], one["operator"], one["kind"]) for one in before if not one["check"]]
     found = [Mutant(*one) for name in WORKLOADS for one in in_fork(functools.partial(mutants_of, ctx, name))]
-    return found[:: max(1, len(found) // asked.sample)][: asked.sample] if asked.sample else found
+    found = found[:: max(1, len(found) // asked.sample)][: asked.sample] if asked.sample else found
+    first, parts = asked.part
+    return found[first::parts]
+
+
+def part(text: str) -> tuple[int, int]:
+    first, _, parts = text.partition("/")
+    return int(first), int(parts)
 
 
 def main() -> None:
@@ -241,12 +251,17 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="so many of the mutants, spread over all of them")
     parser.add_argument("--again", metavar="FILE", help="those that no check told in a run before")
     parser.add_argument("--healthy", type=int, default=0, metavar="SEEDS", help="so many runs without a mutant too")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--part", type=part, default=(0, 1), metavar="I/N", help="of all mutants, from 0/N on")
     asked = parser.parse_args()
     for name in ("torch.distributed", "torch._dynamo", "sympy"):
         importlib.import_module(name)  # torch imports them late, and each fork would do so anew
     torch.set_num_threads(1)
-    ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, Path(asked.out).parent, asked.check)
-    next(reference.compared(ctx, "basic", 1, 8))  # what torch makes once is made before the forks
+    ctx = Context(
+        {}, asked.device, "basic", 20, True, 0, 60.0, Path(asked.out).parent, asked.check, asked.device == "cuda"
+    )
+    if ctx.device == "cpu":
+        next(reference.compared(ctx, "basic", 1, 8))  # what torch makes once is made before the forks
     sound = [in_fork(functools.partial(healthy, ctx, seed)) for seed in range(asked.healthy)]
     others = {name: one for name, one in CHECKS.items() if one.group == "operators" and not one.needs}
     results = []

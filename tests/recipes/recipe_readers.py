@@ -244,11 +244,24 @@ def _shape(value: Any) -> Any:
     return [_shape(inner) for inner in value] if isinstance(value, list) else type(value)
 
 
+def read_htcondor(text: str, plan: Plan) -> object:
+    """A command a line, whose values hold names alone, beside HTCondor's own macros."""
+    found = []
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition(" = ")
+        assert not equals or re.fullmatch(r"[a-z_]+", name), line
+        found.append((name if equals else line, value))
+    (image,) = (value for name, value in found if name == "image")
+    assert image == f"{plan.title}.sif"
+    return found
+
+
 OWN: tuple[tuple[str, Reader], ...] = (
     (r"Dockerfile", read_dockerfile),
     (r"apptainer(-offline)?\.def", read_apptainer),
     (r"devcontainer\.json", read_devcontainer),
     (r"(job|serve)\.yaml", read_kubernetes),
+    (r"job\.sub", read_htcondor),
     (r"target\.json", read_target_json),
 )
 """What a target's folders have."""

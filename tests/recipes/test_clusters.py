@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -127,10 +129,39 @@ def test_kubernetes_puts_no_value_into_a_word_of_the_spec() -> None:
     assert container["args"] == ["torchrun", "--standalone", "--nproc-per-node=1", "a", "$$(HOME) $$$$x"]
 
 
-def test_nodes_whose_driver_the_lock_needs_are_preferred() -> None:
-    pod = manifests("cu128-hopper", kubernetes.FILE)[1]["spec"]["template"]["spec"]
-    wishes = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert [wish["preference"]["matchExpressions"][0] for wish in wishes] == [
-        {"key": "nvidia.com/gpu.compute.major", "operator": "In", "values": ["9"]},
-        {"key": "nvidia.com/cuda.driver-version.major", "operator": "Gt", "values": ["524"]},
-    ]
+def nodes(architectures: tuple[str, ...], driver_floor: str | None) -> Callable[[dict[str, str]], bool]:
+    """Whether a Job of a lock with these may run on a node with these labels."""
+    (of,) = (one for one in plan().targets if one.target == "cu128-hopper")
+    changed = replace(of, architectures=architectures, driver_floor=driver_floor)
+    pod = [*yaml.safe_load_all(text_in(kubernetes.render(changed), kubernetes.FILE))][1]["spec"]["template"]["spec"]
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    def holds(term: Any, labels: dict[str, str]) -> bool:
+        value = labels.get(term["key"].removeprefix("nvidia.com/"))
+        of_value = {"In": lambda: value in term["values"], "Gt": lambda: int(str(value)) > int(term["values"][0])}
+        return (
+            value is None if term["operator"] == "DoesNotExist" else value is not None and of_value[term["operator"]]()
+        )
+
+    return lambda labels: any(all(holds(one, labels) for one in term["matchExpressions"]) for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "driver", "fits"),
+    [
+        ("9", "0", "525", True),
+        ("9", "0", "524", False),
+        ("9", "0", None, True),
+        ("8", "9", "550", True),
+        ("8", "6", "550", True),
+        ("8", "0", "550", False),
+        ("7", "5", None, False),
+        ("10", "0", "580", False),
+        (None, None, "470", True),
+    ],
+)
+def test_the_nodes_that_a_lock_runs_on(major: str | None, minor: str | None, driver: str | None, fits: bool) -> None:
+    """The labels are those of NVIDIA's GPU feature discovery. A node without them is taken."""
+    said = {"gpu.compute.major": major, "gpu.compute.minor": minor, "cuda.driver-version.major": driver}
+    labels = {name: value for name, value in said.items() if value is not None}
+    assert nodes(("sm_86", "sm_90"), "525.60.13")(labels) is fits

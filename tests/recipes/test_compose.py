@@ -81,8 +81,8 @@ def test_gpus_for_what_has_cuda() -> None:
 
 def test_services_of_the_spec_are_published_to_this_machine_alone() -> None:
     service = document(shipped_spec("team-v2.9"))["services"]["cpu"]
-    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in (8888, 2222, 8080)]
-    assert service["environment"] == ["JUPYTER_TOKEN", "AUTHORIZED_KEYS", "HASHED_PASSWORD"]
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in (8888, 2222, 8080, 6006)]
+    assert service["environment"] == ["JUPYTER_TOKEN", "AUTHORIZED_KEYS", "HASHED_PASSWORD", "TENSORBOARD_TOKEN"]
     assert "ports" not in document(shipped_spec("cpu-py311"))["services"]["cpu"]
 
 

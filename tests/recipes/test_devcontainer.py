@@ -88,9 +88,10 @@ def test_without_services_only_the_driver_is_looked_at() -> None:
 
 def test_ports_of_the_services() -> None:
     found = document(shipped("team-v2.9", "cpu"))
-    assert found["forwardPorts"] == [8888, 2222, 8080]
+    assert found["forwardPorts"] == [8888, 2222, 8080, 6006]
     assert found["remoteEnv"]["AUTHORIZED_KEYS"] == "${localEnv:AUTHORIZED_KEYS}"
-    assert [entry["label"] for entry in found["portsAttributes"].values()] == ["jupyter", "ssh", "code-server"]
+    labels = [entry["label"] for entry in found["portsAttributes"].values()]
+    assert labels == ["jupyter", "ssh", "code-server", "tensorboard"]
     assert "forwardPorts" not in document(shipped("cpu-py311", "cpu"))
 
 

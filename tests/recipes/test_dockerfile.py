@@ -305,7 +305,7 @@ def test_the_context_is_what_images_are_made_from() -> None:
 
 def test_services_are_exposed() -> None:
     lines = final_stage(text_of(shipped("team-v2.9", "cpu")))
-    assert "EXPOSE 8888 2222 8080" in lines
+    assert "EXPOSE 8888 2222 8080 6006" in lines
     assert "COPY --from=code-server /usr/lib/code-server /usr/lib/code-server" in lines
 
 

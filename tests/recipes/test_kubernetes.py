@@ -28,8 +28,8 @@ def job(plan: Plan) -> dict[str, Any]:
 def test_a_gpu_and_where_to_look_for_it() -> None:
     pod = job(shipped("mm-v2.9", "cu128-blackwell"))["spec"]["template"]["spec"]
     assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-    term, _ = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert term["preference"]["matchExpressions"][0]["values"] == ["10", "12"]
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms[0]["matchExpressions"][0]["values"] == ["10", "12"]
 
 
 def test_arm_machines_for_arm() -> None:

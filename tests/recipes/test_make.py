@@ -91,7 +91,7 @@ def test_only_the_services_asked_for_are_carried() -> None:
 
     assert scripts(shipped("cpu-py311", "cpu")) == []
     assert scripts(shipped("mm-v2.9", "cpu")) == ["services/common.sh", "services/jupyter.sh"]
-    assert len(scripts(shipped("team-v2.9", "cpu"))) == 4
+    assert len(scripts(shipped("team-v2.9", "cpu"))) == 5
 
 
 @pytest.mark.parametrize("name", ["cpu-py311", "mm-v2.1", "hpc-v2.7", "mm-v2.9"])

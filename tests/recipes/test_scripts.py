@@ -22,7 +22,7 @@ SCRIPTS = sorted(path.relative_to(DATA).as_posix() for path in DATA.rglob("*.sh"
 
 
 def test_they_are_all_here() -> None:
-    services = [f"services/{name}.sh" for name in ("code-server", "common", "jupyter", "ssh")]
+    services = [f"services/{name}.sh" for name in ("code-server", "common", "jupyter", "ssh", "tensorboard")]
     assert ["entrypoint.sh", "healthcheck.sh", *services] == SCRIPTS
 
 

@@ -11,7 +11,7 @@ import pytest
 from envspec.lock.judge import SoundLock
 from envspec.lock.read import load
 from envspec.recipes.carried import check_files
-from envspec.recipes.folder import admitted, admitted_spec
+from envspec.recipes.folder import BY_NAME, OF_A_TARGET, admitted, admitted_spec
 from envspec.recipes.leftovers import CONTAINERS
 from envspec.recipes.make import make_spec_plan
 from envspec.recipes.plan import SUMS
@@ -20,7 +20,7 @@ from envspec.spec.parse import load_spec
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 """`dev` is what envspec is developed with, on the developer's own machine: no image is made of it."""
-LINES = 60_000
+LINES = 64_000
 """Of all recipes: a reviewer and a checkout have to bear them."""
 TOUCHED = 16
 """The most files that a change of one line of the smoke check changes: itself, its copies and their sums."""
@@ -34,7 +34,9 @@ def committed(folder: Path) -> dict[str, str]:
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
     plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
-    rendered = [*(files for of in plan.targets for files in admitted(of).values()), *admitted_spec(plan).values()]
+    of_targets = [name for name in OF_A_TARGET if name not in BY_NAME]
+    rendered = [*(files for of in plan.targets for files in admitted(of, of_targets).values())]
+    rendered += admitted_spec(plan).values()
     expected = {path: text for files in rendered for path, text in files.items()}
     found = committed(ROOT / "recipes" / name)
     for target in plan.targets:

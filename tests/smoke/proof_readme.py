@@ -22,9 +22,10 @@ END = "<!-- end of proof -->\n"
 
 
 def shipped() -> Iterator[tuple[str, Standing]]:
-    """Every target of every shipped lock but that of envspec's own development."""
+    """Every target of every shipped lock but that of envspec's own development, and of those that lie by their
+    evidence."""
     records = read_records(EVIDENCE)
-    for path in sorted((ROOT / "locks").glob("*/envspec.lock")):
+    for path in [*sorted((ROOT / "locks").glob("*/envspec.lock")), *sorted(EVIDENCE.glob("locks/*/envspec.lock"))]:
         if path.parent.name != "dev":
             lock = load(path)
             yield from ((lock.name, one) for one in standings(lock, lock, records))

@@ -79,6 +79,16 @@ def test_cuda_that_was_asked_for_and_isnt_there_fails_what_needs_it() -> None:
     assert "--device cpu" in next(one["remedy"] for one in report["checks"] if one["name"] == "device.memory")
 
 
+@pytest.mark.parametrize(("name", "check"), [("fabric", "collectives.fabric"), ("compile", "compile.eager")])
+def test_what_an_image_was_made_without_is_skipped_by_name(name: str, check: str) -> None:
+    made = Session(context("cuda", "cu128"), CHECKS, (check.partition(".")[0],), StandInRunner(2))  # type: ignore[arg-type]
+    made.ctx.config["without"] = [name, "ssh"]
+    made.run(Progress([], io.StringIO()))
+    found = {one["name"]: one["reason"] for one in made.report()["checks"] if one["status"] == "skip"}
+    assert found[check] == f"the image was made without what `{name}` needs (envspec image --without)"
+    assert "collectives.nccl" not in found
+
+
 def test_a_look_for_gpus_that_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     found, _ = session(StandInRunner(2, probe_fails=True), "cuda", ("device",))
     reason = "cuda was asked for and torch sees no GPU; the look for GPUs failed: it crashed (SIGSEGV)"

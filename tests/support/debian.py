@@ -29,7 +29,14 @@ def debian_tree() -> Path:
             part = done.with_name("bookworm-python3.part")
             shutil.rmtree(part, ignore_errors=True)
             include = "ca-certificates,python3,python3-venv"
-            command = ["debootstrap", "--variant=minbase", f"--include={include}", "bookworm", str(part), _mirror()]
+            command = [
+                "debootstrap",
+                "--variant=minbase",
+                f"--include={include}",
+                "bookworm",
+                str(part),
+                debian_mirror(),
+            ]
             made = subprocess.run(command, capture_output=True, text=True)
             assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
             for path in (part / "dev").iterdir():
@@ -40,7 +47,7 @@ def debian_tree() -> Path:
     return done
 
 
-def _mirror() -> str:
+def debian_mirror() -> str:
     """The Debian mirror that apt uses here."""
     files = [path for place in _SOURCES for path in ([place] if place.is_file() else sorted(place.glob("*")))]
     for path in files:

@@ -30,6 +30,11 @@ def pip_pin(dist: Dist, index: str = "pypi") -> Pin:
     return Pin("pip", dist.name, dist.version, index, Artifact(dist.file, dist.sha256, len(dist.content)), direct=True)
 
 
+def brought_in(dist: Dist, by: Dist) -> list[Pin]:
+    """The pins of a package that the spec asks for, and of one that it requires."""
+    return [replace(pip_pin(by), dependencies=(dist.name,)), replace(pip_pin(dist), direct=False)]
+
+
 def write_lock(
     machine: Machine,
     targets: Mapping[str, Sequence[Pin]] | Sequence[Pin],

@@ -56,6 +56,16 @@ class Builder:
             "-f", str(self.context / self.target / "Dockerfile"), str(self.context),
         )  # fmt: skip
 
+    def ready_base(self, recipe: str) -> Path:
+        """Build the base of which `envspec image --base-recipe` printed the recipe, on `BASE`; gives it as a layout."""
+        folder = self.storage / "ready"
+        folder.mkdir()
+        lines = [f"FROM {BASE}" if line.startswith("FROM ") else line for line in recipe.splitlines()]
+        (folder / "Dockerfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self("bud", "--isolation", "chroot", "-t", "localhost/ready", "-f", str(folder / "Dockerfile"), str(folder))
+        self("push", "-q", "localhost/ready", f"oci:{folder / 'layout'}:base")
+        return folder / "layout"
+
     def command(self, container: str, *command: str, **env: str) -> list[str]:
         given = [f"--env={name}={value}" for name, value in env.items()]
         return [*self._buildah, "run", "--isolation", "chroot", *given, container, "--", *command]
@@ -66,11 +76,12 @@ class Builder:
         )
 
 
-def envspec(folder: Path, *arguments: str) -> None:
-    """Run envspec in a folder."""
+def envspec(folder: Path, *arguments: str) -> str:
+    """Run envspec in a folder; gives what it prints."""
     command = [sys.executable, "-m", "envspec", *arguments]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def entry(*command: str) -> tuple[str, ...]:

@@ -47,8 +47,9 @@ def slurm(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def two_nodes(folder: Path) -> Iterator[Path]:
+def two_nodes(folder: Path, gpu: bool = False) -> Iterator[Path]:
     """The `slurm.conf` of a Slurm of its own with two nodes, which are both this machine; stopped at the end.
+    With `gpu`, Slurm believes that each has one.
 
     The nodes' addresses are loopback's; the machine's own name need not resolve. Jobs that still run at the end are
     cancelled. Skips, by name, without the daemons, a slurmd that can be several (Debian's can), or a munge that runs.
@@ -69,8 +70,11 @@ def two_nodes(folder: Path) -> Iterator[Path]:
     for node in nodes:
         (spool / node).mkdir()
     control, *ports = free_ports(3)
+    having = f"CPUs={os.cpu_count()}{' Gres=gpu:1' if gpu else ''}"
+    (folder / "gres.conf").write_text("Name=gpu File=/dev/zero\n" if gpu else "")
     lines = [
         "ClusterName=two",
+        *(["GresTypes=gpu"] if gpu else []),
         f"SlurmctldHost={host}(127.0.0.1)",
         f"SlurmctldPort={control}",
         "AuthType=auth/munge",
@@ -88,7 +92,7 @@ def two_nodes(folder: Path) -> Iterator[Path]:
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core",
         *(
-            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={os.cpu_count()} State=UNKNOWN"
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {having} State=UNKNOWN"
             for node, port in zip(nodes, ports, strict=True)
         ),
         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",

@@ -39,8 +39,9 @@ Examples:
 """
 
 ALL = "all"
-"""The value of --format for every recipe that a target admits. It leaves out the lock's own formats: they need URLs, or
-stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects too.
+"""The value of --format for every recipe that a target admits, but for `recipes.BY_NAME`. It leaves out the lock's own
+formats: they need URLs, or stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects
+too.
 """
 
 _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix", "lmod")
@@ -98,6 +99,7 @@ def command(
     texts: dict[str, str] = {}
     superseded: list[Callable[[], Superseded]] = []
     of: dict[str, str] = {}
+    plans: list[tuple[str, SpecPlan, Mapping[str, str]]] = []
     for path in paths:
         spec, lock = inputs.read_lock(path, locks_dir)
         inputs.warn_if_stale(spec, lock)
@@ -118,10 +120,16 @@ def command(
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
         texts |= named
         if plan:
+            plans.append((folder, plan, made))
             superseded.append(partial(_superseded, plan, output, folder, {target.name for target in chosen}, made))
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+    if plans:
+        from envspec.cli.export.at_site import tell_site
+
+        for folder, of_folder, written in plans:
+            tell_site(output, folder, of_folder, written)
 
 
 def _tell_lacking_compat(spec: Spec, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
@@ -174,7 +182,7 @@ def render_files(
     """
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
-    wanted = [name for name in recipes.FORMATS if name in names or everything]
+    wanted = [name for name in recipes.FORMATS if name in names or (everything and name not in recipes.BY_NAME)]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))
     for name in (name for name in PROJECTS if name in names):

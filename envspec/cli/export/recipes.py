@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from envspec.cli.export.files import Superseded
-from envspec.recipes.folder import FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
+from envspec.recipes.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.recipes.freshness import recipe_reasons
 from envspec.recipes.leftovers import CONTAINERS, OWN, leftovers, removable
 from envspec.recipes.make import make_spec_plan
@@ -93,7 +93,8 @@ def _text(path: Path) -> str | None:
 def _command(spec: str, there: ExportedRecipes, recipes: Path) -> str:
     """Give the `envspec export` command for the targets and formats that the folder has, and no more."""
     names = {name for formats in there.targets.values() for name in formats} | set(there.spec)
-    formats = ["all"] if there.whole else [name for name in FORMATS if name in names]
+    formats = [name for name in FORMATS if name in names and not (there.whole and name not in BY_NAME)]
+    formats = ["all", *formats] if there.whole else formats
     targets = [target for target, of_target in there.targets.items() if of_target]
     words = ["envspec", "export", spec]
     if len(targets) < len(there.targets):

@@ -33,7 +33,7 @@ def opened_base(plan: Plan, given: str | None, *, offline: bool) -> Iterator[Bas
         with folder:
             yield layout_source(Path(given), folder)
         return
-    yield _of_registry(_pinned(plan, given), offline=offline)
+    yield registry_source(_pinned(plan, given), offline=offline)
 
 
 def _pinned(plan: Plan, given: str | None) -> str:
@@ -49,7 +49,8 @@ def _pinned(plan: Plan, given: str | None) -> str:
     return name
 
 
-def _of_registry(name: str, *, offline: bool) -> BaseSource:
+def registry_source(name: str, *, offline: bool) -> BaseSource:
+    """Reach an image of a registry by its name with a digest. Raises InputError, IndexFailure."""
     from envspec.image.base import BaseSource
     from envspec.image.layer import Descriptor
     from envspec.image.manifest import DIGEST

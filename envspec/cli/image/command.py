@@ -30,8 +30,6 @@ Examples:
   envspec image specs/mm-v2.9.toml --target cpu --verify registry.example/team/mm:2.9
 """
 
-_FEATURES = ("compile", "fabric")
-
 
 @click.command(epilog=EPILOG)
 @options.spec
@@ -45,7 +43,12 @@ _FEATURES = ("compile", "fabric")
     metavar="WHERE",
     help="The base: an OCI layout's folder, or an image's name with its digest [default: the spec's, as locked].",
 )
-@click.option("--without", metavar="LIST", default="", help="What the base may lack: compile, fabric or both.")
+@click.option(
+    "--without",
+    metavar="LIST",
+    default="",
+    help="What the image may lack: compile, fabric, ssh, code-server.",
+)
 @click.option(
     "--compression",
     type=click.Choice(("zstd", "gzip")),
@@ -154,12 +157,12 @@ def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
 
 
 def _features(text: str) -> tuple[str, ...]:
+    from envspec.image.requirements import FEATURES
+
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in found:
-        if name not in _FEATURES:
-            raise InputError(
-                f"--without knows no `{name}`", hint=f"it takes {' and '.join(_FEATURES)}, split by a comma"
-            )
+        if name not in FEATURES:
+            raise InputError(f"--without knows no `{name}`", hint=f"it takes {', '.join(FEATURES)}, split by commas")
     return found
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from envspec.cli.image.base import opened_base
 from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
-from envspec.cli.image.prepare import ImageOrder, prepared
+from envspec.cli.image.prepare import ImageOrder, built_here, prepared
 from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
-from envspec.image.layers import refuse_unfit
 from envspec.image.layout import Layout, write_archive
+from envspec.image.requirements import refuse_unpinned
 from envspec.open_folder import open_folder
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
@@ -66,9 +66,11 @@ class MadeImage:
 def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     """Make the image. Raises InputError, IndexFailure, ToolError, StorageError."""
     output = output_of(order.output) if order.output else None
-    plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
-    for target, plan in plans:
-        refuse_unfit(plan, target, building=order.build_sources)
+    plans = [
+        (target, refuse_unpinned(make_plan(order.spec, order.lock, target), target, order.without))
+        for target in order.targets
+    ]
+    built = {target.name: built_here(order, target, stack) for target in order.targets}
     progress = stack.enter_context(image_progress(quiet=order.quiet))
     bases = [
         (target, plan, stack.enter_context(opened_base(plan, order.base, offline=order.offline)))
@@ -77,8 +79,9 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     layout = _layout(output, order, stack)
     images = []
     for target, plan, source in bases:
-        ready = prepared(order, target, plan, source, progress, stack)
-        images.append(build_image(plan, ready.base, ready.layers, ready.labels, layout, order.compression, progress))
+        ready = prepared(order, target, plan, built[target.name], source, progress, stack)
+        own = (ready.labels, ready.annotations)
+        images.append(build_image(ready.plan, ready.base, ready.layers, *own, layout, order.compression, progress))
     top = image_index(tuple(images), layout)
     told, places = _put(order, output, tuple(images), top, layout, progress)
     return MadeImage(tuple(images), top, told, places)

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from envspec import __version__
 from envspec.cli.collecting import collect
+from envspec.cli.image.base import registry_source
 from envspec.errors import InputError
 from envspec.image.base import BaseImage, BaseSource
+from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
-from envspec.image.config import SBOM_DIGEST, VERSION, WITHOUT
+from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.entry import LayerEntry
 from envspec.image.layer import LayerPlan
-from envspec.image.layers import SBOM, LayerInputs, layer_plans
+from envspec.image.layers import LayerInputs, layer_of, layer_plans
+from envspec.image.parts import parted
 from envspec.image.python import ImagePython, image_python
-from envspec.image.requirements import refuse_poor
+from envspec.image.requirements import reduced, refuse_newer, refuse_poor
+from envspec.install.host import this_host
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
-from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
+from envspec.net.file_store import sha256_of
+from envspec.recipes.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.recipes.sums import digest
-from envspec.recipes.target_json import dumps as target_json
 from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.spec.model import Spec
+
+BuiltHere = dict[str, tuple[Path, str]]
+"""Wheels that were built on this machine, by package, each with the key of what it was built from."""
 
 
 @dataclass(frozen=True)
@@ -51,36 +58,53 @@ class ImageOrder:
 
 @dataclass(frozen=True)
 class ReadyImage:
-    """The base, the layers and the further labels of a target's image, before any is packed."""
+    """A target's image before any of it is packed: the plan of what it has, its base, its layers, and its further
+    labels and annotations."""
 
+    plan: Plan
     base: BaseImage
     layers: tuple[LayerPlan, ...]
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 def prepared(
     order: ImageOrder,
     target: LockedTarget,
     plan: Plan,
+    built: BuiltHere,
     source: BaseSource,
     progress: ImageProgress,
     stack: ExitStack,
 ) -> ReadyImage:
-    """Read the base, and bring the files of all packages. `stack` holds what layers are read from. Raises InputError,
-    IndexFailure, ToolError, StorageError."""
+    """Read the base, and bring the files of all packages. `built` are the wheels of sources, `stack` holds what layers
+    are read from. Raises InputError, IndexFailure, ToolError, StorageError."""
     progress.phase("reading the base")
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
-    left_out = refuse_poor(plan, base, python, order.without)
-    built = _built(order, target, stack) if order.build_sources else {}
+    plan = reduced(plan, refuse_poor(plan, base, python, order.without))
+    refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
-    carried, labels = _carried(order, target, plan, left_out)
+    document = json.loads(plan.carried[SLICE])
+    slice_parts = parted(document, layer_of)
+    bill = sbom(order.lock, target)
+    labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
+    if document.get("without"):
+        labels[WITHOUT] = ",".join(document["without"])
+    if built:
+        # what a compiler made elsewhere may be another file
+        labels[BUILT] = " ".join(f"{name}@sha256:{sha256_of(path)}" for name, (path, _) in sorted(built.items()))
     conda = _linked(order, target, progress, stack)
     brought = _brought(order, python, stack) if python else ()
     project = _project(order, target, stack)
-    inputs = LayerInputs(plan, target, base.files, python, carried, files, conda, brought, project, built)
-    return ReadyImage(base, layer_plans(inputs), labels)
+    carried = {**plan.carried, SLICE: slice_parts.target}
+    borrowed = [(one, _borrowed(order, plan, one, progress, stack)) for one in plan.borrowed]
+    inputs = LayerInputs(
+        *(plan, target, base.files, python, carried, slice_parts.of_layers, files),
+        *(conda, brought, project, built, borrowed),
+    )
+    return ReadyImage(plan, base, layer_plans(inputs), labels, {SBOM: bill})
 
 
 def _linked(
@@ -111,11 +135,30 @@ def _brought(order: ImageOrder, python: ImagePython, stack: ExitStack) -> Sequen
     return stack.enter_context(opened_build(archive, scratch, python.prefix))
 
 
-def _built(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[str, tuple[Path, str]]:
-    """Build the wheels of what the lock has as source, as an installation does, on a machine that the target fits.
-    Raises InputError where it doesn't, and for a package whose build the spec says nothing of."""
+def _borrowed(
+    order: ImageOrder, plan: Plan, one: Borrowed, progress: ImageProgress, stack: ExitStack
+) -> Callable[[], list[LayerEntry]]:
+    """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
+    source = registry_source(one.image.pinned, offline=order.offline)
+    folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
+
+    def entries() -> list[LayerEntry]:
+        progress.phase(f"reading {one.image.name}")
+        return borrowed_entries(one, source, plan.oci_platform, folder)
+
+    return entries
+
+
+def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
+    """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
+    or a bundle keeps them; where the order says so, the others are built now.
+
+    Raises InputError for a wheel that isn't there, or where this machine doesn't fit the target; and for a package of
+    whose build the spec says nothing.
+    """
     from envspec.cli.console import say
     from envspec.cli.own_project import wheel_builder
+    from envspec.install.build import BuiltWheels
     from envspec.install.collect import refuse_git
     from envspec.install.host import refuse_unfit
     from envspec.lock.conda_files import artifact_of
@@ -126,34 +169,31 @@ def _built(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> dict[st
     refuse_git(sources, "an image")
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     builder = wheel_builder(order.spec, target, scratch, quiet=order.quiet)
+    rules, kept = builder.rules, BuiltWheels(builder.cache)
+    keys = {pin.name: rules.key(pin, builder.host) for pin in sources if rules.concerns(pin)}
+    found = {name: (wheel, key) for name, key in keys.items() if (wheel := kept.kept(key))}
+    lacking = [pin for pin in sources if pin.name not in found]
+    if not lacking:
+        return found
+    names = ", ".join(pin.name for pin in lacking)
+    if not order.build_sources:
+        raise InputError(
+            f"an image is made of wheels, the lock of {target.name} has {names} as source, and no wheel of that was"
+            " built here for this lock",
+            hint="`--build-sources` builds it on this machine; or publish wheels of it on an index of your own",
+        )
     refuse_unfit(builder.host, order.lock, target)
-    unknown = [pin.name for pin in sources if not builder.rules.concerns(pin)]
+    unknown = [pin.name for pin in lacking if pin.name not in keys]
     if unknown:
         raise InputError(
             f"the spec doesn't say what the builds of {', '.join(unknown)} need",
             hint=f'add to [pip], then lock again: build-dependencies = {{ {unknown[0]} = ["setuptools"] }}',
         )
-    files = builder.collect(sources)
-    found = {}
-    for pin in builder.rules.ordered(sources):
+    files = builder.collect(lacking)
+    for pin in rules.ordered(lacking):
         say(f"building {pin.name} {pin.version}")
-        key = builder.rules.key(pin, builder.host)
-        found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), key)
+        found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
     return found
-
-
-def _carried(
-    order: ImageOrder, target: LockedTarget, plan: Plan, left_out: tuple[str, ...]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Give the carried files, and the labels that go with them."""
-    carried = dict(plan.carried)
-    labels = {VERSION: __version__}
-    if left_out:
-        carried[SLICE] = target_json({**json.loads(carried[SLICE]), "without": list(left_out)})
-        labels[WITHOUT] = ",".join(left_out)
-    carried[SBOM] = sbom(order.lock, target)
-    labels[SBOM_DIGEST] = f"sha256:{digest(carried[SBOM])}"
-    return carried, labels
 
 
 def _project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envspec.cli.image.base import opened_base
 from envspec.cli.image.output import ToArchive, ToFolder, ToRegistry, output_of
-from envspec.cli.image.prepare import ImageOrder, prepared
+from envspec.cli.image.prepare import ImageOrder, built_here, prepared
 from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location
 from envspec.errors import IndexFailure, InputError
@@ -19,7 +19,7 @@ from envspec.image.config import WITHOUT
 from envspec.image.layer import Descriptor
 from envspec.image.layout import layout_source
 from envspec.image.manifest import read_image
-from envspec.image.requirements import FEATURES
+from envspec.image.requirements import FEATURES, refuse_unpinned
 from envspec.image.verify import ImageDifference, by_content, by_labels, label_of
 from envspec.net.file_store import ARTIFACTS
 from envspec.recipes.make import make_plan
@@ -39,14 +39,16 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, 
             if not differences:
                 said = label_of(image, WITHOUT).split(",")
                 own = replace(order, without=tuple(name for name in FEATURES if name in said))
+                plan, built = refuse_unpinned(plan, target, own.without), built_here(own, target, stack)
                 source = stack.enter_context(opened_base(plan, order.base, offline=order.offline))
-                ready = prepared(own, target, plan, source, progress, stack)
+                ready = prepared(own, target, plan, built, source, progress, stack)
                 differences = by_content(
-                    plan,
+                    ready.plan,
                     image,
                     ready.base,
                     ready.layers,
                     ready.labels,
+                    ready.annotations,
                     lambda name: progress.phase(f"making {name} anew"),
                     progress.came,
                 )

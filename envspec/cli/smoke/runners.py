@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
     """Make the runner of this name. Raises ToolError where its program is missing and would run."""
+    from envspec.settings import load_settings
     from envspec.smoke.run.apptainer import Apptainer
     from envspec.smoke.run.docker import Docker, user_of
     from envspec.smoke.run.local import Local
+    from envspec.smoke.run.site_builds import SiteBuilds
 
     place, dry_run = options.place, options.output.dry_run
     if name == "docker":
@@ -31,12 +33,14 @@ def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
         engine = engine or "docker"
         if engine == "docker" and not place.image and not dry_run:
             _need_buildx()
-        return Docker(folders, engine, user_of(engine, (os.getuid(), os.getgid())), place.image)
+        user = user_of(engine, (os.getuid(), os.getgid()))
+        return Docker(folders, engine, user, place.image, site=SiteBuilds(load_settings(), os.environ))
     if name == "apptainer":
         program = _first_in_path("apptainer", "singularity")
         if program is None and not dry_run:
             raise ToolError("neither apptainer nor singularity is in PATH", hint="on clusters: module load apptainer")
-        return Apptainer(folders, program or "apptainer", Path(os.path.abspath(place.sif)) if place.sif else None)
+        sif = Path(os.path.abspath(place.sif)) if place.sif else None
+        return Apptainer(folders, program or "apptainer", sif, site=SiteBuilds(load_settings(), os.environ))
     return Local(folders, ENVSPEC, place.offline)
 
 

@@ -61,9 +61,29 @@ def _plan(
         )
     cases = tuple(case for case in cases if case not in homeless)
     skipped = (*skipped, *((case.spec, case.target, "no --partition takes it") for case in homeless))
-    jobs = plan_jobs(cases, partitions, token)
+    jobs = plan_jobs(cases, partitions, token, asking())
     inner = make_runner(options.place.within, options, folders)
     return JobPlan(cases, jobs, inner, options.checks, options.submission.resources, folders), skipped
+
+
+def asking() -> Callable[[SmokeCase], tuple[str, ...]]:
+    """Give what a case asks of sbatch besides the options: what its spec says, else the site, and its GPUs' nodes."""
+    from envspec.recipes.site_jobs import constraint
+    from envspec.settings import load_settings
+
+    site = load_settings().site.slurm
+
+    def words(case: SmokeCase) -> tuple[str, ...]:
+        asked = case.slurm
+        of_lock = constraint(site, *case.runs_on) if case.wants_gpu else None
+        given = {
+            "account": asked.account or site.account,
+            "partition": asked.partition or site.partition,
+            "constraint": asked.constraint or of_lock,
+        }
+        return tuple(f"--{name}={value}" for name, value in given.items() if value)
+
+    return words
 
 
 def _hand_over(options: SmokeOptions, plan: JobPlan, skipped: tuple[Skipped, ...], folders: Folders) -> int:

@@ -6,13 +6,16 @@ InfiniBand. They are read where the container starts, on a job's node.
 
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from envspec.recipes.apptainer import FILE as DEFINITION
+from envspec.recipes.apptainer_scripts import SETTINGS
 from envspec.record import dataclass
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.runner import Places
+from envspec.smoke.run.site_builds import SiteBuilds
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
@@ -30,12 +33,14 @@ _HANDING_ON = (
 class Apptainer:
     """program  "apptainer" or "singularity"
     sif      an existing image or sandbox folder; None: build one from the recipe
+    site     what builds take of the site
     """
 
     folders: Folders
     program: str = "apptainer"
     sif: Path | None = None
     name: str = "apptainer"
+    site: SiteBuilds = field(default_factory=SiteBuilds)
 
     def image(self, case: SmokeCase) -> Path:
         return self.sif or self.folders.sif(case)
@@ -47,9 +52,16 @@ class Apptainer:
         staged = image.with_name(f"{image.name}.part")
         there = ("test", "-f", str(image))
         # --notest: the checks follow, with GPUs and a report, which %test has not
-        build = (self.program, "build", "--notest", "--force", str(staged), f"{case.target}/{DEFINITION}")
+        name = f"{case.target}/{DEFINITION}"
+        text = case.recipe.get(name, "")
+        given = self.folders.site(case)
+        files = () if self.site.binds(SETTINGS) else self.site.files(text)
+        bind = ("--bind", f"{given}:{SETTINGS}") if files else ()
+        build = (self.program, "build", "--notest", "--force", *bind, str(staged), name)
+        recipe = {**case.recipe, **({name: self.site.definition(text)} if text else {})}
         return (
-            Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
+            Files(folder, tuple(sorted(recipe.items())), f"the recipe of {case.title}"),
+            *([Files(given, files, "what the build takes of this site")] if files else []),
             Command(("mkdir", "-p", str(image.parent)), "the folder of images"),
             Command(build, f"the image of {case.title}", there, folder),
             Command(("mv", str(staged), str(image)), "the image is complete: give it its name", there),

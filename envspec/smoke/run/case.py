@@ -18,6 +18,7 @@ from envspec.recipes.target_json import dumps, reference_row, target_document
 from envspec.record import dataclass
 from envspec.smoke.run.command import Files
 from envspec.smoke.run.records import record_digests
+from envspec.spec.cluster import SlurmTable
 from envspec.spec.model import Reference, Spec
 
 CONFIG = SLICE
@@ -63,6 +64,8 @@ class SmokeCase:
     recipe    the files of the recipe folder that an image is built from, by path; empty where none is built
     wants_gpu the runner passes the machine's GPUs in
     wheels    the sha256 and the file of each locked wheel
+    runs_on   the architectures that the target is for, and its driver floor
+    slurm     what the spec asks Slurm for
     """
 
     spec: str
@@ -76,6 +79,8 @@ class SmokeCase:
     recipe: Mapping[str, str] = field(default_factory=lambda: _NO_FILES)
     wants_gpu: bool = False
     wheels: tuple[tuple[str, str], ...] = ()
+    runs_on: tuple[tuple[str, ...], str | None] = ((), None)
+    slurm: SlurmTable = field(default_factory=SlurmTable)
 
     @property
     def title(self) -> str:
@@ -103,6 +108,9 @@ class Folders:
 
     def recipe(self, case: SmokeCase) -> Path:
         return self.cache / "recipes" / case.slug
+
+    def site(self, case: SmokeCase) -> Path:
+        return self.cache / "site" / case.slug
 
     def prefix(self, case: SmokeCase) -> Path:
         return self.cache / "environments" / case.slug
@@ -154,6 +162,8 @@ def make_case(
         wheels=tuple(
             sorted({(pin.artifact.sha256, pin.artifact.file) for pin in target.pins if pin.is_wheel and pin.artifact})
         ),
+        runs_on=(target.architectures, target.driver_floor),
+        slurm=spec.slurm,
     )
 
 

@@ -8,6 +8,7 @@ CUDA_VISIBLE_DEVICES means the same ones inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from pathlib import PurePosixPath
 
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
@@ -16,6 +17,7 @@ from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.process import FinishedProgram, ask_program
 from envspec.smoke.run.runner import Places
+from envspec.smoke.run.site_builds import SiteBuilds
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
@@ -27,6 +29,7 @@ class Docker:
     """engine  "docker" or "podman"
     user    uid and gid to run as, see `user_of`
     image   an existing image; None: build one from the recipe
+    site    what builds take of the site
     """
 
     folders: Folders
@@ -34,6 +37,7 @@ class Docker:
     user: tuple[int, int]
     image: str | None = None
     name: str = "docker"
+    site: SiteBuilds = field(default_factory=SiteBuilds)
 
     def tag(self, case: SmokeCase) -> str:
         return self.image or f"envspec-smoke/{case.spec}:{case.target}-{case.key}"
@@ -44,10 +48,14 @@ class Docker:
         folder = self.folders.recipe(case)
         build = ("docker", "buildx", "build", "--load") if self.engine == "docker" else ("podman", "build")
         tag = self.tag(case)
+        text = case.recipe.get(f"{case.target}/{DOCKERFILE}", "")
+        given = self.folders.site(case)
+        files, options = self.site.files(text), self.site.options(text, given)
         return (
             Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
+            *([Files(given, files, "what the build takes of this site")] if files else []),
             Command(
-                (*build, "--file", str(folder / case.target / DOCKERFILE), "--tag", tag, str(folder)),
+                (*build, *options, "--file", str(folder / case.target / DOCKERFILE), "--tag", tag, str(folder)),
                 f"the image of {case.title}",
                 (self.engine, "image", "inspect", tag),
             ),

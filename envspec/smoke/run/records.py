@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import re
 import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 _MOST = 64 << 20
 """The longest RECORD that is read, in bytes: torch's has 2 MB."""
@@ -29,9 +31,10 @@ def record_digests(artifacts: Path, wheels: Iterable[tuple[str, str]]) -> dict[s
     return {sha256: digest for sha256, digest in found if digest is not None}
 
 
-def record_digest(wheel: Path) -> str | None:
+def record_digest(wheel: Path | IO[bytes] | io.RawIOBase) -> str | None:
     """Give the digest of what a wheel's RECORD says of its files that lie among the packages, however it's installed.
-    None where there is no such wheel, or its RECORD can't be read. `static.distributions` of the check has the twin.
+    A wheel is a path, or a file that can be read anywhere in it. None where there is no such wheel, or its RECORD can't
+    be read. `static.distributions` of the check has the twin.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:

@@ -10,7 +10,7 @@ node counts its own ranks, and the wait for other nodes is limited: a job that c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -111,12 +111,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Job:
-    """One sbatch call. `name` is unique, so that Slurm can find it. `script` is below the results."""
+    """One sbatch call. `name` is unique, so that Slurm can find it. `script` is below the results. `asked` is what its
+    specs and the site ask of sbatch, which the command line's own words win over.
+    """
 
     name: str
     partition: str | None
     tasks: tuple[Task, ...]
     script: str
+    asked: tuple[str, ...] = ()
 
     @property
     def is_array(self) -> bool:
@@ -127,20 +130,30 @@ class Job:
         return any(task.case.wants_gpu for task in self.tasks)
 
 
-def plan_jobs(cases: Sequence[SmokeCase], partitions: Sequence[Partition], token: str) -> tuple[Job, ...]:
+def plan_jobs(
+    cases: Sequence[SmokeCase],
+    partitions: Sequence[Partition],
+    token: str,
+    asking: Callable[[SmokeCase], tuple[str, ...]] = lambda case: (),
+) -> tuple[Job, ...]:
     """Make the jobs of a matrix of cases × partitions, without the cases that no partition takes. `token` makes the
-    jobs' names unique.
+    jobs' names unique; `asking` gives what a case asks of sbatch, and cases that ask for the same share a job.
     """
     jobs: list[Job] = []
     for place in partitions:
-        taken = [case for case in cases if place.takes(case.target)]
-        for begin in range(0, len(taken), LARGEST_ARRAY):
+        alike: dict[tuple[str, ...], list[SmokeCase]] = {}
+        for case in cases:
+            if place.takes(case.target):
+                alike.setdefault(asking(case), []).append(case)
+        for asked, taken, begin in (
+            (asked, of, at) for asked, of in alike.items() for at in range(0, len(of), LARGEST_ARRAY)
+        ):
             number = len(jobs)
             tasks = tuple(
                 Task(case, place.name, f"runs/{number}-{case.title}{_suffix(place.name)}")
                 for case in taken[begin : begin + LARGEST_ARRAY]
             )
-            jobs.append(Job(f"envspec-{token}-{number}", place.name, tasks, f"{JOBS}/{number}.sh"))
+            jobs.append(Job(f"envspec-{token}-{number}", place.name, tasks, f"{JOBS}/{number}.sh", asked))
     return tuple(jobs)
 
 
@@ -161,7 +174,7 @@ def submission(job: Job, resources: Resources, results: Path) -> tuple[str, ...]
     # below --chdir: a pattern, in which the folder's own name would be read as one
     words += [f"--output={JOBS}/{'%A_%a' if job.is_array else '%j'}.log"]
     words += [f"--array=0-{len(job.tasks) - 1}"] if job.is_array else []
-    words += [f"--partition={job.partition}"] if job.partition else []
+    words += [*job.asked, *([f"--partition={job.partition}"] if job.partition else [])]
     return (*words, *resources.words(), str(results / job.script))
 
 

@@ -13,6 +13,7 @@ exec "$prefix/bin/python" -I - $started <<'EOF'
 import os
 import socket
 import sys
+import urllib.error
 import urllib.request
 
 bind = os.environ.get("ENVSPEC_BIND", "127.0.0.1")
@@ -28,6 +29,14 @@ def http(port, path):
         return answer.status == 200
 
 
+def answers(port):
+    """Whether a server of HTTP answers, whatever it says: its path is a secret."""
+    try:
+        return http(port, "/")
+    except urllib.error.HTTPError as error:
+        return error.code == 404
+
+
 def banner(port):
     with socket.create_connection((host, int(port)), timeout=5) as connection:
         return connection.recv(4) == b"SSH-"
@@ -38,6 +47,7 @@ checks = {
     "jupyter": lambda: http(os.environ.get("JUPYTER_PORT", "8888"), f"/{base}/api" if base else "/api"),
     "ssh": lambda: banner(os.environ.get("SSH_PORT", "2222")),
     "code-server": lambda: http(os.environ.get("CODE_SERVER_PORT", "8080"), "/healthz"),
+    "tensorboard": lambda: answers(os.environ.get("TENSORBOARD_PORT", "6006")),
 }
 failed = []
 for name in sys.argv[1:]:

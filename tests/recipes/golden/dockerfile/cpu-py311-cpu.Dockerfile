@@ -6,6 +6,7 @@
 #   docker run --rm -it --shm-size 8g -v "$PWD:/workspace" cpu-py311-cpu
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # A mirror of the PyTorch index cpu: --build-arg PYTORCH_INDEX=URL
 # hadolint global ignore=DL3002,DL3008,DL3059
 
@@ -52,11 +53,13 @@ RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ tini \
     && if [ -x /usr/bin/python3.11 ]; then apt-get install -y -qq --no-install-recommends libpython3.11-dev; fi \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 RUN set -eu && began=$(date +%s) \

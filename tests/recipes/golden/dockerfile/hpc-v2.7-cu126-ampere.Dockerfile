@@ -4,8 +4,10 @@
 # In the folder above this one, recipes/hpc-v2.7:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu126-ampere/Dockerfile -t hpc-v2.7-cu126-ampere .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 -v "$PWD:/workspace" hpc-v2.7-cu126-ampere
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" hpc-v2.7-cu126-ampere torchrun --standalone --nproc-per-node gpu train.py
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
 # hadolint global ignore=DL3002,DL3008,DL3059
 
@@ -65,10 +67,12 @@ RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 RUN set -eu && began=$(date +%s) \

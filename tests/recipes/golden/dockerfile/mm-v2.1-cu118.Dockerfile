@@ -4,8 +4,10 @@
 # In the folder above this one, recipes/mm-v2.1:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu118/Dockerfile -t mm-v2.1-cu118 .
 #   docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118 torchrun --standalone --nproc-per-node gpu train.py
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # A mirror of the PyTorch index cu118: --build-arg PYTORCH_INDEX=URL
 # hadolint global ignore=DL3002,DL3008,DL3059
 
@@ -52,10 +54,12 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 FROM ${COMPILER_IMAGE} AS compile
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
+    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
     && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
@@ -89,14 +93,20 @@ RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 tini \
     && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 RUN set -eu && began=$(date +%s) \
+    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends libgl1 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \

@@ -3,9 +3,11 @@
 #
 # In the folder above this one, recipes/team-v2.9:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -v "$PWD:/workspace" team-v2.9-cu128-ada
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" team-v2.9-cu128-ada torchrun --standalone --nproc-per-node gpu train.py
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
+# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # hadolint global ignore=DL3002,DL3008,DL3059
 
 ARG BASE_IMAGE="debian:bookworm-slim"
@@ -61,17 +63,21 @@ RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
     && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN set -eu && began=$(date +%s) \
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    set -eu && began=$(date +%s) \
+    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends curl git less procps \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
     && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
@@ -91,13 +97,13 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
-    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, code-server and SSH around the language-model stack, without root" \
+    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \
     org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
     envspec.spec="team-v2.9" envspec.target="cu128-ada" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
-EXPOSE 8888 2222 8080
+EXPOSE 8888 2222 8080 6006
 WORKDIR /workspace
 USER 1000:1000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]

@@ -1,9 +1,41 @@
-"""The pins of the target, and how their versions are compared."""
+"""What target.json says: the target's slice of the lock, its pins, and how their versions are compared."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 from typing import Any, NamedTuple, Optional, Tuple
+
+
+def slice_digest(lock: dict[str, Any]) -> str:
+    """The digest of a slice's values, as envspec gives it."""
+    canonical = json.dumps(lock, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def read_target(path: str) -> Any:
+    """target.json. In images that envspec made itself, each layer holds what the slice says of its own packages:
+    `parts` names these files, beside target.json. Raises OSError, ValueError.
+    """
+    with open(path, encoding="utf-8") as file:
+        target = json.load(file)
+    if not isinstance(target, dict) or "parts" not in target:
+        return target
+    try:
+        for name in target.pop("parts"):
+            with open(os.path.join(os.path.dirname(path), name), encoding="utf-8") as file:
+                part = json.load(file)
+            for kind, rows in part.pop("lock").items():
+                target["lock"][kind] = sorted(target["lock"].get(kind, []) + rows, key=lambda row: str(row.get("name")))
+            target.update(part)
+        for kind, name in target.pop("direct"):
+            next(row for row in target["lock"][kind] if row["name"] == name)["direct"] = True
+    except (AttributeError, KeyError, StopIteration, TypeError) as error:
+        raise ValueError("its parts are those of no slice: %s" % error) from None
+    target["lock_digest"] = slice_digest(target["lock"])
+    return target
 
 
 class Pin(NamedTuple):

@@ -116,9 +116,10 @@ class Session:
         return None
 
     def reason_to_skip(self, one: Check) -> str | None:
-        if one.group in self.ctx.config.get("without", ()):
+        without = [name for name in self.ctx.config.get("without", ()) if name in one.name.split(".")]
+        if without:
             # an image whose base lacks what these need, which its maker knows
-            return f"the image was made without what checks of `{one.group}` need (envspec image --without)"
+            return f"the image was made without what `{without[0]}` needs (envspec image --without)"
         if one.torch and self.no_torch:
             return self.no_torch
         if one.needs == "gpu" and self.device == "cpu":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -29,6 +28,7 @@ from envspec_check.interface import (
     Context,
     Unreadable,
 )
+from envspec_check.lock import read_target, slice_digest
 from envspec_check.machine import usable_cpus
 from envspec_check.process import finite, host, write_whole
 from envspec_check.report import Progress, junit
@@ -69,7 +69,7 @@ def whole(least: int) -> Callable[[str], int]:
 def load_config(path: str) -> dict[str, Any]:
     """target.json. Raises Unreadable."""
     try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
+        config = read_target(path)
     except (OSError, ValueError) as error:
         raise Unreadable("{} can't be read: {}".format(path, getattr(error, "strerror", None) or error)) from None
     if not isinstance(config, dict) or config.get("schema") != 2:
@@ -77,8 +77,7 @@ def load_config(path: str) -> dict[str, Any]:
     lock, target = config.get("lock"), config.get("target")
     if not isinstance(lock, dict) or lock.get("lock-version") != 2 or target not in (lock.get("targets") or {}):
         raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 2)")
-    canonical = json.dumps(lock, sort_keys=True, separators=(",", ":"))
-    if config.get("lock_digest") != "sha256:" + hashlib.sha256(canonical.encode()).hexdigest():
+    if config.get("lock_digest") != slice_digest(lock):
         raise Unreadable(f"{path} was changed: its slice of the lock has another digest than it says")
     if config.get("workload") not in (None, *WORKLOAD_NAMES):
         raise Unreadable("{} has no workload that this check knows: {}".format(path, config["workload"]))

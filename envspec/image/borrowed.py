@@ -1,0 +1,101 @@
+"""What an image takes from another one: a service's program, NVIDIA's cuda-compat or compiler, as COPY --from does."""
+
+from __future__ import annotations
+
+import posixpath
+import tarfile
+from collections.abc import Sequence
+from dataclasses import field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from shutil import copyfileobj
+from typing import IO
+
+from envspec.errors import InputError
+from envspec.image.base import BaseSource
+from envspec.image.entry import FILE, PROGRAM, LayerEntry, folder_entry, link_entry
+from envspec.image.layer_stream import Refused, is_within, read_layer
+from envspec.image.manifest import read_image
+from envspec.packages.archive_entries import path_fault
+from envspec.recipes.plan import Borrowed
+from envspec.record import dataclass
+
+
+@dataclass
+class _Taken:
+    """What is taken so far, by its path in the other image. `folder` holds the files."""
+
+    copies: Sequence[tuple[str, str]]
+    folder: Path
+    entries: dict[str, LayerEntry] = field(default_factory=dict)
+    count: int = 0
+
+    def look(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+        place = _place(path, self.copies)
+        if place is None:
+            return
+        if path_fault(place):
+            raise Refused(f"the entry {member.name!r} can't be taken: {path_fault(place)}")
+        if member.isdir():
+            self.entries[path] = folder_entry(place)
+        elif member.issym():
+            self.entries[path] = link_entry(place, member.linkname)
+        elif member.islnk():
+            other = self.entries.get(posixpath.normpath(member.linkname).lstrip("/"))
+            if other is None or other.content is None:
+                raise Refused(f"the entry {member.name!r} is a link to {member.linkname!r}, which isn't taken")
+            self.entries[path] = replace(other, path=place)
+        elif member.isfile():
+            self.entries[path] = self._file(archive, member, place)
+        else:
+            raise Refused(f"the entry {member.name!r} is neither a file nor a folder nor a link")
+
+    def _file(self, archive: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> LayerEntry:
+        content = archive.extractfile(member)
+        assert content is not None
+        self.count += 1
+        kept = self.folder / str(self.count)
+        with kept.open("wb") as out:
+            copyfileobj(content, out, 1 << 20)
+        return LayerEntry(place, member.size, partial(_opened, kept), mode=PROGRAM if member.mode & 0o111 else FILE)
+
+
+def borrowed_entries(one: Borrowed, source: BaseSource, oci_platform: str, folder: Path) -> list[LayerEntry]:
+    """Give what an image takes from another one, whose files are kept in an empty folder. Raises InputError for an
+    image that isn't what it says or lacks what is taken, IndexFailure, OSError."""
+    manifest = read_image(source.top, source.read, oci_platform, source.where)
+    taken = _Taken(one.copies, folder)
+    for layer, diff_id in zip(manifest.layers, manifest.diff_ids, strict=True):
+        before, taken.entries = taken.entries, {}
+        with source.open(layer) as file:
+            gone = read_layer(layer, diff_id, file, taken.look, source.where)
+        # a file in a folder's place takes away what is below it, too
+        gone += [path for path, entry in taken.entries.items() if not entry.is_folder]
+        kept = {path: entry for path, entry in before.items() if not any(is_within(path, other) for other in gone)}
+        taken.entries = {**kept, **taken.entries}
+    for there, _ in one.copies:
+        if not any(_place(path, [(there, "/")]) for path in taken.entries):
+            raise InputError(
+                f"the image {source.where} has no {there}, from where {one.name} is taken",
+                hint="lock again with --upgrade-images, or leave it out of the spec",
+            )
+    return [*taken.entries.values(), *(link_entry(path.strip("/"), link) for path, link in one.links)]
+
+
+def _place(path: str, copies: Sequence[tuple[str, str]]) -> str | None:
+    """Give the place of another image's path here, without a slash at its begin; None where it isn't taken."""
+    for there, here in copies:
+        there, target = there.strip("/"), here.strip("/")
+        above, _, pattern = there.rpartition("/")
+        if "*" in pattern and is_within(path, above) and path != above:
+            name = path.removeprefix(f"{above}/")
+            if fnmatchcase(name.partition("/")[0], pattern):
+                return f"{target}/{name}"
+        elif is_within(path, there):
+            return f"{target}{path.removeprefix(there)}"
+    return None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return path.open("rb")

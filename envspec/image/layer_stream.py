@@ -1,0 +1,128 @@
+"""A layer that others made, as a stream: its entries within limits, its content against both its digests. Nothing is
+unpacked to a disk."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+import zlib
+from collections.abc import Callable
+from typing import IO, BinaryIO
+
+from envspec.errors import InputError
+from envspec.image.compress import unpacked
+from envspec.image.layer import Descriptor
+from envspec.image.manifest import packing
+from envspec.net.limits import LIMITS
+from envspec.packages.archive_entries import Bounds
+
+_PIECE = 1 << 18
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+_HINT = "choose another base image, or find out who made this one"
+_ENTRIES = 5
+"""How many times the entries of the largest wheel a layer may have: a whole system is in one."""
+
+Look = Callable[[tarfile.TarFile, tarfile.TarInfo, str], None]
+"""Takes the layer, one of its entries, and that one's path below the root."""
+
+
+def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, where: str) -> list[str]:
+    """Hand each entry of a layer to `look`, in its order. Gives the paths that it takes away of the layers below it,
+    wherever in the layer that stands: each with all that is below it, an empty one for the root.
+
+    Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
+    """
+    stream = _Unpacked(file, layer)
+    most = LIMITS.archive_entries * _ENTRIES
+    gone: list[str] = []
+    try:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1) as archive:  # type: ignore[call-overload]
+            for count, member in enumerate(archive, 1):
+                if count > most:
+                    raise Refused(f"it has more than {most} entries")
+                path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
+                above, _, name = path.rpartition("/")
+                if ".." in path.split("/"):
+                    raise Refused(f"the entry {member.name!r} leads out of the image")
+                if name == _OPAQUE:
+                    gone.append(above)
+                elif name.startswith(_WHITEOUT):
+                    gone.append(f"{above}/{name.removeprefix(_WHITEOUT)}".lstrip("/"))
+                else:
+                    look(archive, member, path)
+                # the reader keeps every head that it saw
+                archive.members = []
+        stream.to_the_end()
+    except (tarfile.TarError, EOFError, ValueError, Refused) as error:
+        raise InputError(f"{where}: the layer {layer.digest} can't be read: {error}", hint=_HINT) from None
+    if stream.packed_digest != layer.digest or stream.digest != diff_id:
+        said = layer.digest if stream.packed_digest != layer.digest else diff_id
+        raise InputError(f"{where}: a layer's content isn't that of {said}", hint=_HINT)
+    return gone
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Say whether a path is a folder or below it; an empty one is the root."""
+    return not folder or path == folder or path.startswith(f"{folder}/")
+
+
+class Refused(Exception):
+    """A layer holds what none may."""
+
+
+class _Unpacked:
+    """A layer's tar as a stream, with the digests of both its forms, no longer than it may be."""
+
+    def __init__(self, file: IO[bytes], layer: Descriptor) -> None:
+        self._packed = _Hashed(file)
+        self._file = unpacked(packing(layer), self._packed)  # type: ignore[arg-type]
+        # of a plain tar both are one, and hashed twice
+        self._plain = _Hashed(self._file)
+        bounds = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)
+        self._most = bounds.bytes_of(layer.size)
+
+    def read(self, size: int) -> bytes:
+        try:
+            piece = self._plain.read(min(size, _PIECE))
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise Refused(f"it can't be unpacked: {error}") from None
+        except Exception as error:
+            if type(error).__name__ != "ZstdError":
+                raise
+            raise Refused(f"it can't be unpacked: {error}") from None
+        if self._plain.length > self._most:
+            raise Refused(f"it unpacks to more than {self._most >> 20} MiB, the most for its size")
+        return piece
+
+    def to_the_end(self) -> None:
+        while self.read(_PIECE):
+            pass
+        while self._packed.read(_PIECE):
+            pass
+
+    @property
+    def digest(self) -> str:
+        return self._plain.digest
+
+    @property
+    def packed_digest(self) -> str:
+        return self._packed.digest
+
+
+class _Hashed:
+    """What is read of a file, hashed and counted."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash, self.length = file, hashlib.sha256(), 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._hash.update(piece)
+        self.length += len(piece)
+        return piece
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"

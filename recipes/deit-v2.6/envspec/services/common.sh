@@ -1,0 +1,73 @@
+# shellcheck shell=sh
+# What the service scripts share. Sets:
+#   prefix, python   the environment and its interpreter
+#   bind             the address to listen at: ENVSPEC_BIND, else what `address` says
+#   runtime          a new folder that only this user can read, for keys and sockets; it goes when the script ends
+# A script's last line is `serve PROGRAM [ARGUMENT...]`.
+set -eu
+umask 077
+
+prefix=${ENVSPEC_PREFIX:-/opt/env}
+# shellcheck disable=SC2034
+python=$prefix/bin/python
+
+say() {
+    printf 'envspec: %s\n' "$*" >&2
+}
+
+fail() {
+    say "error: $*"
+    exit 1
+}
+
+runtime=
+for folder in "${TMPDIR:-/tmp}" "${XDG_RUNTIME_DIR:-}" /dev/shm "${HOME:-}"; do
+    if [ -n "$folder" ] && runtime=$(mktemp -d "$folder/envspec-XXXXXXXX" 2>/dev/null); then
+        break
+    fi
+done
+[ -n "$runtime" ] || fail 'no folder can be written: mount one at /tmp (docker run --tmpfs /tmp), or set TMPDIR'
+trap 'rm -rf "$runtime"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Every address in a container that has a network of its own, where only published ports can be reached. This machine's
+# alone on the machine's network, where neighbours would see it: Slurm and Apptainer share that one, and so does whoever
+# sees a network card that is hardware (docker run --network host).
+address() {
+    if [ -n "${SLURM_JOB_ID:-}${APPTAINER_CONTAINER:-}${SINGULARITY_CONTAINER:-}" ]; then
+        echo 127.0.0.1
+        return
+    fi
+    for card in /sys/class/net/*; do
+        if [ ! -e "$card" ] || [ -e "$card/device" ]; then
+            echo 127.0.0.1
+            return
+        fi
+    done
+    echo 0.0.0.0
+}
+
+# shellcheck disable=SC2034
+bind=${ENVSPEC_BIND:-$(address)}
+
+# Runs the server to its end, which a signal only asks for.
+serve() {
+    "$@" &
+    child=$!
+    trap 'kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    status=0
+    wait "$child" || status=$?
+    # A wait that a signal cut short leaves the child running.
+    while kill -0 "$child" 2>/dev/null; do
+        status=0
+        wait "$child" || status=$?
+    done
+    exit "$status"
+}
+
+# A secret that nobody has told us: 32 random bytes, as text for URLs and forms.
+new_secret() {
+    "$python" -I -c 'import secrets; print(secrets.token_urlsafe(32))'
+}

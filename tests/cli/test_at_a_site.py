@@ -1,0 +1,129 @@
+"""A site's settings at the command line: what commands do with them, and that no file of a project holds any."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from cli_project import SPEC, Envspec, Project
+from support.index import Index
+from support.machine import Machine
+from support.network import WebProxy
+from support.packages import wheel
+
+pytest_plugins = ["cli_fixtures"]
+
+TARGET = "specs/demo.toml"
+SITE = """
+[mirrors]
+"docker.io" = "https://hub.example/hub"
+python = "https://mirror.example/python"
+debian = "http://mirror.example/debian"
+pytorch = "https://mirror.example/whl"
+[site]
+proxy = "http://robot:hunter2-Zq@proxy.example:3128"
+[site.slurm]
+account = "proj"
+features = { V100 = "v100", hopper = "h100" }
+drivers = { "550" = "d550" }
+"""
+
+
+@pytest.fixture
+def at_site(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    (tmp_path / "site.toml").write_text(SITE)
+    monkeypatch.setenv("ENVSPEC_CONFIG", str(tmp_path / "site.toml"))
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    project.spec()
+    project.lock()
+    return project
+
+
+def test_exported_files_are_the_same_and_the_commands_are_told(
+    at_site: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formats = [word for name in ("dockerfile", "apptainer", "slurm") for word in ("-f", name)]
+    told = envspec("export", TARGET, *formats, "-o", "recipes/demo")
+    assert told.code == 0 and "hunter2" not in told.err
+    here = at_site.files()
+    assert not [name for name, text in here.items() if b"mirror.example" in text or b"hub.example" in text]
+    _, _, lines = told.err.partition("at this site, in recipes/demo:\n")
+    docker, apptainer, *jobs = lines.splitlines()
+    assert docker.startswith("  APT_MIRRORS=debian=http://mirror.example/debian UV_SETTINGS='python-install-mirror = ")
+    assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:bookworm-slim " in docker
+    assert " --build-arg PYTORCH_INDEX=https://mirror.example/whl/cu126 " in docker
+    # the value would show the password: whoever builds has it in the environment
+    assert " --build-arg http_proxy --build-arg https_proxy " in docker
+    assert docker.endswith(" -f cu126-volta/Dockerfile -t demo-cu126-volta .")
+    assert " -e 's,^From: debian:bookworm-slim$,From: hub.example/hub/library/debian:bookworm-slim,' " in apptainer
+    assert apptainer.endswith("apptainer build --bind FOLDER:/mnt --notest demo-cu126-volta.sif FOLDER/apptainer.def")
+    assert [job.strip() for job in jobs] == [
+        "ENVSPEC_TARGET=cpu SBATCH_ACCOUNT=proj sbatch job.sbatch",
+        "ENVSPEC_TARGET=cu126-volta SBATCH_ACCOUNT=proj SBATCH_CONSTRAINT='v100&d550' sbatch job.sbatch",
+        "ENVSPEC_TARGET=cu128-hopper SBATCH_ACCOUNT=proj SBATCH_CONSTRAINT='h100&d550' sbatch job.sbatch",
+    ]
+    assert envspec("check", TARGET).code == 0
+    monkeypatch.setenv("ENVSPEC_CONFIG", os.devnull)
+    told = envspec("export", TARGET, *formats, "-o", "recipes/demo")
+    assert "at this site" not in told.err and at_site.files() == here
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "words"),
+    [
+        ("", ("--runner", "slurm"), ["--account=proj", "'--constraint=h100&d550'"]),
+        ("[slurm]\naccount = 'own'\nconstraint = 'ib'\n", ("--runner", "slurm"), ["--account=own", "--constraint=ib"]),
+        ("", ("--runner", "slurm", "--device", "cpu"), ["--account=proj"]),
+        (
+            "",
+            ("--runner", "slurm", "--account", "mine"),
+            ["--account=proj", "--constraint=h100&d550", "--account=mine"],
+        ),
+    ],
+)
+def test_a_smoke_job_goes_where_the_spec_or_the_site_says(
+    at_site: Project, envspec: Envspec, spec: str, arguments: tuple[str, ...], words: list[str]
+) -> None:
+    at_site.spec(SPEC + spec)
+    told = envspec("smoke", TARGET, "-t", "cu128-hopper", *arguments, "--dry-run", "-o", "out")
+    (line,) = (line for line in told.out.splitlines() if line.startswith("sbatch "))
+    kinds = ("--account", "--constraint", "--partition")
+    assert [word.strip("'") for word in line.split() if word.strip("'").startswith(kinds)] == [
+        word.strip("'") for word in words
+    ]
+
+
+@pytest.mark.parametrize("runner", ["docker", "apptainer"])
+def test_a_smoke_image_is_built_from_the_sites_images(at_site: Project, envspec: Envspec, runner: str) -> None:
+    told = envspec("smoke", TARGET, "-t", "cu128-hopper", "--runner", runner, "--dry-run", "-o", "out")
+    assert told.code == 0 and "hunter2" not in told.out + told.err
+    if runner == "docker":
+        assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:bookworm-slim " in told.out
+        assert " --build-arg http_proxy --build-arg https_proxy " in told.out
+        assert "/apt-mirrors --secret id=uv,src=" in told.out
+    else:
+        assert ":/mnt " in told.out and "/apt-mirrors (" in told.out and "/pytorch-index (" in told.out
+
+
+def test_an_unknown_gpu_of_the_site_is_named_with_its_line(at_site: Project, envspec: Envspec, tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text('[site.slurm.features]\nH1000 = "x"\n')
+    told = envspec("smoke", TARGET, "-t", "cu128-hopper", "--runner", "slurm", "--dry-run")
+    assert told.code == 2 and "site.toml:2:1: [site.slurm] features names an unknown GPU: 'H1000'" in told.err
+
+
+def test_indexes_are_asked_through_the_sites_proxy(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"), uploaded="2026-01-01T00:00:00Z")
+    machine.default = "http://pypi.invalid/simple"
+    machine.spec("[env]\npython = '3.12'\n[pip]\ndependencies = ['alpha']\n[targets.cpu]\nplatform = 'linux-64'\n")
+    with WebProxy(index, ("robot", "hunter2-Zq")) as proxy:
+        path = machine.configure("")
+        path.write_text(f'{path.read_text()}[site]\nproxy = "{proxy.url}"\nno-proxy = ["example.org"]\n')
+        assert machine.locked().targets[0].pins[0].version == "1.0"
+        assert machine.envspec("bundle", "specs/demo.toml", "-o", "demo.tar").status == 0
+        assert any("/alpha" in url for url in proxy.asked) and any(url.endswith(".whl") for url in proxy.asked)
+        # the caller's own variable wins, also one that says none
+        caches = {name: str(machine.base / name) for name in ("UV_CACHE_DIR", "ENVSPEC_CACHE_DIR")}
+        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", env={"http_proxy": "", **caches})
+        assert ran.status == 3 and "hunter2" not in ran.out + ran.err
