@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, Union
 
 from envspec.errors import EnvspecError, InputError
 from envspec.lock.model import Lock
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 StrPath: TypeAlias = Union[str, "os.PathLike[str]"]

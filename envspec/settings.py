@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -21,6 +21,7 @@ from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
 from envspec.ownership import stranger, this_user
 from envspec.places import cache_dir, config_home, environments_dir, home_of
+from envspec.record import dataclass
 from envspec.redact import register, register_all, register_url
 from envspec.site import Site
 from envspec.user_config import load_user_config, refuse_no_address

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.errors import InputError, Place
+from envspec.record import dataclass
 from envspec.redact import redact, register_url
 from envspec.texts import nearest
 

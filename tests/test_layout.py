@@ -13,6 +13,7 @@ from support.parsed import PARSED, nodes_of
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
+    ("record",),
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("site",),
@@ -32,6 +33,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("refresh", "pytest_plugin", "library", "__main__"),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
+
+EVERYWHERE = ("record",)
+"""What may be imported wherever it stands below."""
 
 ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
@@ -135,7 +139,7 @@ def forbidden(module: str, source: str) -> list[str]:
 def is_below(name: str, part: str) -> bool:
     if FLOOR.get(name.partition(".")[0], len(FLOORS)) >= FLOOR[part]:
         return False
-    return part not in ONLY or any(is_within(name, allowed) for allowed in ONLY[part])
+    return part not in ONLY or any(is_within(name, allowed) for allowed in (*EVERYWHERE, *ONLY[part]))
 
 
 def test_imports_go_down() -> None:

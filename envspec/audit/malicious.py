@@ -4,18 +4,14 @@ the user has named one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from envspec.audit import store
-from envspec.audit.gather import stamp
-from envspec.audit.learn import keep
 from envspec.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Facts, PublishedRelease
-from envspec.audit.osv_service import reports_of
 from envspec.audit.rules import findings, is_malicious
 from envspec.errors import OutsideError, StorageError
-from envspec.net.connections import index_fetcher
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
 from envspec.spec.model import Audit
@@ -60,6 +56,11 @@ def look_for_malicious(
         answers = {**answers, **malicious}
     unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
     if service:
+        from envspec.audit.gather import stamp
+        from envspec.audit.learn import keep
+        from envspec.audit.osv_service import reports_of
+        from envspec.net.connections import index_fetcher
+
         own = _kept(path)
         oldest = stamp(now - FRESH)
         wanted = [one for one in releases if one not in own or own[one].fetched < oldest]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.lock.model import Artifact
+from envspec.record import dataclass
 
 LEVELS = ("note", "warning", "error")
 """The levels of a finding in SARIF's words, the least serious first."""

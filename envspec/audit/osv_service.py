@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from envspec.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
-from envspec.net.body import HeadTooSlow
 from envspec.net.fetch import Fetcher
+from envspec.net.timed_connections import HeadTooSlow
 from envspec.redact import redact
 from envspec.settings import split_credentials
 

@@ -6,14 +6,16 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from envspec import atomic
+from envspec.audit.kept import kept_files
 from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.documents import read_json
 from envspec.errors import OutsideError, Place, StorageError
+from envspec.record import dataclass
 
 _SCHEMA = "envspec/audit-database/1"
 
@@ -31,11 +33,7 @@ class Stored:
 
 def all_kept(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
     """Yield the answers of every source that there are any of, leaving out what can't be read."""
-    try:
-        paths = sorted((cache_dir / "audit").glob("*.json"))
-    except OSError:
-        return
-    for path in paths:
+    for path in kept_files(cache_dir):
         with suppress(OutsideError):
             yield load(path).answers
 

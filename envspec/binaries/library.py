@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
 from envspec.packages.build_label import label_of
+from envspec.record import dataclass
 
 _PROFILING = re.compile(
     r"lib(?:cupti|nvperf_host|nvperf_target|checkpoint|pcsamplingutil)(?:_static)?\.(?:so|a)\b|cupti64_"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envspec.cache.model import CacheContents, Entry
 from envspec.open_folder import OpenFolder
+from envspec.record import dataclass
 from envspec.scratch import is_running
 
 _FOLDERS: tuple[tuple[str, str, int], ...] = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
+from envspec.record import dataclass
 from envspec.rules.build import works
 from envspec.rules.case import CandidateBuild, Case
 

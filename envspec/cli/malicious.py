@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from envspec.audit.kept import kept_files
 from envspec.cli.console import say, warn
 from envspec.cli.policy import ask as whom_to_ask
 from envspec.cli.policy import site_policy
 from envspec.errors import AnswerNo, OutsideError, Place
+from envspec.settings import load_settings
 from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
@@ -43,15 +45,19 @@ def refuse_malicious(
     That stops nothing by itself: only where the site's policy wants an answer it is an error. Raises Malicious,
     OutsideError.
     """
+    policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
+    wanted = policy is not None and policy.advisories
+    if service is None and not wanted and not kept_files(load_settings(os.environ).cache()):
+        # nobody to ask, nothing known, and nobody to tell
+        return
     from envspec.audit.malicious import look_for_malicious
     from envspec.audit.packages import packages
 
-    policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
     found = packages(targets)
     look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)
     if look.found:
         raise Malicious(look.found, path)
-    if look.unasked and policy is not None and policy.advisories:
+    if look.unasked and policy is not None and wanted:
         raise OutsideError(
             f"the site's policy wants releases looked up in OSV's reports, and they couldn't be: {look.unasked}",
             hint=whom_to_ask(policy),

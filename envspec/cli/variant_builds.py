@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import AnswerNo, IndexFailure, InputError
@@ -17,6 +17,7 @@ from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, TargetMachine, of_namespace
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import NVIDIA, InvalidVariants, Property, Variants, read_property
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.texts import printable
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envspec.diff.facts import Fact
 from envspec.diff.jump import Jump, jump
@@ -13,6 +12,7 @@ from envspec.facts.calendar import counts_years
 from envspec.facts.cuda_stack import TORCH
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same
+from envspec.record import dataclass
 
 LARGE_GROWTH = 100_000_000
 """Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.rules import judge
 from envspec.rules.finding import Finding, errors
 from envspec.spec.model import Spec, Target

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from envspec.errors import InputError, Place
 from envspec.packages.match_spec import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
+from envspec.record import dataclass
 
 _HELPERS = ("pip", "setuptools", "wheel")
 """What environments have in any case."""

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+
+from envspec.record import dataclass
 
 INTEGRATED = frozenset({53, 62, 72, 87, 110})
 """GPUs that share a chip with the CPU, ten times their capability: Tegra X1, X2, Xavier, Orin, Thor."""

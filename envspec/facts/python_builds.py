@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from envspec.facts.tables import read
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 TRIPLES = {
     "linux-64": "x86_64-unknown-linux-gnu",

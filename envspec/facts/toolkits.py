@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.drivers import reaches
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 FIRST_OF_ITS_OWN = (10, 0)
 """From this capability on triton takes `ptxas-blackwell`, where a release has one."""

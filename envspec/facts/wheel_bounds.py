@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from envspec.facts.cuda_stack import stack_of
 from envspec.packages.names import requirement_name
+from envspec.record import dataclass
 
 NO_PKG_RESOURCES = 82
 """The first major of setuptools without pkg_resources: 81.0.0 has it, 82.0.0 (2026-02-08) doesn't (wheels on PyPI)."""

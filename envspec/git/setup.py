@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import atomic
@@ -12,6 +11,7 @@ from envspec.errors import Place, StorageError
 from envspec.git.program import git_output
 from envspec.lock.formats.requirements import MARK
 from envspec.open_folder import Location, open_folder
+from envspec.record import dataclass
 
 _DRIVER = "envspec"
 _RENDERED = "envspec-rendered"

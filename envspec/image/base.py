@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +12,7 @@ from envspec.documents import read_json
 from envspec.image.base_files import BaseFiles, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import ImageManifest, Read, read_image
+from envspec.record import dataclass
 
 FOLDER = "bases-v1"
 """The folder of what bases hold, below envspec's cache, by the digests of their manifests."""

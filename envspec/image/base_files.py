@@ -10,12 +10,13 @@ import base64
 import re
 import tarfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, BinaryIO
 
 from envspec.image.layer import Descriptor
 from envspec.image.layer_stream import Refused, is_within, read_layer
+from envspec.record import dataclass
 
 _KEPT_BYTES = 32 << 20
 """Of a file that is read: dpkg's list of all packages of a full desktop has 10 MB."""

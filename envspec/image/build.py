@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from envspec.errors import InputError
@@ -15,6 +14,7 @@ from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, pack
 from envspec.image.layout import Layout
 from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 
 _PIECE = 1 << 20
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +18,7 @@ from envspec.install.installed import CONDA_META
 from envspec.install.model import InstallProgress
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
+from envspec.record import dataclass
 from envspec.resolve.conda.channels import load_conda_config
 from envspec.settings import load_settings
 

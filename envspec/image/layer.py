@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from envspec.errors import ToolError
 from envspec.image.beside import beside, gathered
 from envspec.image.compress import compressor, media_type
 from envspec.image.entry import LayerEntry, in_order
+from envspec.record import dataclass
 
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE

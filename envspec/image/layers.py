@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Borrowed, Plan
+from envspec.record import dataclass
 
 ORDER = ("system", "python", "nvidia", "torch", "rest", "project", "carried")
 """The layers above the base's own, from the bottom: what moves rarely comes first. What an image takes from others has

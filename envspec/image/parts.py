@@ -5,10 +5,10 @@ that moves makes one layer new. The carried check puts the parts together (`envs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from envspec.recipes.target_json import dumps
+from envspec.record import dataclass
 
 FOLDER = "packages"
 """The folder of the parts among the carried files."""

@@ -3,7 +3,6 @@ image."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from envspec.image.base import BaseImage
@@ -11,6 +10,7 @@ from envspec.image.build import BuiltImage, ImageProgress
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout
 from envspec.net.repository import Repository
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
@@ -16,6 +15,7 @@ from envspec.image.wheel import Scheme
 from envspec.install import activation
 from envspec.lock.model import LockedPython
 from envspec.recipes.plan import PYTHON, Plan
+from envspec.record import dataclass
 
 _PLACES = ("usr/bin", "usr/local/bin")
 """Where bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""

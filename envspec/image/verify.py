@@ -7,7 +7,6 @@ A label proves nothing, for anyone can write one; where it says something else, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from envspec import __version__
 from envspec.image.base import BaseImage
@@ -16,6 +15,7 @@ from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id
 from envspec.image.manifest import ImageManifest
 from envspec.recipes.metadata import labels
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 
 _LOCK = "envspec.lock.digest"
 _BY_LABEL = ("envspec.spec", "envspec.target", _LOCK, "envspec.fingerprint")

@@ -15,7 +15,6 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import IndexFailure
@@ -25,6 +24,7 @@ from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url
 from envspec.lock.model import Pin
 from envspec.packages.archive_entries import path_fault
+from envspec.record import dataclass
 
 INSTALLER = "envspec"
 _SHEBANG = re.compile(rb"#!python[^\r\n]*")

@@ -15,7 +15,6 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.cache.use import mark_used
@@ -32,6 +31,7 @@ from envspec.net.file_store import sha256_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
 from envspec.uv.errors import build_failure, ended_by_a_signal

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
 from envspec.net.patience import Patience
 from envspec.packages.names import conda_name
+from envspec.record import dataclass
 from envspec.redact import redact, without_credentials
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses
 from envspec.resolve.conda.logins import Channels, apart

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.documents import read_json
@@ -21,6 +20,7 @@ from envspec.install.model import Fault
 from envspec.install.prefix import FOLDER
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.packages.archive_entries import path_fault
+from envspec.record import dataclass
 
 _RESERVED = (CONDA_META, FOLDER.as_posix(), LOCK_FILE, ".trash")
 """The folders in which rattler and envspec record what is installed, and which they trust."""

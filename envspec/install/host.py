@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 
 from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
 from envspec.packages.version_numbers import numbers_in
+from envspec.record import dataclass
 
 _SUBDIRS = {
     ("Linux", "x86_64"): "linux-64",

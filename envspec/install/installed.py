@@ -11,7 +11,6 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from envspec.documents import read_json
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 
 CONDA_META = "conda-meta"
 _SIZE = re.compile(r"[0-9]{1,18}")

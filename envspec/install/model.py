@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.lock.model import Pin
+from envspec.record import dataclass
 from envspec.texts import byte_size
 
 Fault = str

@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.store import LOCK_NAME
 from envspec.open_folder import Location
+from envspec.record import dataclass
 from envspec.storage import storage_error
 
 FOLDER = Path("etc") / "envspec"

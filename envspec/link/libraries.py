@@ -6,11 +6,12 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.binaries.elf import DynamicFacts
 from envspec.link.model import LinkedPackage
 from envspec.link.symbols import family
+from envspec.record import dataclass
 
 _TORCH = ("libc10", "libtorch")
 

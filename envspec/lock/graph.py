@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import conda_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, head_of
+from envspec.record import dataclass
 
 
 class Node(NamedTuple):

@@ -6,11 +6,11 @@ Each list has a key, a field of `TargetInputs`, and the form of its items: a tex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from envspec.lock.model import TargetInputs
 from envspec.lock.toml_text import string
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

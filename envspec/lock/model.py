@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.packages.stated import StatedMetadata
+from envspec.record import dataclass
 
 LOCK_VERSION = 2
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""

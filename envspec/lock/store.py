@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import atomic
@@ -19,6 +18,7 @@ from envspec.lock.model import Lock
 from envspec.lock.read import FOLDER_NAME, loads, text_of
 from envspec.lock.write import dumps
 from envspec.open_folder import Location, OpenFolder
+from envspec.record import dataclass
 from envspec.signing.model import MOST_BYTES, SUFFIX
 from envspec.storage import storage_error
 

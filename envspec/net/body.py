@@ -6,13 +6,12 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
-from http.client import HTTPException
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
 from envspec.net.limits import Limits
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     import urllib3
@@ -28,10 +27,6 @@ class TooMuch(Exception):
 
 class TooLarge(IndexFailure):
     """A file is larger than whoever asked for it takes whole."""
-
-
-class HeadTooSlow(Exception):
-    """A peer took too long for the head of its answer."""
 
 
 @dataclass
@@ -115,51 +110,3 @@ def _unpacker(coding: str, url: str) -> Callable[[bytes, int], bytes]:
             ) from None
 
     return unpack
-
-
-def timed_pools(seconds: float) -> dict[str, Any]:
-    """Make urllib3's pools, with connections that raise HeadTooSlow for a peer that takes longer for an answer's head.
-    urllib3's own time-out begins anew with every byte."""
-    import socket
-    import threading
-
-    from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
-    from urllib3.connection import HTTPConnection, HTTPSConnection
-
-    class Timed(HTTPConnection):
-        def getresponse(self) -> Any:
-            cut = threading.Event()
-            # the socket, for the connection lets go of it while it reads
-            peer = self.sock
-
-            def give_up() -> None:
-                cut.set()
-                with suppress(OSError):
-                    peer.shutdown(socket.SHUT_RDWR)
-
-            timer = threading.Timer(seconds, give_up)
-            timer.daemon = True
-            timer.start()
-            try:
-                answer = super().getresponse()
-            except (OSError, HTTPException):
-                if cut.is_set():
-                    raise HeadTooSlow from None
-                raise
-            finally:
-                timer.cancel()
-            if cut.is_set():
-                # a head that was cut reads as one that ended
-                raise HeadTooSlow
-            return answer
-
-    class TimedTls(Timed, HTTPSConnection):
-        pass
-
-    class Pool(HTTPConnectionPool):
-        ConnectionCls = Timed
-
-    class TlsPool(HTTPSConnectionPool):
-        ConnectionCls = TimedTls
-
-    return {"http": Pool, "https": TlsPool}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from envspec.net.fetch import Fetcher, origin_of, read_timeout
-from envspec.net.keyring import Keyring
 from envspec.net.logins import credentials_of
 from envspec.net.patience import Patience
 from envspec.settings import Settings, split_credentials
+
+if TYPE_CHECKING:
+    from envspec.net.keyring import Keyring
 
 
 def index_fetcher(
@@ -21,9 +24,15 @@ def index_fetcher(
         env=env,
         read_seconds=read_timeout(env),
         offline=offline,
-        keyring=Keyring(env) if settings.keyring else None,
+        keyring=_keyring(env) if settings.keyring else None,
         patience=patience_of(settings, indexes),
     )
+
+
+def _keyring(env: Mapping[str, str]) -> Keyring:
+    from envspec.net.keyring import Keyring
+
+    return Keyring(env)
 
 
 def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Patience]:

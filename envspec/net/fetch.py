@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,19 @@ from urllib.parse import urlsplit
 
 from envspec.errors import IndexFailure
 from envspec.net import limits
-from envspec.net.body import HeadTooSlow, Pace, TooLarge, TooMuch, pieces, read_whole, timed_pools, too_slow
+from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.certificates import tls_context
-from envspec.net.keyring import Keyring
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
+from envspec.net.timed_connections import HeadTooSlow, timed_pools
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import Credentials, split_credentials
 
 if TYPE_CHECKING:
     import urllib3
+
+    from envspec.net.keyring import Keyring
 
 _RETRIES = 3
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -379,10 +382,7 @@ def _size(count: int) -> str:
 
 def _total(response: Any) -> int | None:
     span = response.headers.get("Content-Range", "")
-    if "/" in span:
-        text = span.rpartition("/")[2]
-    else:
-        text = response.headers.get("Content-Length", "")
+    text = span.rpartition("/")[2] if "/" in span else response.headers.get("Content-Length", "")
     return int(text) if _LENGTH.fullmatch(text) else None
 
 

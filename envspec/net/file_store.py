@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -22,6 +21,7 @@ from envspec.flock import has_flock, held_by_file, hold
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault
+from envspec.record import dataclass
 from envspec.settings import split_credentials
 
 ARTIFACTS = "artifacts"

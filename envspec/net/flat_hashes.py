@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.net.fetch import Fetcher
+from envspec.record import dataclass
 from envspec.settings import split_credentials
 
 

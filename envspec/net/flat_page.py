@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import ACCEPT, Page, read_page
 from envspec.packages.requirement import canonical_name
 from envspec.packages.variant_name import VARIANTS_END
+from envspec.record import dataclass
 from envspec.redact import redact
 
 _SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")

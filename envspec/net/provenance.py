@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import split_credentials
 from envspec.texts import without_unseen

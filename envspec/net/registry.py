@@ -7,7 +7,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -19,6 +18,7 @@ from envspec.net.image_address import HUB, ImageAddress, image_address
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
 from envspec.net.registry_login import login_for
+from envspec.record import dataclass
 from envspec.redact import redact, register, without_credentials
 from envspec.settings import Credentials, split_credentials
 

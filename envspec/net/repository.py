@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -22,6 +21,7 @@ from envspec.net.image_address import ImageAddress
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
 from envspec.net.registry import MANIFEST_TYPES, Registries, joined, needs_login, shown_address
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
@@ -119,7 +118,10 @@ def _joined(url: str, link: str) -> str:
 
 
 def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
-    parser = _Links(url)
+    # most indexes answer with JSON
+    from envspec.net.html_links import Links
+
+    parser = Links(url)
     try:
         parser.feed(body.decode("utf-8", "replace"))
     except AssertionError as fault:
@@ -128,34 +130,3 @@ def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
         raise ValueError("it is neither links nor HTML")
     return parser.rows
-
-
-class _Links(HTMLParser):
-    """A reader of the anchors of a PEP 503 page as rows."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self.rows: list[dict[str, Any]] = []
-        self._base = url
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        if tag == "base" and values.get("href"):
-            self._base = urljoin(self._base, str(values["href"]))
-        href = values.get("href") if tag == "a" else None
-        if not href:
-            return
-        address, _, fragment = urljoin(self._base, href).partition("#")
-        row: dict[str, Any] = {"filename": unquote(urlsplit(address).path).rsplit("/", 1)[-1], "url": address}
-        algorithm, _, digest = fragment.partition("=")
-        row["hashes"] = {algorithm: digest} if digest else {}
-        if values.get("data-requires-python"):
-            row["requires-python"] = values["data-requires-python"]
-        row["core-metadata"] = values.get("data-core-metadata") or values.get("data-dist-info-metadata")
-        if values.get("data-upload-time"):
-            row["upload-time"] = values["data-upload-time"]
-        if values.get("data-provenance"):
-            row["provenance"] = values["data-provenance"]
-        if "data-yanked" in values:
-            row["yanked"] = values["data-yanked"] or True
-        self.rows.append(row)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
+from envspec.record import dataclass
 
 _MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
 _MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")

@@ -8,11 +8,11 @@ module calls `packaging`, as it bounds the input first: the parser recurses, and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from envspec.packages.plain_marker import PlainMarker, plain_marker
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.markers import Marker

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from types import MappingProxyType
 
 from envspec.packages.requirement import canonical_name
 from envspec.policy.address import is_within
+from envspec.record import dataclass
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

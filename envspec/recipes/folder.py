@@ -6,10 +6,10 @@ Paths are below the spec's folder. Only development containers are elsewhere, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from envspec.errors import InputError
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
+from envspec.record import dataclass
 
 OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "htcondor", "devcontainer")
 """Formats with files of each target's own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.lock.model import LockedPython
 from envspec.spec.cluster import KubernetesTable, SlurmTable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.binaries.wheel import OpenWheel
@@ -13,6 +12,7 @@ from envspec.errors import OutsideError
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 PLATFORMS: Mapping[str, str] = {
     "linux-64": r"(many)?linux.*_x86_64",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import Any
 
 from envspec.errors import IndexFailure, InputError, OutsideError
@@ -17,6 +16,7 @@ from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.flat_page import FlatPages
 from envspec.net.simple_page import read_page
+from envspec.record import dataclass
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
 from envspec.uv.default_index import uvs_default_index, uvs_pytorch_index

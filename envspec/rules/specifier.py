@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from envspec.packages.requirement import Clause, admits, plain_specifier
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

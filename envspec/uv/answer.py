@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from envspec.documents import read_toml
 from envspec.errors import InternalError
 from envspec.packages.pylock import file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.pylock import Package

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from envspec.record import dataclass
 
 
 @dataclass
 class Processes:
-    """The running programs, started from several threads."""
+    """The running programs, started from several threads. `meanwhile` is called once, as soon as the first of them
+    runs."""
 
+    meanwhile: Callable[[], None] | None = None
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _stopped: bool = False
 
@@ -35,6 +39,9 @@ class Processes:
             if self._stopped:
                 # started by another thread while `stop` went through those that ran
                 end(process.pid)
+            if self.meanwhile is not None:
+                work, self.meanwhile = self.meanwhile, None
+                work()
             out, err = process.communicate(timeout=timeout)
         finally:
             self._running.discard(process)

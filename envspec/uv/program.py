@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from envspec.documents import Unreadable, read_toml
 from envspec.errors import ToolError
 from envspec.net.fetch import read_timeout
 from envspec.packages.tags import MACOS
+from envspec.record import dataclass
 from envspec.redact import register_all
 from envspec.uv.processes import Processes
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.variant_choice import TargetMachine
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envspec.facts.torch_builds import build_bounds
-from envspec.lock.judge import Flaw
 from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.resolve.pip.build_environment import BuildWanted
 from envspec.spec.model import Spec
 from envspec.workflow.keep import Upgrade
 from envspec.workflow.solve import Solved
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
 
 BuildResolver = Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]]
 """Resolves what builds require."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
-from envspec.lock.judge import Flaw
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.resolve.pip.request import Preferences
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
 
 _STAYS = frozenset({"no-build-environment"})
 """What can't be right beside a package that can: its version stays."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from envspec.errors import Infeasible, InfeasibleTargets
 from envspec.facts.corrections import Correction
-from envspec.lock.judge import Flaw
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.rules.accepted import hint_to_accept
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.workflow.corrected import Effect
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
 
 Notice = Callable[[Finding], None]
 """The callback for findings that stop nothing: warnings, corrections."""

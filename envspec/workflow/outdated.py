@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.tags import Tag

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from envspec.errors import InputError
 from envspec.lock.inputs import has_equal_inputs, spec_inputs
-from envspec.lock.judge import Flaw, judge
 from envspec.lock.model import Lock
 from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
-from envspec.workflow.accept import accept, of_pins
-from envspec.workflow.builds import BuildResolver, with_build_environments
-from envspec.workflow.images import tell_images
-from envspec.workflow.inspection import tell_inspection
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
-from envspec.workflow.publishers import AskPublishers, with_publishers
 from envspec.workflow.pythons import locked_pythons
 from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
+    from envspec.workflow.builds import BuildResolver
+    from envspec.workflow.publishers import AskPublishers
 
 
 def _untold(finding: Finding) -> None:
@@ -71,9 +71,18 @@ def relock(
     kept = kept_of(first, Upgrade()) if first else kept_of(old, upgrade or Upgrade(), flaws)
 
     def judged(one: Solved) -> tuple[Finding, ...]:
+        from envspec.workflow.accept import of_pins
+
         return of_pins(spec, one)
 
     solved = solve(prepared, resolver, conda, kept, judged, inspect)
+    # not needed sooner: whoever waits for the solver may import them meanwhile
+    from envspec.workflow.accept import accept
+    from envspec.workflow.builds import with_build_environments
+    from envspec.workflow.images import tell_images
+    from envspec.workflow.inspection import tell_inspection
+    from envspec.workflow.publishers import with_publishers
+
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))
     solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
@@ -94,6 +103,8 @@ def relock(
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
     """List what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
+    from envspec.lock.judge import judge
+
     return judge(old, spec if has_equal_inputs(spec, old) else None)
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from envspec.image.requirements import refuse_unpinned
 from envspec.open_folder import open_folder
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.storage import storage_error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
 from envspec.net.image_address import ImageAddress, image_address
+from envspec.record import dataclass
 
 _SCHEME = "docker://"
 

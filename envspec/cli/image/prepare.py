@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import __version__
@@ -30,6 +29,7 @@ from envspec.lock.model import LockedPython, LockedTarget
 from envspec.net.file_store import sha256_of
 from envspec.recipes.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.recipes.sums import digest
+from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.spec.model import Spec

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.cache.entry import keep_entry, read_entry
@@ -13,6 +12,7 @@ from envspec.net.connections import index_fetcher
 from envspec.net.image_address import image_address
 from envspec.net.registry import Registries
 from envspec.net.repository import Repository
+from envspec.record import dataclass
 from envspec.settings import load_settings
 
 _MANIFESTS = "manifests-v1"

@@ -45,12 +45,21 @@ def resolvers_for(
 
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """
+    from envspec.cli.lock.ahead import import_ahead
     from envspec.cli.progress import resolution
     from envspec.resolve.pip.setup import pip_resolver
 
     with (
         resolution(quiet=quiet) as progress,
-        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, progress=progress, notice=notice) as pip,
+        pip_resolver(
+            spec,
+            os.environ,
+            offline=offline,
+            refresh=refresh,
+            progress=progress,
+            notice=notice,
+            meanwhile=import_ahead,
+        ) as pip,
     ):
         if not any(spec.conda_dependencies(target) for target in spec.targets):
             yield pip, None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from envspec.errors import InputError
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.texts import plural
 
 

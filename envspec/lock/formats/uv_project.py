@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from envspec.facts.corrections import corrections
@@ -21,6 +20,7 @@ from envspec.lock.toml_text import key, string, value
 from envspec.packages.marker_environment import platform_marker
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import LockedTarget, Pin, SpecInputs
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

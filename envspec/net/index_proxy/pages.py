@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,7 @@ from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import split_credentials
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from envspec.cache.entry import keep_entry, read_entry
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -95,14 +95,14 @@ class ReleaseStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"releases-v{_SCHEMA}"
-        self._read: dict[Path, KeptReleases] = {}
+        self._read: dict[tuple[str, str], KeptReleases] = {}
 
     def get(self, root: str, project: str) -> Sequence[Release] | None:
         """Read a page's releases, once for all targets that ask."""
-        path = self._path(root, project)
-        if path not in self._read and (found := _kept(path)) is not None:
-            self._read[path] = found
-        return self._read.get(path)
+        page = (root, project)
+        if page not in self._read and (found := _kept(self._path(root, project))) is not None:
+            self._read[page] = found
+        return self._read.get(page)
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
         kept = "\n".join(
@@ -112,7 +112,7 @@ class ReleaseStore:
             for one in releases
         )
         path = self._path(root, project)
-        self._read.pop(path, None)
+        self._read.pop((root, project), None)
         keep_entry(path, f"{_checksum(kept.encode()).decode()}\n{kept}")
 
     def _path(self, root: str, project: str) -> Path:

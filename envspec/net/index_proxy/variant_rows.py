@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
@@ -19,6 +18,7 @@ from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
+from envspec.record import dataclass
 from envspec.texts import printable
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from envspec.errors import Unsatisfiable, WrongBuild
 from envspec.lock.model import Pin
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
+from envspec.record import dataclass
 from envspec.redact import without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.errors import conda_failure, is_panic, panicked

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import OutsideError, ToolError
 from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.uv.program import Uv
 

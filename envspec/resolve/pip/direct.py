@@ -10,7 +10,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,6 +23,7 @@ from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, metadata_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.record import dataclass
 from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.indexes import UvIndexes

@@ -34,8 +34,10 @@ def pip_resolver(
     refresh: bool,
     progress: ResolutionProgress,
     notice: Callable[[Finding], None] = lambda finding: None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[PipResolver]:
     """Make the resolver of a spec's pip half. Its scratch folder goes when the block ends.
+    `meanwhile` is called once, while uv works.
 
     Raises InputError for a broken configuration, ToolError without uv, StorageError without room for scratch.
     """
@@ -57,6 +59,7 @@ def pip_resolver(
 
     places = WheelPlaces(indexes, flat, default)
     reader = WheelReader(WheelStore(settings.cache()), readers.pages.files)
+    uv.processes.meanwhile = meanwhile
     with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(
             uv=uv,

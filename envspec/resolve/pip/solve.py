@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,
@@ -104,6 +105,7 @@ class PipResolver:
     notice: Callable[[Finding], None] = lambda finding: None
     _told: set[Finding] = field(default_factory=set)
     _lacking: dict[tuple[tuple[str, ...], str], frozenset[str]] = field(default_factory=dict)
+    _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -178,13 +180,15 @@ class PipResolver:
         return {name: solved[request] for request, names in groups.items() for name in names}
 
     def _index(self, request: Request) -> TorchIndex:
-        """Choose the index of the torch family. Raises Infeasible, and IndexFailure where PyPI is asked for torch's
-        variants."""
-        return torch_index.choose(
-            request,
-            refresh=self.refresh,
-            variants=lambda: self._uv_indexes.variant_versions(request, "torch"),
-        )
+        """Choose the index of the torch family, once for a request. Raises Infeasible, and IndexFailure where PyPI is
+        asked for torch's variants."""
+        if request not in self._chosen:
+            self._chosen[request] = torch_index.choose(
+                request,
+                refresh=self.refresh,
+                variants=lambda: self._uv_indexes.variant_versions(request, "torch"),
+            )
+        return self._chosen[request]
 
     def _live(self, groups: Iterable[Request]) -> dict[str, LivePages]:
         """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""

@@ -16,13 +16,14 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from envspec.documents import read_json, read_toml
 from envspec.errors import IndexFailure, InternalError, ToolError
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
@@ -103,10 +104,11 @@ class SourceReader:
         cached = self.cache.get(key)
         if cached is not None:
             return cached
-        archive = self._fetched(file)
+        # read as it streams in: what needs no build isn't looked through a second time, to be unpacked
         facts = self.static.read(file, name, version)
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
+        archive = self._fetched(file)
         source = _unpack(archive, folder / "source", redact(file.url))
         try:
             metadata = self._from_backend(source / subdirectory, folder, file.file)
@@ -133,7 +135,6 @@ class SourceReader:
     def all_it_requires(self, file: FoundFile, name: str, version: str) -> tuple[str, ...] | None:
         """Give what the build of a source distribution requires, where its content says all of it: nothing of it runs.
         None where its backend may ask for more. Raises IndexFailure, StorageError."""
-        self._fetched(file)
         facts = self.static.read(file, name, version)
         return None if facts.asks else facts.builds
 

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.resolve.pip.source_content import Content, read_content

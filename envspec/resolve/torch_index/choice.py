@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from envspec.errors import Infeasible
@@ -18,6 +17,7 @@ from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import known_file_tags, wheel_tags
+from envspec.record import dataclass
 from envspec.resolve.pip.request import Request
 
 

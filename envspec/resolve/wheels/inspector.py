@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
+from envspec.record import dataclass
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.builds import build_questions

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from envspec.binaries.build_notes import BuildNotes
-from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Pin
+from envspec.record import dataclass
+
+if TYPE_CHECKING:
+    from envspec.binaries.device_code import DeviceCode
 
 Question = Literal["numpy", "pkg_resources", "notes", "code"]
 """numpy          for which NumPy its extension modules were compiled

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.lock.model import GitSource, Pin
+from envspec.record import dataclass
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.request import Request
 from envspec.settings import split_credentials

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO
 
 from envspec.binaries.build_notes import build_notes
-from envspec.binaries.device_code import device_code
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
@@ -16,6 +15,7 @@ from envspec.errors import EnvspecError
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
+from envspec.record import dataclass
 from envspec.resolve.pip.metadata import cache_key
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.store import WheelStore
@@ -75,5 +75,7 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
     if "pkg_resources" in questions and says.pkg_resources is None:
         says = replace(says, pkg_resources=imported_at_start(wheel, "pkg_resources"))
     if "code" in questions and says.code is None:
+        from envspec.binaries.device_code import device_code
+
         says = replace(says, code=device_code(wheel))
     return says

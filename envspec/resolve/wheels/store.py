@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.binaries.build_notes import BuildNotes
-from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.facts.compute_capability import parse
 from envspec.resolve.wheels.model import WheelSays
+
+if TYPE_CHECKING:
+    from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 
 _SCHEMA = 2
 
@@ -72,6 +74,8 @@ def _is_notes(value: BuildNotes) -> bool:
 
 
 def _code(libraries: Iterable[Mapping[str, Any]], said: bool, complete: bool, read: int) -> DeviceCode:
+    from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+
     found = (_sound(one, CompiledLibrary, _is_library) for one in libraries)
     return DeviceCode(tuple(one for one in found if one), said, complete, read)
 

@@ -6,11 +6,12 @@ InfiniBand. They are read where the container starts, on a job's node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from envspec.recipes.apptainer import FILE as DEFINITION
 from envspec.recipes.apptainer_scripts import SETTINGS
+from envspec.record import dataclass
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.runner import Places
