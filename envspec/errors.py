@@ -23,8 +23,9 @@ EnvspecError
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, TypeVar
+
+from envspec.frozen import dataclass
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""

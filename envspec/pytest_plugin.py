@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envspec.errors import EnvspecError
+from envspec.frozen import dataclass
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
+from envspec.frozen import dataclass
 from envspec.ownership import stranger, this_user
 from envspec.places import cache_dir, config_home, environments_dir, home_of
 from envspec.redact import register, register_all, register_url

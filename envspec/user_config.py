@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
+from envspec.frozen import dataclass
 from envspec.redact import redact, register_url
 from envspec.texts import bytes_of, nearest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from support.parsed import PARSED, nodes_of
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
+    ("frozen",),
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("user_config",),
@@ -134,7 +136,7 @@ def forbidden(module: str, source: str) -> list[str]:
 def is_below(name: str, part: str) -> bool:
     if FLOOR.get(name.partition(".")[0], len(FLOORS)) >= FLOOR[part]:
         return False
-    return part not in ONLY or any(is_within(name, allowed) for allowed in ONLY[part])
+    return part not in ONLY or any(is_within(name, allowed) for allowed in (*FLOORS[0], *ONLY[part]))
 
 
 def test_imports_go_down() -> None:
@@ -270,3 +272,13 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
         for name in free:
             del imports[name]
     assert imports == {}, "these import each other"
+
+
+def test_every_frozen_dataclass_is_made_the_fast_way() -> None:
+    texts = {
+        name: path.read_text(encoding="utf-8")
+        for name, path in MODULES.items()
+        if name.partition(".")[0] not in (STAND_ALONE, "frozen")
+    }
+    slow = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
+    assert [name for name, text in texts.items() if "@dataclass(frozen=True)" in text and slow.search(text)] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from envspec.audit.sources import (
     shipped_files,
 )
 from envspec.errors import OutsideError, StorageError
+from envspec.frozen import dataclass
 from envspec.net.connections import index_fetcher
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials

@@ -4,7 +4,6 @@ the user has named one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from envspec.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Fa
 from envspec.audit.osv_service import reports_of
 from envspec.audit.rules import findings, is_malicious
 from envspec.errors import OutsideError, StorageError
+from envspec.frozen import dataclass
 from envspec.net.connections import index_fetcher
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from envspec.frozen import dataclass
 from envspec.lock.model import Artifact
 
 LEVELS = ("note", "warning", "error")

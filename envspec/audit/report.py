@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from envspec.audit.model import LEVELS, AuditedPackage, AuditFinding, NotAsked
+from envspec.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from envspec import atomic
 from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.documents import read_json
 from envspec.errors import OutsideError, Place, StorageError
+from envspec.frozen import dataclass
 
 _SCHEMA = "envspec/audit-database/1"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from envspec.audit.model import AuditFinding, Facts
+from envspec.frozen import dataclass
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Audit, Waiver
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
+from envspec.frozen import dataclass
 
 
 class Kind(Enum):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Literal
 from zipfile import ZipInfo
@@ -20,6 +19,7 @@ from envspec.binaries.library import Library, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, parse
+from envspec.frozen import dataclass
 
 PACKED, UNPACKED = 48 << 20, 512 << 20
 """Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, Protocol
+
+from envspec.frozen import dataclass
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183

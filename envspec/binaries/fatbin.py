@@ -15,11 +15,11 @@ Entries follow each other without gaps: header, payload, header, payload. A comp
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
+from envspec.frozen import dataclass
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 """The first bytes of every fat binary: magic, version and header size."""

@@ -12,10 +12,10 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
+from envspec.frozen import dataclass
 
 PACKED, UNPACKED = 16 << 20, 64 << 20
 """Bytes of Python modules that are read at most, packed and unpacked; a wheel with more isn't read."""

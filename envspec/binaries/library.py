@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from envspec.binaries.fatbin import read_fatbin
 from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
+from envspec.frozen import dataclass
 from envspec.packages.build_label import label_of
 
 _PROFILING = re.compile(

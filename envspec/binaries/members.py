@@ -7,11 +7,11 @@ import stat
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
+from envspec.frozen import dataclass
 
 MAGICS = (b"\x7fELF", b"MZ", b"!<arch>\n", FATBIN_MAGIC)
 """The first bytes of such files: ELF (libraries and cubins), Windows DLLs, static archives, fat binaries."""

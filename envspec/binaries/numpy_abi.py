@@ -10,11 +10,11 @@ and the numpy crate look it up as they run, and Cython's `cimport numpy` names i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from zipfile import ZipInfo
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
+from envspec.frozen import dataclass
 
 _NUMPY_1 = b"module compiled against API version"
 _NUMPY_2 = b"numpy._core._multiarray_umath"

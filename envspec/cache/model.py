@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from envspec.frozen import dataclass
 
 KINDS = {
     "conda-packages": "unpacked conda packages, which installing links from",

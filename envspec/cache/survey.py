@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envspec.cache.model import CacheContents, Entry
+from envspec.frozen import dataclass
 from envspec.open_folder import OpenFolder
 from envspec.scratch import is_running
 

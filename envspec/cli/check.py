@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
 from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, ToolError
+from envspec.frozen import dataclass
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files

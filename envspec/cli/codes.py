@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from envspec.frozen import dataclass
 
 TABLE = Path(__file__).with_suffix(".toml")
 

@@ -7,7 +7,6 @@ judges, chooses and installs is imported where it is needed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from envspec.environments import memo
 from envspec.environments.in_use import hold
 from envspec.environments.ready import Ready
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.places import ENVIRONMENTS, cache_dir, config_file, home_of
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from envspec.cli.console import say
 from envspec.errors import EnvspecError, InfeasibleTargets, OutsideError, SpecErrors
+from envspec.frozen import dataclass
 
 SCHEMA = "envspec/error/1"
 

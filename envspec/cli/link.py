@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from envspec.cli.console import out, say, styled
 from envspec.cli.evidence import keep
 from envspec.cli.progress import reading
 from envspec.errors import AnswerNo, IndexFailure, InputError
+from envspec.frozen import dataclass
 from envspec.texts import byte_size, plural, printable
 
 if TYPE_CHECKING:

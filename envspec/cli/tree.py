@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError
+from envspec.frozen import dataclass
 from envspec.lock.graph import Edge, Graph, Tree
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import head_of

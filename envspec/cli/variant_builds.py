@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import AnswerNo, IndexFailure, InputError
 from envspec.facts import toolkits
+from envspec.frozen import dataclass
 from envspec.lock.model import WheelVariant
 from envspec.lock.variant_build import architectures_of, cuda_of
 from envspec.packages.requirement import canonical_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo
+from envspec.frozen import dataclass
 from envspec.lock.graph import Edge, Graph, packages_named
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.texts import printable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from envspec.facts.compute_capability import known, sass_runs
+from envspec.frozen import dataclass
 
 CompilerName = Literal["ptxas", "nvrtc", "nvjitlink"]
 

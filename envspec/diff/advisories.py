@@ -4,10 +4,11 @@ This module asks no database and no index."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, highest
 from envspec.diff.rows import LookedUp, Move, Review, Row, View, in_order
+from envspec.frozen import dataclass
 
 
 @dataclass(frozen=True)

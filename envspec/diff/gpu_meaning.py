@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envspec.diff.facts import Fact, Risk
 from envspec.diff.jump import jump
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
 from envspec.facts.cuda_stack import decides, family_of
+from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget, Pin
 
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}

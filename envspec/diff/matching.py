@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.diff.side import Side, version_text
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.lock.model import Lock, LockedTarget
 
 ALIKE = 0.75

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from envspec.frozen import dataclass
 from envspec.lock.model import (
     Lock,
     LockedCorrection,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envspec.diff.facts import Fact
 from envspec.diff.jump import Jump, jump
 from envspec.diff.licence_class import licence_class
 from envspec.facts.calendar import counts_years
 from envspec.facts.cuda_stack import TORCH
+from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, Risk, highest
+from envspec.frozen import dataclass
 from envspec.texts import plural
 
 _NAMES = 12

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, Lock, Pin
 
 EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})

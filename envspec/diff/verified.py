@@ -4,11 +4,12 @@ This module asks no index."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.diff.facts import Fact, highest
 from envspec.diff.judged import add_flaws
 from envspec.diff.rows import Asked, Move, Review, View, in_order
+from envspec.frozen import dataclass
 
 File = tuple[str, str]
 """A file's name and its SHA-256."""

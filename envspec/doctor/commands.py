@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from envspec.frozen import dataclass
 
 SECONDS = 5.0
 """Seconds after which a daemon without an answer counts as hung."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.errors import Place
+from envspec.frozen import dataclass
 
 
 @dataclass(frozen=True)

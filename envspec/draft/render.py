@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from envspec.draft.model import Draft, Note
 from envspec.draft.targets import NewTarget
 from envspec.errors import SpecError, SpecErrors
+from envspec.frozen import dataclass
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec

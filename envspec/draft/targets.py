@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from envspec.draft.model import Draft
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds
+from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge

@@ -7,12 +7,13 @@ one stands (a login node), not what one wants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from envspec.doctor.fits import LocalMachine, misfit
 from envspec.errors import InputError
 from envspec.facts.compute_capability import sm_of
+from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
 from envspec.spec.model import Spec

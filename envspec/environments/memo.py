@@ -13,11 +13,12 @@ import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from envspec import __version__
 from envspec.documents import read_json
 from envspec.environments.ready import ACTIVATE, Ready
+from envspec.frozen import dataclass
 from envspec.ownership import stranger, this_user
 
 FOLDER = "runs-v1"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from envspec.frozen import dataclass
 
 RECORDS = "etc/envspec"
 """envspec's records in a prefix (`envspec.install.prefix`)."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, words
+from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
 
 

@@ -11,12 +11,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 
 FORMAT = 1
 """The form of the tables that this envspec reads. A new table or key leaves it; whatever else changes raises it."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.tables import read, words
+from envspec.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
 from envspec.facts.tables import read, words
+from envspec.frozen import dataclass
 
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
 

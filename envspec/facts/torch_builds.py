@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, words
+from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
 
 

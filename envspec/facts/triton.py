@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.tables import read, words
+from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
 
 FIRST_OF_ITS_OWN = (10, 0)

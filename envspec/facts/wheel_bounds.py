@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from envspec.facts.cuda_stack import stack_of
+from envspec.frozen import dataclass
 from envspec.packages.names import requirement_name
 
 NO_PKG_RESOURCES = 82

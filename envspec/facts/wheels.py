@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
 from envspec.facts import edition
+from envspec.frozen import dataclass
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 """The names that come from a PyTorch index. nvidia-* wheels always come from PyPI."""

@@ -7,9 +7,10 @@ remedy is to lock again. The rest was true on one side, and a check makes sure t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from envspec.frozen import dataclass
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
 from envspec.lock.model import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import atomic
 from envspec.errors import Place, StorageError
+from envspec.frozen import dataclass
 from envspec.git.program import git_output
 from envspec.lock.formats.requirements import MARK
 from envspec.open_folder import Location, open_folder

@@ -12,10 +12,11 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Any, BinaryIO
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.image.compress import unpacked
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import packing

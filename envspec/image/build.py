@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.image.base import BaseImage
 from envspec.image.compress import KINDS
 from envspec.image.config import config_document, image_labels, manifest_document

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from envspec.errors import ToolError
+from envspec.frozen import dataclass
 from envspec.image.compress import compressor, media_type
 from envspec.image.entry import LayerEntry, in_order
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from envspec.errors import InputError
 from envspec.facts.cuda_stack import TORCH, stack_of
+from envspec.frozen import dataclass
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.entry import PROGRAM, LayerEntry, text_entry

@@ -6,11 +6,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.errors import InputError
 from envspec.facts.python_builds import TRIPLES, python_build
+from envspec.frozen import dataclass
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme

@@ -5,9 +5,9 @@ out knowingly, and the smoke check then skips by that name."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.image.base import BaseImage
 from envspec.image.python import ImagePython
 from envspec.packages.version_numbers import numbers_in

@@ -7,9 +7,9 @@ A label proves nothing, for anyone can write one; where it says something else, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from envspec import __version__
+from envspec.frozen import dataclass
 from envspec.image.base import BaseImage
 from envspec.image.config import VERSION, config_document, image_labels
 from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id

@@ -15,11 +15,11 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url

@@ -15,12 +15,12 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.cache.use import mark_used
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, ToolError
+from envspec.frozen import dataclass
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of

@@ -15,13 +15,14 @@ import stat
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.flock import hold
+from envspec.frozen import dataclass
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.model import InstallProgress
 from envspec.net import limits

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 
 from envspec.errors import ToolError
+from envspec.frozen import dataclass
 from envspec.install import activation
 from envspec.install.addresses import pip_addresses
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder

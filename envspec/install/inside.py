@@ -10,8 +10,10 @@ import errno
 import os
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from envspec.frozen import dataclass
 
 _MOST_LINKS = 40
 """How many links one path may go through: the kernel's own bound (path_resolution(7))."""

@@ -11,11 +11,11 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envspec.documents import read_json
+from envspec.frozen import dataclass
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name

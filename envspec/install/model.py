@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.texts import byte_size
 

@@ -15,11 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from envspec.errors import ToolError
+from envspec.frozen import dataclass
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
 from envspec.install.direct_url import record_direct_url

@@ -10,10 +10,11 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import ToolError
+from envspec.frozen import dataclass
 from envspec.install.build import BuiltWheels, WheelBuilder, variables_of
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of

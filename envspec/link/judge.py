@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from envspec.frozen import dataclass
 from envspec.link import remedies
 from envspec.link.libraries import Libraries, LoadedFile
 from envspec.link.model import Level, LinkedPackage, LinkFinding

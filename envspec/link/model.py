@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from envspec.binaries.elf import DynamicFacts
+from envspec.frozen import dataclass
 
 Level = Literal["error", "warning"]
 

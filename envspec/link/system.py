@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from envspec.frozen import dataclass
 
 Version = tuple[int, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.flock import has_flock, held_by_file, hold
+from envspec.frozen import dataclass
 from envspec.open_folder import Location, OpenFolder
 
 LOCK_FILE = ".envspec-lock"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import NamedTuple
 
+from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import conda_name

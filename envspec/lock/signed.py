@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from envspec.frozen import dataclass
 from envspec.lock.freshness import Reason
 from envspec.lock.store import LockFile
 from envspec.signing.model import LOCK, Refusal

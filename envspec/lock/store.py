@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import atomic
 from envspec.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
+from envspec.frozen import dataclass
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import Lock
 from envspec.lock.read import FOLDER_NAME, loads, text_of

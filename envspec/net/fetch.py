@@ -8,13 +8,14 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 from envspec.net import limits
 from envspec.net.body import HeadTooSlow, Pace, TooLarge, TooMuch, pieces, read_whole, timed_pools, too_slow
 from envspec.net.certificates import tls_context

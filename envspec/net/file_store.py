@@ -12,13 +12,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure
 from envspec.flock import has_flock, held_by_file, hold
+from envspec.frozen import dataclass
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault

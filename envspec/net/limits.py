@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from envspec.frozen import dataclass
 
 _MIB = 1 << 20
 

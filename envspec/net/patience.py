@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 
 if TYPE_CHECKING:
     import urllib3

@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.redact import redact
 from envspec.settings import split_credentials

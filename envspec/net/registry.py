@@ -7,12 +7,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from envspec.documents import read_json
 from envspec.errors import IndexFailure, InputError
+from envspec.frozen import dataclass
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import reason_of
 from envspec.net.image_address import HUB, ImageAddress, image_address

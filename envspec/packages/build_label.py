@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
+
+from envspec.frozen import dataclass
 
 _CUDA = re.compile(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")
 _CPU = re.compile(r"(?<![a-z])cpu(?![a-z])")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
+from envspec.frozen import dataclass
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 

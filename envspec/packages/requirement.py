@@ -8,10 +8,10 @@ module calls `packaging`, as it bounds the input first: the parser recurses, and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from envspec.frozen import dataclass
 from envspec.packages.plain_marker import PlainMarker, plain_marker
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_json
+from envspec.frozen import dataclass
 from envspec.packages.variant_name import LABEL, NULL
 
 if TYPE_CHECKING:

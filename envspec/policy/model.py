@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from types import MappingProxyType
 
+from envspec.frozen import dataclass
 from envspec.packages.requirement import canonical_name
 from envspec.policy.address import is_within
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from envspec.frozen import dataclass
 from envspec.rungs import reached, rungs_of, said
 
 KIND = "envspec-proof"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from envspec.frozen import dataclass
 from envspec.recipes.plan import SUMS
 from envspec.recipes.sums import digest, sums_text
 

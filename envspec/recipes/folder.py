@@ -6,9 +6,9 @@ Paths are below the spec's folder. Only development containers are elsewhere, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
 
 OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "devcontainer")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from envspec.frozen import dataclass
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
 
 ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")

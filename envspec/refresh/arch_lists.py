@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
+from envspec.frozen import dataclass
 from envspec.refresh.published import UpstreamChanged
 
 Values = Mapping[str, str]

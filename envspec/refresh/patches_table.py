@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.facts.corrections import corrections
+from envspec.frozen import dataclass
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause
 from envspec.refresh.conda_bounds import written as specifier

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.documents import read_json
 from envspec.facts.wheels import FAMILY
+from envspec.frozen import dataclass
 from envspec.refresh.published import PLATFORMS, PublishedFile, UpstreamChanged
 
 if TYPE_CHECKING:

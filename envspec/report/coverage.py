@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
 from envspec.diff.gpu_meaning import cuda_of
 from envspec.facts import conda_builds, gpus, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order
+from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget, Pin
 from envspec.report.model import CapabilityProducts, Cell, Coverage, CoverageRow
 

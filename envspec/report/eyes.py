@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envspec.diff import words
+from envspec.frozen import dataclass
 from envspec.report.model import Page
 from envspec.texts import plural, shown
 

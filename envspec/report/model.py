@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from envspec.diff.rows import Review
 from envspec.facts.compute_capability import sm_of
+from envspec.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from envspec.errors import Place
+from envspec.frozen import dataclass
 
 Severity = Literal["error", "warning", "info"]
 

@@ -6,11 +6,12 @@ Pure, from the tables alone: a torch that is newer than they are isn't in the an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from envspec.facts import conda_builds, drivers, gpus, torch_builds
 from envspec.facts.gpus import Gpu
+from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import problems, works

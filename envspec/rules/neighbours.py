@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
 from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
+from envspec.frozen import dataclass
 from envspec.packages.build_label import BuildLabel, label_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case, Problem

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
+from envspec.frozen import dataclass
 from envspec.spec.advice import slug
 
 MAX_COMBINATIONS = 1000

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import tomli
+
+from envspec.frozen import dataclass
 
 Path = tuple[str | int, ...]
 """The way from the document's root to a value: a table's keys and an array's indexes."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
+from envspec.frozen import dataclass
 from envspec.packages.match_spec import MAX_MATCH_SPEC
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.redact import has_credentials, redact

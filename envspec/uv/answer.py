@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from envspec.documents import read_toml
 from envspec.errors import InternalError
+from envspec.frozen import dataclass
 from envspec.packages.pylock import file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from envspec.errors import OutsideError
+from envspec.frozen import dataclass
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.redact import redact

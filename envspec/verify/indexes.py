@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import IndexFailure
 from envspec.facts import released, wheels
+from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of

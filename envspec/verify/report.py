@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from envspec.frozen import dataclass
 from envspec.verify.model import Difference, Outcome, PinClaim, Told
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
+from envspec.frozen import dataclass
 from envspec.lock.judge import Flaw
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name

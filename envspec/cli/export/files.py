@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -13,6 +13,7 @@ from posixpath import dirname, normpath
 from envspec import atomic
 from envspec.cli.console import say
 from envspec.cli.outputs import location
+from envspec.frozen import dataclass
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import Location
 from envspec.storage import storage_error

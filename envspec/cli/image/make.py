@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, ou
 from envspec.cli.image.prepare import ImageOrder, prepared
 from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
+from envspec.frozen import dataclass
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layers import refuse_unfit

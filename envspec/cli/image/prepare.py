@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import __version__
 from envspec.cli.collecting import collect
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 from envspec.net.connections import index_fetcher
 from envspec.net.image_address import image_address
 from envspec.net.registry import Registries

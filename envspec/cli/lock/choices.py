@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from envspec.cli import options
+from envspec.frozen import dataclass
 from envspec.workflow.keep import Upgrade
 
 

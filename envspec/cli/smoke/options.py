@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.smoke.run.case import CheckOptions
 from envspec.smoke.run.slurm import Resources
 

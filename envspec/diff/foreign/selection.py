@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.packages.requirement import canonical_name
 from envspec.texts import plural
 

@@ -16,9 +16,10 @@ The variant is what the index says of the wheel's label, as far as a lock holds 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
+from envspec.frozen import dataclass
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Property, WheelOfVariant
 from envspec.redact import hide_token, show_token

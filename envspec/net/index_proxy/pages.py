@@ -16,12 +16,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
+from envspec.frozen import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, is_dated, project_of

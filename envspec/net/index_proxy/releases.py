@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from envspec.cache.entry import keep_entry, read_entry
+from envspec.frozen import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import TargetMachine, choose

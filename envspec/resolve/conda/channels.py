@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envspec.condarc import condarc_files, read_condarc
 from envspec.errors import SpecError
+from envspec.frozen import dataclass
 from envspec.packages.names import channel_name
 from envspec.redact import register_all
 from envspec.settings import Settings

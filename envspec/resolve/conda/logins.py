@@ -12,12 +12,13 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.documents import read_json
+from envspec.frozen import dataclass
 from envspec.redact import has_credentials, without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.settings import split_credentials

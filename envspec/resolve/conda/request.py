@@ -6,10 +6,10 @@ Targets with equal requests are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from envspec.facts import toolkits
 from envspec.facts.compute_capability import capability_of
+from envspec.frozen import dataclass
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name

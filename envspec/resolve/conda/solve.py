@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.errors import Unsatisfiable, WrongBuild
+from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name

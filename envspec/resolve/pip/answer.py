@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections
+from envspec.frozen import dataclass
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers

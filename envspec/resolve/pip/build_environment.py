@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError
+from envspec.frozen import dataclass
 from envspec.lock.model import BuildPin, Pin
 from envspec.net.index_proxy.pages import Upstream
 from envspec.packages.names import normalise_requirement

@@ -10,7 +10,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json
 from envspec.errors import IndexFailure, SpecError
+from envspec.frozen import dataclass
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.frozen import dataclass
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.direct import DirectFiles

@@ -13,12 +13,13 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
 from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
+from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.pages import Pages

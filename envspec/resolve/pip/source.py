@@ -16,11 +16,12 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from envspec.documents import read_json, read_toml
 from envspec.errors import IndexFailure, InternalError, ToolError
+from envspec.frozen import dataclass
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact

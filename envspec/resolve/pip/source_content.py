@@ -8,11 +8,11 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import IO
 
 from envspec.errors import IndexFailure
+from envspec.frozen import dataclass
 from envspec.net.fetch import Stream
 from envspec.net.remote_file import DamagedFile
 from envspec.redact import redact

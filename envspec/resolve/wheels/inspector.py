@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
+from envspec.frozen import dataclass
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.wheels.asked import ask

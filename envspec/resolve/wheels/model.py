@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
+from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 
 Question = Literal["numpy", "pkg_resources", "notes", "code"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
+from envspec.frozen import dataclass
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers_in

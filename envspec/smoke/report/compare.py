@@ -6,9 +6,9 @@ one architecture. There a difference is an answer of no; elsewhere none is expec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from envspec.frozen import dataclass
 from envspec.smoke.report.evidence import weights_of
 from envspec.smoke.report.result import SmokeReport
 from envspec.smoke.report.words import measured

@@ -6,9 +6,9 @@ InfiniBand. They are read where the container starts, on a job's node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from envspec.frozen import dataclass
 from envspec.recipes.apptainer import FILE as DEFINITION
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from envspec.frozen import dataclass
 
 _MARK = re.compile("\x02([A-Za-z_]+)\x03")
 

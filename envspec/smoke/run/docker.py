@@ -8,9 +8,9 @@ CUDA_VISIBLE_DEVICES means the same ones inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from envspec.frozen import dataclass
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from envspec.documents import read_json
 from envspec.errors import EnvspecError, InputError, StorageError
+from envspec.frozen import dataclass
 from envspec.open_folder import located
 from envspec.recipes.carried import check_digest
 from envspec.smoke.report.read import load_report

@@ -8,11 +8,11 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.atomic import replace_files
 from envspec.errors import Place, StorageError, ToolError
+from envspec.frozen import dataclass
 from envspec.open_folder import located
 from envspec.smoke.run.command import Command, Files, Step
 

@@ -5,10 +5,10 @@ A runner only describes `Step`s; `envspec.smoke.run.foreground` and `envspec.smo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
+from envspec.frozen import dataclass
 from envspec.recipes.carried import CHECK
 from envspec.smoke.run.case import CONFIG, REPORT, CheckOptions, SmokeCase
 from envspec.smoke.run.command import Command, Step

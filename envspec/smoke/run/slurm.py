@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
 
 from envspec.errors import InputError
+from envspec.frozen import dataclass
 from envspec.recipes.slurm import MEETING_POINT
 from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import joined, quoted, variable
