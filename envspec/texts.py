@@ -31,7 +31,7 @@ def printable(text: str) -> str:
 
 def visible(text: str) -> str:
     """Remove these characters from a text of several lines, and keep its line ends and tabs."""
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
+from envspec.frozen import dataclass
 from envspec.rules.build import works
 from envspec.rules.case import CandidateBuild, Case
 
@@ -94,7 +95,7 @@ def nearest_build(
 ) -> str | None:
     """Give the nearest question that has an answer, in the rules' words."""
     from envspec.errors import Place
-    from envspec.rules import judge
+    from envspec.rules.judge import judge
     from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
     asked = "pytorch" if from_conda else "torch"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
+from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
-from envspec.rules import judge
 from envspec.rules.finding import Finding, errors
+from envspec.rules.judge import judge
 from envspec.spec.model import Spec, Target
 
 

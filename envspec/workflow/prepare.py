@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from envspec.errors import SpecError
 from envspec.facts import conda_builds, torch_builds
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
 from envspec.facts.minimum import architectures
+from envspec.frozen import dataclass
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.edges import Markers
@@ -16,7 +17,8 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
-from envspec.rules import Verdict, judge
+from envspec.rules.judge import judge
+from envspec.rules.verdict import Verdict
 from envspec.spec.model import Spec, Target
 from envspec.spec.newer import bounds
 from envspec.texts import nearest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -13,13 +14,18 @@ from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
-from envspec.packages.tags import wheel_tags
+from envspec.packages.tags import plainly_installs, wheel_tags
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
     from packaging.version import Version
 
 _CONDA_ENDS = (".conda", ".tar.bz2")
+_PLAIN_WHEEL = re.compile(
+    r"([A-Za-z0-9]+(?:[._][A-Za-z0-9]+)*)-((?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9}))*(?:\+[a-z]+[0-9]*)?)"
+    r"-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl"
+)
+"""The name of a wheel without a build tag, of a final release that is written as it is normalised."""
 
 
 def wrong_files(case: LockedCase) -> Iterator[Flaw]:
@@ -100,6 +106,8 @@ def _flaw_of(
 ) -> tuple[str, str | None, str] | None:
     """Return what is wrong with a pip package's file: code, package and sentence. Targets share most of them."""
     try:
+        if _is_plainly(name, version, file, label, platform, python, glibc):
+            return None
         named, numbered, tags = _file_name(file, label)
         same = named == canonical_name(name) and numbered == version_of(version)
         allowed = wheel_tags(platform, python, glibc)
@@ -114,6 +122,22 @@ def _flaw_of(
         machine = f"{platform}, Python {python}{f', glibc {glibc}' if glibc else ''}"
         return "wrong-platform", name, f"{file} doesn't run on {machine}"
     return None
+
+
+def _is_plainly(
+    name: str, version: str, file: str, label: str | None, platform: str, python: str, glibc: str | None
+) -> bool:
+    """Say whether a file is a wheel of exactly this name and version that the target runs, as most are: `packaging`
+    takes longer to load than all of them to judge. False leaves it to `packaging`. Raises InputError for an unknown
+    platform."""
+    found = _PLAIN_WHEEL.fullmatch(file)
+    return (
+        found is not None
+        and found[4] == label
+        and found[2] == version
+        and canonical_name(found[1]) == canonical_name(name)
+        and plainly_installs(found[3], platform, python, glibc)
+    )
 
 
 @lru_cache(maxsize=TEXTS)
