@@ -7,7 +7,6 @@ from pathlib import Path
 
 from envspec.errors import LockError, Place, StorageError
 from envspec.lock.model import LOCK_VERSION, Lock
-from envspec.lock.reading.document import FOLDER_NAME as FOLDER_NAME
 from envspec.lock.reading.document import RELOCK
 from envspec.lock.write import dumps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 from envspec.packages.marker_environment import marker_environment
@@ -20,12 +21,19 @@ class Markers:
 
     def __init__(self, platform: str, python: str) -> None:
         self._environment = marker_environment(platform, python)
+        self._held: dict[tuple[str, frozenset[str]], bool] = {}
         self._judged: dict[tuple[str, str], bool] = {}
 
-    def hold(self, requirement: str, extras: Iterable[str] = ()) -> bool:
+    def hold(self, requirement: str, extras: frozenset[str] = frozenset()) -> bool:
         """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
         any. Raises ValueError for a text that isn't a requirement.
         """
+        key = (requirement, extras)
+        if key not in self._held:
+            self._held[key] = self._judge(requirement, extras)
+        return self._held[key]
+
+    def _judge(self, requirement: str, extras: frozenset[str]) -> bool:
         marker = head_of(requirement).marker
         if marker is None:
             return True
@@ -40,14 +48,20 @@ class Markers:
         return False
 
 
+@lru_cache(maxsize=64)
+def markers_of(platform: str, python: str) -> Markers:
+    """The judge for a platform and a Python: targets that share both share what it has judged. Raises as `Markers`."""
+    return Markers(platform, python)
+
+
 def effective(
-    requirement: str, extras: Iterable[str], markers: Markers, overrides: Overrides
+    requirement: str, extras: frozenset[str], markers: Markers, overrides: Overrides
 ) -> Iterable[tuple[str, bool]]:
     """Give what a requirement of a package with these extras comes to in a target, each with whether it is an
     override: itself if it holds, or those overrides of its package that hold. Raises ValueError as `Markers.hold`."""
     if not overrides and head_of(requirement).marker is None:
         return ((requirement, False),)  # as most are
-    instead = overrides.instead_of(requirement, frozenset(extras))
+    instead = overrides.instead_of(requirement, extras)
     if instead is not None:
         return [(one, True) for one in instead if markers.hold(one)]
     return ((requirement, False),) if markers.hold(requirement, extras) else ()

@@ -64,6 +64,8 @@ def test_a_specifier_admits_what_packaging_admits(text: str, release: str) -> No
     assert plain is not None
     numbers = tuple(int(number) for number in release.split("."))
     assert admits(plain, numbers) == expected.contains(release, prereleases=True)
+    # a plain specifier has no local part, and then that of a version doesn't count
+    assert admits(plain, numbers) == expected.contains(f"{release}+cu128", prereleases=True)
 
 
 @given(st.text(alphabet="ab1.*=<>!~,[]; @-_+ \n", max_size=14))

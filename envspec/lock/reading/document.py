@@ -15,9 +15,6 @@ from envspec.lock.toml_text import string, unseen
 from envspec.packages.requirement import is_requirement
 from envspec.texts import UNSEEN, printable
 
-FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""What a spec and a target may be called. Both become folders; no such name leads out of the parent folder."""
-
 UNKNOWN = "a newer envspec may have written it: update envspec"
 RELOCK = "restore it from git, or delete it and run `envspec lock`"
 

@@ -23,7 +23,8 @@ from envspec.lock.model import (
     TargetInputs,
     WheelVariant,
 )
-from envspec.lock.reading.document import FOLDER_NAME, LockText, Where
+from envspec.lock.names import FOLDER_NAME
+from envspec.lock.reading.document import LockText, Where
 from envspec.lock.toml_text import key
 from envspec.packages.requirement import is_requirement
 from envspec.texts import printable

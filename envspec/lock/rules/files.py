@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 _CONDA_ENDS = (".conda", ".tar.bz2")
-_PLAIN_WHEEL = re.compile(
-    r"([A-Za-z0-9]+(?:[._][A-Za-z0-9]+)*)-((?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9}))*(?:\+[a-z]+[0-9]*)?)"
-    r"-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl"
+_NAMED = (
+    r"([A-Za-z0-9]+(?:[._][A-Za-z0-9]+)*)"
+    r"-((?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9}))*(?:\+[a-z]+[0-9]{0,9})?)"
 )
-"""The name of a wheel without a build tag, of a final release that is written as it is normalised."""
+"""A name, and a final release that is written as it is normalised."""
+_PLAIN_SDIST = re.compile(rf"{_NAMED}\.tar\.gz")
+_PLAIN_WHEEL = re.compile(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
+"""Without a build tag; a variant's label may end it."""
+_ANYWHERE = "py3-none-any"
 
 
 def wrong_files(case: LockedCase) -> Iterator[Flaw]:
@@ -77,6 +81,8 @@ def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -
 def _is_wheel_of(case: LockedCase, one: BuildPin) -> bool:
     inputs = case.target.inputs
     try:
+        if _is_plainly(one.name, one.version, one.file, None, inputs.platform, inputs.python, inputs.glibc):
+            return one.file.endswith(".whl")
         name, version, tags = _file_name(one.file)
         allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
         return (
@@ -127,16 +133,18 @@ def _flaw_of(
 def _is_plainly(
     name: str, version: str, file: str, label: str | None, platform: str, python: str, glibc: str | None
 ) -> bool:
-    """Say whether a file is a wheel of exactly this name and version that the target runs, as most are: `packaging`
-    takes longer to load than all of them to judge. False leaves it to `packaging`. Raises InputError for an unknown
-    platform."""
-    found = _PLAIN_WHEEL.fullmatch(file)
+    """Say whether a file is an sdist of exactly this name and version, or a wheel of it that the target runs, as most
+    are: `packaging` takes longer to load than all of them to judge. False leaves it to `packaging`. Raises InputError
+    for an unknown platform."""
+    found = _PLAIN_WHEEL.fullmatch(file) or _PLAIN_SDIST.fullmatch(file)
+    if found is None:
+        return False
+    # an sdist's name says no more than two of these
+    named, numbered, tags, variant = (*found.groups(), _ANYWHERE, None)[:4]
     return (
-        found is not None
-        and found[4] == label
-        and found[2] == version
-        and canonical_name(found[1]) == canonical_name(name)
-        and plainly_installs(found[3], platform, python, glibc)
+        (numbered, variant) == (version, label)
+        and canonical_name(named) == canonical_name(name)
+        and plainly_installs(tags, platform, python, glibc)
     )
 
 
