@@ -93,6 +93,8 @@ def _compared(fields: tuple[Field[Any], ...]) -> dict[str, Callable[..., Any]]:
     told = _values_of(hashed)
 
     def __eq__(self: object, other: object) -> Any:
+        if other is self:
+            return True
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     def __hash__(self: object) -> int:

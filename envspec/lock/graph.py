@@ -226,20 +226,20 @@ class _Builder:
             self.missing[Missing(source, text)] = None
 
     def _pip_edges(self, source: Node | None, texts: Iterable[str], extras: frozenset[str]) -> list[Edge]:
-        found = []
-        for text in texts:
-            for one, overridden in self._effective(text, extras):
-                to = self.pip.get(head_of(one).name)
-                if to is None:
-                    self.missing[Missing(source, one)] = None
-                else:
-                    found.append(Edge(source, to, one, "pip", text if overridden else None))
-        return found
-
-    def _effective(self, text: str, extras: frozenset[str]) -> Iterable[tuple[str, bool]]:
         if self.overrides:
-            return effective(text, extras, self.markers, self.overrides)
-        return ((text, False),) if self.markers.hold(text, extras) else ()
+            instead = ((text, *one) for text in texts for one in effective(text, extras, self.markers, self.overrides))
+            asked = ((one, head_of(one).name, text if overridden else None) for text, one, overridden in instead)
+        else:
+            held = self.markers.held(extras)
+            asked = ((text, head.name, None) for text in texts if (head := held[text]))
+        found = []
+        for requirement, name, overridden in asked:
+            to = self.pip.get(name)
+            if to is None:
+                self.missing[Missing(source, requirement)] = None
+            else:
+                found.append(Edge(source, to, requirement, "pip", overridden))
+        return found
 
 
 def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
@@ -259,4 +259,9 @@ def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
 
 def _asked(edge: Edge) -> tuple[Node, frozenset[str]]:
     """Return where an edge leads, and the extras that it asks for there."""
-    return edge.target, frozenset() if edge.kind == "conda" else head_of(edge.requirement).extras
+    if edge.kind == "conda" or "[" not in edge.requirement:
+        return edge.target, _NONE
+    return edge.target, head_of(edge.requirement).extras
+
+
+_NONE: frozenset[str] = frozenset()

@@ -184,7 +184,7 @@ def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
     found: dict[str, set[str]] = {}
     for line in pin.dependencies:
-        for text, _ in effective(line, frozenset(), markers, overrides):
+        for text, _ in effective(line, (), markers, overrides):
             requirement = published_requirement(text)
             specifiers = {str(specifier) for specifier in requirement.specifier}
             found.setdefault(canonical_name(requirement.name), set()).update(specifiers)

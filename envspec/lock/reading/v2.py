@@ -201,7 +201,9 @@ class Reader(LockText):
         where: Where,
         read: Callable[[Any, Where], tuple[Value, list[str] | None]],
     ) -> dict[str, tuple[Value, ...]]:
-        """Return the items of a list by target, in the file's order."""
+        """Return the items of a list by target, in the file's order; empty where the table has no such list."""
+        if key not in table:
+            return {}
         items = [read(item, where) for item in table.get(key, ())]
         for _, names in items:
             if names is not None:

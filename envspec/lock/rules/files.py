@@ -59,11 +59,13 @@ def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
 def wrong_build_environments(case: LockedCase) -> Iterator[Flaw]:
     """Yield what can't be a build's environment: one of what isn't built, and what isn't a wheel for the target."""
     for pin in case.target.pins:
-        if pin.built_with is not None and (pin.kind != "pip" or pin.is_wheel):
+        if pin.built_with is None:
+            continue
+        if pin.kind != "pip" or pin.is_wheel:
             said = f"{pin.name} names what it is built with, but isn't built"
             yield case.flaw("wrong-build-environment", pin.name, said)
-        names = Counter(one.name for one in pin.built_with or ())
-        for one in pin.built_with or ():
+        names = Counter(one.name for one in pin.built_with)
+        for one in pin.built_with:
             if names[one.name] > 1 or not _is_wheel_of(case, one):
                 said = f"{one.file} isn't the one wheel of {one.name} {one.version} that {pin.name} is built with"
                 yield case.flaw("wrong-build-environment", pin.name, said)
@@ -139,8 +141,8 @@ def _is_plainly(
     found = _PLAIN_WHEEL.fullmatch(file) or _PLAIN_SDIST.fullmatch(file)
     if found is None:
         return False
-    # an sdist's name says no more than two of these
-    named, numbered, tags, variant = (*found.groups(), _ANYWHERE, None)[:4]
+    named, numbered = found[1], found[2]
+    tags, variant = (found[3], found[4]) if found.re is _PLAIN_WHEEL else (_ANYWHERE, None)
     return (
         (numbered, variant) == (version, label)
         and canonical_name(named) == canonical_name(name)
