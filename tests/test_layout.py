@@ -14,7 +14,7 @@ from support.parsed import PARSED, nodes_of
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("frozen",),
+    ("frozen", "regex"),
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("user_config",),

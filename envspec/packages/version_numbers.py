@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_FINAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:\+([a-z]+[0-9]{0,9}))?")
+from envspec.regex import regex
+
+_FINAL = regex(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:\+([a-z]+[0-9]{0,9}))?")
 
 
 def numbers(version: str) -> tuple[int, ...]:

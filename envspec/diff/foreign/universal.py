@@ -15,6 +15,7 @@ from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, parse_marker
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -99,7 +100,7 @@ class Universal:
         return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
 
 
-_EXTRA_IS = re.compile(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
+_EXTRA_IS = regex(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
 
 
 def holds(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -27,11 +26,12 @@ from envspec.lock.names import FOLDER_NAME
 from envspec.lock.reading.document import LockText, Where
 from envspec.lock.toml_text import key
 from envspec.packages.requirement import is_requirement
+from envspec.regex import regex
 from envspec.texts import printable
 
-_IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
+_IMAGE_NAME = regex(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""
-_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_IMAGE_DIGEST = regex(r"sha256:[0-9a-f]{64}")
 Value = TypeVar("Value")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,6 +14,7 @@ from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
 from envspec.packages.tags import plainly_installs, wheel_tags
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -26,8 +26,8 @@ _NAMED = (
     r"-((?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9}))*(?:\+[a-z]+[0-9]{0,9})?)"
 )
 """A name, and a final release that is written as it is normalised."""
-_PLAIN_SDIST = re.compile(rf"{_NAMED}\.tar\.gz")
-_PLAIN_WHEEL = re.compile(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
+_PLAIN_SDIST = regex(rf"{_NAMED}\.tar\.gz")
+_PLAIN_WHEEL = regex(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
 """Without a build tag; a variant's label may end it."""
 _ANYWHERE = "py3-none-any"
 
@@ -138,11 +138,12 @@ def _is_plainly(
     """Say whether a file is an sdist of exactly this name and version, or a wheel of it that the target runs, as most
     are: `packaging` takes longer to load than all of them to judge. False leaves it to `packaging`. Raises InputError
     for an unknown platform."""
-    found = _PLAIN_WHEEL.fullmatch(file) or _PLAIN_SDIST.fullmatch(file)
+    wheel = _PLAIN_WHEEL.fullmatch(file)
+    found = wheel or _PLAIN_SDIST.fullmatch(file)
     if found is None:
         return False
     named, numbered = found[1], found[2]
-    tags, variant = (found[3], found[4]) if found.re is _PLAIN_WHEEL else (_ANYWHERE, None)
+    tags, variant = (wheel[3], wheel[4]) if wheel else (_ANYWHERE, None)
     return (
         (numbered, variant) == (version, label)
         and canonical_name(named) == canonical_name(name)

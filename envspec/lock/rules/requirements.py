@@ -18,11 +18,12 @@ from envspec.packages.requirement import TEXTS, plain_requirement, published_req
 from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.version_numbers import final_release
 from envspec.redact import without_credentials
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def unmet(case: LockedCase) -> Iterator[Flaw]:
