@@ -124,7 +124,7 @@ def test_specifiers_are_joined() -> None:
 
 def test_a_plain_spec_needs_no_packaging() -> None:
     code = (
-        "import sys; from envspec.spec.values import requirement; from envspec.rules import judge;"
+        "import sys; from envspec.spec.values import requirement; from envspec.rules.judge import judge;"
         "requirement('torch==2.9.*'); print('packaging' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
