@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeAlias, Union
 
 from envspec.errors import EnvspecError, InputError
-from envspec.frozen import dataclass
 from envspec.lock.model import Lock
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 StrPath: TypeAlias = Union[str, "os.PathLike[str]"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from envspec.errors import NotPlain, Place
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.texts import printable
 
 _BY_DESCRIPTOR = os.name == "posix"

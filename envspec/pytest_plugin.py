@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envspec.errors import EnvspecError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget

@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
-from envspec.frozen import dataclass
 from envspec.ownership import stranger, this_user
 from envspec.places import cache_dir, config_home, environments_dir, home_of
+from envspec.record import dataclass
 from envspec.redact import register, register_all, register_url
 from envspec.user_config import load_user_config, refuse_no_address
 

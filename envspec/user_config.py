@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.redact import redact, register_url
 from envspec.texts import bytes_of, nearest
 

@@ -14,7 +14,7 @@ from support.parsed import PARSED, nodes_of
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("frozen", "regex"),
+    ("record", "regex"),
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("user_config",),
@@ -33,6 +33,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("refresh", "pytest_plugin", "library", "__main__"),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
+
+EVERYWHERE = ("record", "regex")
+"""What may be imported wherever it stands below."""
 
 ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
@@ -136,7 +139,7 @@ def forbidden(module: str, source: str) -> list[str]:
 def is_below(name: str, part: str) -> bool:
     if FLOOR.get(name.partition(".")[0], len(FLOORS)) >= FLOOR[part]:
         return False
-    return part not in ONLY or any(is_within(name, allowed) for allowed in (*FLOORS[0], *ONLY[part]))
+    return part not in ONLY or any(is_within(name, allowed) for allowed in (*EVERYWHERE, *ONLY[part]))
 
 
 def test_imports_go_down() -> None:
@@ -278,7 +281,7 @@ def test_every_frozen_dataclass_is_made_the_fast_way() -> None:
     texts = {
         name: path.read_text(encoding="utf-8")
         for name, path in MODULES.items()
-        if name.partition(".")[0] not in (STAND_ALONE, "frozen")
+        if name.partition(".")[0] not in (STAND_ALONE, "record")
     }
     slow = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
     assert [name for name, text in texts.items() if "@dataclass(frozen=True)" in text and slow.search(text)] == []

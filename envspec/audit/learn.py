@@ -19,8 +19,8 @@ from envspec.audit.sources import (
     shipped_files,
 )
 from envspec.errors import OutsideError, StorageError
-from envspec.frozen import dataclass
 from envspec.net.connections import index_fetcher
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
 

@@ -14,8 +14,8 @@ from envspec.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Fa
 from envspec.audit.osv_service import reports_of
 from envspec.audit.rules import findings, is_malicious
 from envspec.errors import OutsideError, StorageError
-from envspec.frozen import dataclass
 from envspec.net.connections import index_fetcher
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
 from envspec.spec.model import Audit

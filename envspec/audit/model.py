@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from envspec.frozen import dataclass
 from envspec.lock.model import Artifact
+from envspec.record import dataclass
 
 LEVELS = ("note", "warning", "error")
 """The levels of a finding in SARIF's words, the least serious first."""

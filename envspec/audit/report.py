@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envspec.audit.model import LEVELS, AuditedPackage, AuditFinding, NotAsked
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

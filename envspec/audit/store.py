@@ -14,7 +14,7 @@ from envspec import atomic
 from envspec.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 from envspec.documents import read_json
 from envspec.errors import OutsideError, Place, StorageError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 _SCHEMA = "envspec/audit-database/1"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from envspec.audit.model import AuditFinding, Facts
-from envspec.frozen import dataclass
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.spec.model import Audit, Waiver
 
 ENDED, UNUSED = "waiver-ended", "waiver-unused"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 class Kind(Enum):

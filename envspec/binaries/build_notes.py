@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from envspec.documents import Unreadable, read_json
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.binaries.wheel import Budget, OpenWheel

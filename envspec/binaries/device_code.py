@@ -19,7 +19,7 @@ from envspec.binaries.library import Library, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, parse
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 PACKED, UNPACKED = 48 << 20, 512 << 20
 """Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183

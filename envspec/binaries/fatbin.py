@@ -19,7 +19,7 @@ import struct
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 """The first bytes of every fat binary: magic, version and header size."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 PACKED, UNPACKED = 16 << 20, 64 << 20
 """Bytes of Python modules that are read at most, packed and unpacked; a wheel with more isn't read."""

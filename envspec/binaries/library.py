@@ -17,8 +17,8 @@ from envspec.binaries.fatbin import read_fatbin
 from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
-from envspec.frozen import dataclass
 from envspec.packages.build_label import label_of
+from envspec.record import dataclass
 
 _PROFILING = re.compile(
     r"lib(?:cupti|nvperf_host|nvperf_target|checkpoint|pcsamplingutil)(?:_static)?\.(?:so|a)\b|cupti64_"

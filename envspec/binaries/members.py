@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 MAGICS = (b"\x7fELF", b"MZ", b"!<arch>\n", FATBIN_MAGIC)
 """The first bytes of such files: ELF (libraries and cubins), Windows DLLs, static archives, fat binaries."""

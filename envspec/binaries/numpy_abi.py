@@ -14,7 +14,7 @@ from zipfile import ZipInfo
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 _NUMPY_1 = b"module compiled against API version"
 _NUMPY_2 = b"numpy._core._multiarray_umath"

@@ -8,7 +8,7 @@ from typing import Any
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.library import Inspection, Library
 from envspec.facts.compute_capability import Architecture
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

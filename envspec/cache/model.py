@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 KINDS = {
     "conda-packages": "unpacked conda packages, which installing links from",

@@ -7,8 +7,8 @@ import stat
 from collections.abc import Iterator
 
 from envspec.cache.model import CacheContents, Entry
-from envspec.frozen import dataclass
 from envspec.open_folder import OpenFolder
+from envspec.record import dataclass
 from envspec.scratch import is_running
 
 _FOLDERS: tuple[tuple[str, str, int], ...] = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.rules.build import works
 from envspec.rules.case import CandidateBuild, Case
 

@@ -19,10 +19,10 @@ from envspec.cli.find_specs import all_specs
 from envspec.cli.lock.images import stale_images
 from envspec.cli.lock.summary import describe
 from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, ToolError
-from envspec.frozen import dataclass
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
+from envspec.record import dataclass
 from envspec.signing.model import SUFFIX
 from envspec.texts import printable
 

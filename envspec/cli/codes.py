@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 TABLE = Path(__file__).with_suffix(".toml")
 

@@ -16,8 +16,8 @@ from envspec.environments import memo
 from envspec.environments.in_use import hold
 from envspec.environments.ready import Ready
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.places import ENVIRONMENTS, cache_dir, config_file, home_of
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

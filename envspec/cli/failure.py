@@ -6,7 +6,7 @@ from typing import Any
 
 from envspec.cli.console import say
 from envspec.errors import EnvspecError, InfeasibleTargets, OutsideError, SpecErrors
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 SCHEMA = "envspec/error/1"
 

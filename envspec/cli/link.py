@@ -17,7 +17,7 @@ from envspec.cli.console import out, say, styled
 from envspec.cli.evidence import keep
 from envspec.cli.progress import reading
 from envspec.errors import AnswerNo, IndexFailure, InputError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.texts import byte_size, plural, printable
 
 if TYPE_CHECKING:

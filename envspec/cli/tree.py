@@ -14,10 +14,10 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError
-from envspec.frozen import dataclass
 from envspec.lock.graph import Edge, Graph, Tree
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import head_of
+from envspec.record import dataclass
 from envspec.texts import printable
 
 EPILOG = """\b

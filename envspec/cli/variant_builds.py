@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.errors import AnswerNo, IndexFailure, InputError
 from envspec.facts import toolkits
-from envspec.frozen import dataclass
 from envspec.lock.model import WheelVariant
 from envspec.lock.variant_build import architectures_of, cuda_of
 from envspec.packages.requirement import canonical_name
@@ -18,6 +17,7 @@ from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, TargetMachine, of_namespace
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import NVIDIA, InvalidVariants, Property, Variants, read_property
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.texts import printable
 

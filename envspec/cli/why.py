@@ -12,9 +12,9 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo
-from envspec.frozen import dataclass
 from envspec.lock.graph import Edge, Graph, packages_named
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.record import dataclass
 from envspec.texts import printable
 
 EPILOG = """\b

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from envspec.facts.compute_capability import known, sass_runs
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 CompilerName = Literal["ptxas", "nvrtc", "nvjitlink"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, highest
 from envspec.diff.rows import LookedUp, Move, Review, Row, View, in_order
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

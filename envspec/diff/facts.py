@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 Risk = Literal["high", "medium", "low"]
 RISKS: tuple[Risk, ...] = ("high", "medium", "low")

@@ -9,8 +9,8 @@ from envspec.diff.facts import Fact, Risk
 from envspec.diff.jump import jump
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
 from envspec.facts.cuda_stack import decides, family_of
-from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget, Pin
+from envspec.record import dataclass
 
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
 

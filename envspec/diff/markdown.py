@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from envspec.diff import words
 from envspec.diff.facts import Fact
 from envspec.diff.rows import Move, Review, Row
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.texts import plural, shown
 
 LIMIT = 65_000

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from envspec.diff.side import Side, version_text
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.lock.model import Lock, LockedTarget
+from envspec.record import dataclass
 
 ALIKE = 0.75
 """A target under a new name has at least this share of its packages in common with the old one, in any version."""

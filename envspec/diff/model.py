@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from envspec.frozen import dataclass
 from envspec.lock.model import (
     Lock,
     LockedCorrection,
@@ -13,6 +12,7 @@ from envspec.lock.model import (
     SpecInputs,
     TargetInputs,
 )
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from envspec.diff.jump import Jump, jump
 from envspec.diff.licence_class import licence_class
 from envspec.facts.calendar import counts_years
 from envspec.facts.cuda_stack import TORCH
-from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same
+from envspec.record import dataclass
 from envspec.regex import regex
 
 LARGE_GROWTH = 100_000_000

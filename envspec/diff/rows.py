@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, Risk, highest
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.texts import plural
 
 _NAMES = 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, Lock, Pin
+from envspec.record import dataclass
 
 EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})
 """What a file may record about its packages. A comparison covers what both sides record: a requirements.txt, which

@@ -9,7 +9,7 @@ from dataclasses import replace
 from envspec.diff.facts import Fact, highest
 from envspec.diff.judged import add_flaws
 from envspec.diff.rows import Asked, Move, Review, View, in_order
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 File = tuple[str, str]
 """A file's name and its SHA-256."""

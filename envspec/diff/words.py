@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from envspec.diff.facts import RISKS, Fact, Risk, highest
 from envspec.diff.renames import folded
 from envspec.diff.rows import Move, Review, Row, TargetSize
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.texts import plural
 
 SHOWN = 4

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 SECONDS = 5.0
 """Seconds after which a daemon without an answer counts as hung."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.rules.finding import Finding, errors
 from envspec.rules.judge import judge
 from envspec.spec.model import Spec, Target

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envspec.facts.compute_capability import capability_of
-from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 GB = 10**9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.doctor.machine import Machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.rules.finding import Finding
 
 Status = Literal["ok", "none", "unknown"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from envspec.errors import Place
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

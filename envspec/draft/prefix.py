@@ -20,10 +20,10 @@ from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
 from envspec.errors import InputError, Place
-from envspec.frozen import dataclass
 from envspec.packages.match_spec import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
+from envspec.record import dataclass
 
 _HELPERS = ("pip", "setuptools", "wheel")
 """What environments have in any case."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from envspec.draft.model import Draft, Note
 from envspec.draft.targets import NewTarget
 from envspec.errors import SpecError, SpecErrors
-from envspec.frozen import dataclass
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 from envspec.texts import printable
 

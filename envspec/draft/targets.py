@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from envspec.draft.model import Draft
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict

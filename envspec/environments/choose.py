@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from envspec.doctor.fits import LocalMachine, misfit
 from envspec.errors import InputError
 from envspec.facts.compute_capability import sm_of
-from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 _TOLD = 6

@@ -18,8 +18,8 @@ from dataclasses import asdict
 from envspec import __version__
 from envspec.documents import read_json
 from envspec.environments.ready import ACTIVATE, Ready
-from envspec.frozen import dataclass
 from envspec.ownership import stranger, this_user
+from envspec.record import dataclass
 
 FOLDER = "runs-v1"
 """The folder of memos, below envspec's cache."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 RECORDS = "etc/envspec"
 """envspec's records in a prefix (`envspec.install.prefix`)."""

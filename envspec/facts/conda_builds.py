@@ -6,8 +6,8 @@ from functools import cache
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, words
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

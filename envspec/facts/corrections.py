@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 from envspec.facts.tables import read, words
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.record import dataclass
 from envspec.regex import regex
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 FORMAT = 1
 """The form of the tables that this envspec reads. A new table or key leaves it; whatever else changes raises it."""

@@ -9,7 +9,7 @@ from functools import cache
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
 from envspec.facts.tables import read, words
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from envspec.facts.tables import read, words
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 
 from envspec.facts.tables import read, words
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
 

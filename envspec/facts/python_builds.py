@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from envspec.facts.tables import read, words
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 TRIPLES = {
     "linux-64": "x86_64-unknown-linux-gnu",

@@ -6,8 +6,8 @@ import re
 from functools import cache
 
 from envspec.facts.tables import read, words
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 FIRST_OF_ITS_OWN = (10, 0)
 """From this capability on triton takes `ptxas-blackwell`, where a release has one."""

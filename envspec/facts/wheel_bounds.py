@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from envspec.facts.cuda_stack import stack_of
-from envspec.frozen import dataclass
 from envspec.packages.names import requirement_name
+from envspec.record import dataclass
 from envspec.regex import regex
 
 NO_PKG_RESOURCES = 82

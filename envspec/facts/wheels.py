@@ -22,7 +22,7 @@ from functools import cache
 from typing import Any
 
 from envspec.facts import edition
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.regex import regex
 
 FAMILY = ("torch", "torchvision", "torchaudio")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from envspec.frozen import dataclass
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
 from envspec.lock.model import (
@@ -24,6 +23,7 @@ from envspec.lock.model import (
     TargetInputs,
 )
 from envspec.packages.names import conda_name, requirement_name
+from envspec.record import dataclass
 
 Key = TypeVar("Key", str, tuple[str, str])
 Value = TypeVar("Value")

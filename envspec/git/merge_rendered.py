@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from envspec.frozen import dataclass
 from envspec.lock.render import is_rendered
+from envspec.record import dataclass
 
 Value = TypeVar("Value", str, tuple[str, ...])
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from envspec import atomic
 from envspec.errors import Place, StorageError
-from envspec.frozen import dataclass
 from envspec.git.program import git_output
 from envspec.lock.formats.requirements import MARK
 from envspec.open_folder import Location, open_folder
+from envspec.record import dataclass
 
 _DRIVER = "envspec"
 _RENDERED = "envspec-rendered"

@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
-from envspec.frozen import dataclass
 from envspec.image.base_files import BaseFiles, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import ImageManifest, Read, read_image
+from envspec.record import dataclass
 
 FOLDER = "bases-v1"
 """The folder of what bases hold, below envspec's cache, by the digests of their manifests."""

@@ -16,12 +16,12 @@ from dataclasses import field
 from typing import IO, Any, BinaryIO
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.image.compress import unpacked
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import packing
 from envspec.net.limits import LIMITS
 from envspec.packages.archive_entries import Bounds
+from envspec.record import dataclass
 
 _PIECE = 1 << 18
 _KEPT_BYTES = 32 << 20

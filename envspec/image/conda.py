@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from envspec.documents import read_json
-from envspec.frozen import dataclass
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.conda import CondaInstaller
 from envspec.install.environment import CONDA_CACHE
@@ -19,6 +18,7 @@ from envspec.install.installed import CONDA_META
 from envspec.install.model import InstallProgress
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
+from envspec.record import dataclass
 from envspec.resolve.conda.channels import load_conda_config
 from envspec.settings import load_settings
 

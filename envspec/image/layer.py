@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from envspec.errors import ToolError
-from envspec.frozen import dataclass
 from envspec.image.compress import compressor, media_type
 from envspec.image.entry import LayerEntry, in_order
+from envspec.record import dataclass
 
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE

@@ -16,7 +16,6 @@ from typing import Any
 
 from envspec.errors import InputError
 from envspec.facts.cuda_stack import TORCH, stack_of
-from envspec.frozen import dataclass
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.entry import PROGRAM, LayerEntry, text_entry
@@ -29,6 +28,7 @@ from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
+from envspec.record import dataclass
 
 ORDER = ("system", "python", "nvidia", "torch", "rest", "project", "carried")
 """The layers above the base's own, from the bottom: what moves rarely comes first."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from envspec.documents import read_json
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.image.layer import Descriptor
+from envspec.record import dataclass
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"

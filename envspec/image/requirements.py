@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.image.base import BaseImage
 from envspec.image.python import ImagePython
 from envspec.packages.version_numbers import numbers_in
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 
 FEATURES = ("compile", "fabric")
 """What a base may lack where it's said: torch.compile's compiler, and NCCL's way over InfiniBand."""

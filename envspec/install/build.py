@@ -20,7 +20,6 @@ from pathlib import Path
 from envspec.cache.use import mark_used
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, ToolError
-from envspec.frozen import dataclass
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of
@@ -32,6 +31,7 @@ from envspec.net.file_store import sha256_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
 from envspec.uv.errors import build_failure, ended_by_a_signal

@@ -17,10 +17,10 @@ from threading import Event, Lock
 from urllib.parse import unquote, urlsplit
 
 from envspec.errors import IndexFailure, InputError, StorageError
-from envspec.frozen import dataclass
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
+from envspec.record import dataclass
 
 _WORKERS = 16
 _LOOKED_AT = "looked-at"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from envspec.cache.use import mark_used
 from envspec.documents import read_json
 from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
-from envspec.frozen import dataclass
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
@@ -28,6 +27,7 @@ from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
 from envspec.net.patience import Patience
 from envspec.packages.names import conda_name
+from envspec.record import dataclass
 from envspec.redact import redact, without_credentials
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses
 from envspec.resolve.conda.logins import Channels, apart

@@ -22,7 +22,6 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import EnvspecError, IndexFailure
 from envspec.flock import hold
-from envspec.frozen import dataclass
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.model import InstallProgress
 from envspec.net import limits
@@ -30,6 +29,7 @@ from envspec.net.body import Pace
 from envspec.net.fetch import origin_of
 from envspec.net.patience import Patience
 from envspec.packages.archive_entries import path_fault
+from envspec.record import dataclass
 from envspec.redact import redact
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 from envspec.errors import ToolError
-from envspec.frozen import dataclass
 from envspec.install import activation
 from envspec.install.addresses import pip_addresses
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
@@ -48,6 +47,7 @@ from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.recipes.project import project_of
+from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Project, Spec

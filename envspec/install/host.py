@@ -6,9 +6,9 @@ import os
 import platform
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.lock.model import Lock, LockedTarget
 from envspec.packages.version_numbers import numbers_in
+from envspec.record import dataclass
 
 _SUBDIRS = {
     ("Linux", "x86_64"): "linux-64",

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from envspec.documents import read_json
-from envspec.frozen import dataclass
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 
 CONDA_META = "conda-meta"
 _SIZE = re.compile(r"[0-9]{1,18}")

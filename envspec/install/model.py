@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
+from envspec.record import dataclass
 from envspec.texts import byte_size
 
 Fault = str

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO
 
 from envspec.errors import ToolError
-from envspec.frozen import dataclass
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
 from envspec.install.direct_url import record_direct_url
@@ -33,6 +32,7 @@ from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, value
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.answer import labelled
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements

@@ -21,13 +21,13 @@ from typing import Any
 from envspec import atomic
 from envspec.documents import read_json
 from envspec.errors import InputError, Place
-from envspec.frozen import dataclass
 from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.store import LOCK_NAME
 from envspec.open_folder import Location
+from envspec.record import dataclass
 from envspec.storage import storage_error
 
 FOLDER = Path("etc") / "envspec"

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import ToolError
-from envspec.frozen import dataclass
 from envspec.install.build import BuiltWheels, WheelBuilder, variables_of
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of
@@ -24,6 +23,7 @@ from envspec.lock.model import LockedTarget
 from envspec.net.file_store import sha256_of
 from envspec.recipes.environment import build_variables
 from envspec.recipes.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location

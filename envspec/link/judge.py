@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from envspec.frozen import dataclass
 from envspec.link import remedies
 from envspec.link.libraries import Libraries, LoadedFile
 from envspec.link.model import Level, LinkedPackage, LinkFinding
 from envspec.link.symbols import families_of, family, plain_name, shared_by_overloads
 from envspec.link.system import System
+from envspec.record import dataclass
 
 _NAMED = 3
 """The number of files or symbols that a message names before it counts the rest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from envspec.binaries.elf import DynamicFacts
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 Level = Literal["error", "warning"]
 

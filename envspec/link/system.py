@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 Version = tuple[int, ...]
 

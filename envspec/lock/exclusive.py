@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from envspec.flock import has_flock, held_by_file, hold
-from envspec.frozen import dataclass
 from envspec.open_folder import Location, OpenFolder
+from envspec.record import dataclass
 
 LOCK_FILE = ".envspec-lock"
 

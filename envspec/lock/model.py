@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from envspec.frozen import dataclass
 from envspec.packages.stated import StatedMetadata
+from envspec.record import dataclass
 
 LOCK_VERSION = 2
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envspec.frozen import dataclass
 from envspec.lock.freshness import Reason
 from envspec.lock.store import LockFile
+from envspec.record import dataclass
 from envspec.signing.model import LOCK, Refusal
 from envspec.signing.ssh_keygen import signer_of
 

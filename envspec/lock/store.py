@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
-from envspec.frozen import dataclass
 from envspec.lock.names import FOLDER_NAME
 from envspec.open_folder import Location, OpenFolder
+from envspec.record import dataclass
 from envspec.signing.model import MOST_BYTES, SUFFIX
 
 if TYPE_CHECKING:

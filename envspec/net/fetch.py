@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net import limits
 from envspec.net.body import HeadTooSlow, Pace, TooLarge, TooMuch, pieces, read_whole, timed_pools, too_slow
 from envspec.net.certificates import tls_context
 from envspec.net.keyring import Keyring
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import Credentials, split_credentials
 

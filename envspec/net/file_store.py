@@ -18,10 +18,10 @@ from typing import BinaryIO, NamedTuple
 from envspec.cache.use import mark_used
 from envspec.errors import IndexFailure
 from envspec.flock import has_flock, held_by_file, hold
-from envspec.frozen import dataclass
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault
+from envspec.record import dataclass
 from envspec.settings import split_credentials
 
 ARTIFACTS = "artifacts"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 _MIB = 1 << 20
 

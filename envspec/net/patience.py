@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     import urllib3

@@ -12,8 +12,8 @@ from typing import Any
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net.fetch import Fetcher
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import split_credentials
 from envspec.texts import without_unseen

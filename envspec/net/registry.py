@@ -12,13 +12,13 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from envspec.documents import read_json
 from envspec.errors import IndexFailure, InputError
-from envspec.frozen import dataclass
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import reason_of
 from envspec.net.image_address import HUB, ImageAddress, image_address
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
 from envspec.net.registry_login import login_for
+from envspec.record import dataclass
 from envspec.redact import redact, register, without_credentials
 from envspec.settings import Credentials, split_credentials
 

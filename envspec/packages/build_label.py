@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.regex import regex
 
 _CUDA = regex(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")

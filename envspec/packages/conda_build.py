@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from envspec.frozen import dataclass
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
+from envspec.record import dataclass
 from envspec.regex import regex
 
 _MARKED_CUDA = regex(r"cuda(?:(\d\d)(\d)(?!\d))?")

@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from envspec.frozen import dataclass
 from envspec.packages.plain_marker import PlainMarker, plain_marker
+from envspec.record import dataclass
 from envspec.regex import regex
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.regex import regex
 
 _EXTRA = regex(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")

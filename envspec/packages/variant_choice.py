@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from envspec.frozen import dataclass
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property, Provider, Variants
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 _BUILT_IN: Mapping[str, tuple[str, tuple[str | None, ...]]] = {
     NVIDIA: ("nvidia-variant-provider", ("nvidia_variant_provider.plugin:NvidiaVariantPlugin",)),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_json
-from envspec.frozen import dataclass
 from envspec.packages.variant_name import LABEL, NULL
+from envspec.record import dataclass
 from envspec.regex import regex
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.rungs import reached, rungs_of, said
 
 KIND = "envspec-proof"

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.frozen import dataclass
 from envspec.recipes.plan import SUMS
 from envspec.recipes.sums import digest, sums_text
+from envspec.record import dataclass
 
 CHECK = "check"
 """The folder of the smoke check among the carried files, which `python -I` runs."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
+from envspec.record import dataclass
 
 OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "devcontainer")
 """Formats with files of each target's own."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.frozen import dataclass
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
+from envspec.record import dataclass
 
 ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")
 """What an image starts: an init that reaps and forwards signals, and the carried script under it."""

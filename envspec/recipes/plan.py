@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 ENVIRONMENT = "/opt/env"

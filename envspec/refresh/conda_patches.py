@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.documents import Unreadable, read_yaml_documents
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import Clause
+from envspec.record import dataclass
 from envspec.refresh.conda_bounds import Inexpressible, clauses, read_spec
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
-from envspec.frozen import dataclass
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import Clause, head_of, is_requirement, published_requirement
+from envspec.record import dataclass
 from envspec.refresh.conda_patches import Patch
 from envspec.refresh.published import Index
 from envspec.refresh.releases import PYTHONS, DatedRelease, Place

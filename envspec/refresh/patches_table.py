@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from envspec.facts.corrections import corrections
-from envspec.frozen import dataclass
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause
+from envspec.record import dataclass
 from envspec.refresh.conda_bounds import written as specifier
 from envspec.refresh.conda_patches import Patch, patches_of
 from envspec.refresh.needed_bounds import Needed, needed

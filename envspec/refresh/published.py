@@ -9,10 +9,10 @@ from typing import Protocol
 
 from envspec.binaries.wheel import OpenWheel
 from envspec.errors import OutsideError
-from envspec.frozen import dataclass
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 PLATFORMS: Mapping[str, str] = {
     "linux-64": r"(many)?linux.*_x86_64",

@@ -8,8 +8,8 @@ from envspec.binaries.build_notes import build_notes
 from envspec.binaries.device_code import CompiledLibrary, device_code
 from envspec.facts.corrections import corrections
 from envspec.facts.torch_builds import variant_of
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.refresh.published import (
     Contents,
     ReadableIndex,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.documents import read_json
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.refresh.published import PLATFORMS, PublishedFile, UpstreamChanged
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Container, Sequence
 from envspec.diff.gpu_meaning import cuda_of
 from envspec.facts import conda_builds, gpus, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order
-from envspec.frozen import dataclass
 from envspec.lock.model import LockedTarget, Pin
+from envspec.record import dataclass
 from envspec.report.model import CapabilityProducts, Cell, Coverage, CoverageRow
 
 _LIBRARY = re.compile(r"nvidia-(cudnn|nccl)-cu\d\d")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.diff import words
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.report.model import Page
 from envspec.texts import plural, shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envspec.diff.rows import Review
 from envspec.facts.compute_capability import sm_of
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

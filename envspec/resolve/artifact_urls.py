@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 from envspec.errors import IndexFailure, InputError, OutsideError
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.flat_page import FlatPages
 from envspec.net.simple_page import read_page
+from envspec.record import dataclass
 from envspec.settings import Settings, load_settings, split_credentials
 from envspec.spec.model import Spec
 from envspec.uv.default_index import uvs_default_index, uvs_pytorch_index

@@ -8,7 +8,7 @@ from typing import Literal
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.rules.finding import Severity
 
 Subject = Literal["cuda", "gpus", "driver", "cuda-compat", "glibc", "python", "platform", "torch"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from envspec.errors import Place
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 Severity = Literal["error", "warning", "info"]
 

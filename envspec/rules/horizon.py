@@ -11,8 +11,8 @@ from typing import Literal
 
 from envspec.facts import conda_builds, drivers, gpus, torch_builds
 from envspec.facts.gpus import Gpu
-from envspec.frozen import dataclass
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.rules import companions, driver, fallback, jetson, nearest, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.beyond import eased

@@ -8,9 +8,9 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
 from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
 from envspec.packages.build_label import BuildLabel, label_of
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.rules.case import Case, Problem
 from envspec.rules.wheel_code import WheelBuild
 

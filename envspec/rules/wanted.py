@@ -8,10 +8,10 @@ from typing import Literal
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
-from envspec.frozen import dataclass
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement, plain_requirement
+from envspec.record import dataclass
 from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target

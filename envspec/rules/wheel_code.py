@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.torch_builds import variant_of
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.rules.case import CandidateBuild, Case, Problem
 from envspec.texts import byte_size, without_unseen
 

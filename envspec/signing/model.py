@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 LOCK, REPORT = "envspec-lock", "envspec-report"
 """The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""

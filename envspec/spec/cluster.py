@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

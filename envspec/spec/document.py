@@ -13,7 +13,7 @@ from typing import Any
 import tomli
 
 from envspec.errors import EnvspecError, Place, SpecError, StorageError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.spec.messages import RawFloat, dotted, table_name
 from envspec.spec.positions import Mark, Path, Position, TooDeep, first_duplicate, mark_at, toml_positions, too_deep

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.atomic import write_file
 from envspec.errors import InputError, Place, StorageError
-from envspec.frozen import dataclass
 from envspec.packages.names import conda_name, normalise_requirement
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.record import dataclass
 from envspec.spec.document import decode, read_bytes
 from envspec.texts import nearest, printable
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.spec.advice import slug
 
 MAX_COMBINATIONS = 1000

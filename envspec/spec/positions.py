@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import tomli
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.regex import regex
 
 Path = tuple[str | int, ...]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from envspec.documents import finite_number
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within
 from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text

@@ -7,9 +7,9 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
-from envspec.frozen import dataclass
 from envspec.packages.match_spec import MAX_MATCH_SPEC
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
+from envspec.record import dataclass
 from envspec.redact import has_credentials, redact
 from envspec.regex import regex
 from envspec.spec.messages import show

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.documents import read_toml
 from envspec.errors import InternalError
-from envspec.frozen import dataclass
 from envspec.packages.pylock import file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.pylock import Package

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import field, replace
 
 from envspec.errors import OutsideError
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.errors import IndexFailure
 from envspec.facts import released, wheels
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of
@@ -23,6 +22,7 @@ from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import stated_for
 from envspec.packages.variant_name import variants_file
 from envspec.packages.variants import InvalidVariants, Variants
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

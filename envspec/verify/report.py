@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.verify.model import Difference, Outcome, PinClaim, Told
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from envspec.frozen import dataclass
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.variant_choice import TargetMachine
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

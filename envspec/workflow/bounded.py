@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.packages.requirement import head_of, published_requirement
+from envspec.record import dataclass
 from envspec.rules.accepted import hint_to_keep
 from envspec.rules.finding import Finding
 

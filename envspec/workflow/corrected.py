@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from envspec.facts.corrections import Correction, Corrections, admits, implies, is_within, of_extra, some_admitted
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.packages.requirement import head_of, published_requirement
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

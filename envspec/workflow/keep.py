@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
-from envspec.frozen import dataclass
 from envspec.lock.judge import Flaw
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.resolve.pip.request import Preferences
 
 _STAYS = frozenset({"no-build-environment"})

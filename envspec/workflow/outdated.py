@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from envspec.facts import torch_builds, wheels
-from envspec.frozen import dataclass
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.tags import Tag

@@ -9,12 +9,12 @@ from envspec.errors import SpecError
 from envspec.facts import conda_builds, torch_builds
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
 from envspec.facts.minimum import architectures
-from envspec.frozen import dataclass
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules.judge import judge

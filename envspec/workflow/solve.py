@@ -9,9 +9,9 @@ from typing import Protocol
 
 from envspec.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
-from envspec.frozen import dataclass
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
+from envspec.record import dataclass
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for

@@ -13,9 +13,9 @@ from posixpath import dirname, normpath
 from envspec import atomic
 from envspec.cli.console import say
 from envspec.cli.outputs import location
-from envspec.frozen import dataclass
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import Location
+from envspec.record import dataclass
 from envspec.storage import storage_error
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.lock.formats import conda_environment, conda_explicit, conda_lock
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

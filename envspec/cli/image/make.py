@@ -15,7 +15,6 @@ from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, ou
 from envspec.cli.image.prepare import ImageOrder, prepared
 from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
-from envspec.frozen import dataclass
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layers import refuse_unfit
@@ -23,6 +22,7 @@ from envspec.image.layout import Layout, write_archive
 from envspec.open_folder import open_folder
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.storage import storage_error

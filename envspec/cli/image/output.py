@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.net.image_address import ImageAddress, image_address
+from envspec.record import dataclass
 
 _SCHEME = "docker://"
 

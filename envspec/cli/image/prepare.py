@@ -11,7 +11,6 @@ from pathlib import Path
 from envspec import __version__
 from envspec.cli.collecting import collect
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
@@ -27,6 +26,7 @@ from envspec.lock.model import LockedTarget
 from envspec.recipes.plan import ENVIRONMENT, SLICE, Plan
 from envspec.recipes.sums import digest
 from envspec.recipes.target_json import dumps as target_json
+from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.spec.model import Spec

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net.connections import index_fetcher
 from envspec.net.image_address import image_address
 from envspec.net.registry import Registries
 from envspec.net.repository import Repository
+from envspec.record import dataclass
 from envspec.settings import load_settings
 
 _MANIFESTS = "manifests-v1"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.cli import options
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.workflow.keep import Upgrade
 
 

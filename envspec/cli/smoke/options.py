@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.smoke.run.case import CheckOptions
 from envspec.smoke.run.slurm import Resources
 

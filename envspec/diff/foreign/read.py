@@ -15,10 +15,10 @@ from envspec.diff.foreign.shape import check_pin
 from envspec.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
 from envspec.diff.side import Side
 from envspec.errors import InputError, Place
-from envspec.frozen import dataclass
 from envspec.lock.model import Lock
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.other_formats import INTENTS, format_of
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.diff.foreign.uv_lock import UvLock

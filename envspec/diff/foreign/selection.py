@@ -7,8 +7,8 @@ from dataclasses import field
 from typing import NamedTuple
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.texts import plural
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from envspec.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.diff.foreign.shape import Malformed
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, parse_marker
+from envspec.record import dataclass
 from envspec.regex import regex
 
 if TYPE_CHECKING:

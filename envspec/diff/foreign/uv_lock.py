@@ -16,11 +16,11 @@ from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.selection import Choice, Offers, Selection
 from envspec.diff.foreign.shape import artifact, digest, file_name, optional, sequence, string, strings, table, tables
 from envspec.diff.foreign.universal import Environment, UniversalPackage, holds
-from envspec.frozen import dataclass
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.edges import reach
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"direct", "edges", "index", "files"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from envspec.frozen import dataclass
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import string
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
+from envspec.record import dataclass
 from envspec.spec.model import Audit, Image, Smoke, Spec
 from envspec.texts import printable
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from envspec.frozen import dataclass
 from envspec.lock.formats import intent
 from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins, strings
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, string, value
 from envspec.packages.marker_environment import platform_marker
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 

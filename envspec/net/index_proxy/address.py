@@ -19,9 +19,9 @@ import base64
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from envspec.frozen import dataclass
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Property, WheelOfVariant
+from envspec.record import dataclass
 from envspec.redact import hide_token, show_token
 
 WHEEL, REFUSED, ALLOWED, VARIANT = "f", "n", "a", "v"

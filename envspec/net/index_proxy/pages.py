@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
-from envspec.frozen import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, is_dated, project_of
@@ -51,6 +50,7 @@ from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.settings import split_credentials
 

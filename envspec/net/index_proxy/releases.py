@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from envspec.cache.entry import keep_entry, read_entry
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version

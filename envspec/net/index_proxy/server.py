@@ -29,7 +29,6 @@ from envspec.errors import EnvspecError
 from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.corrected import corrected
@@ -37,6 +36,7 @@ from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
 from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import LivePages
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.storage import storage_error
 

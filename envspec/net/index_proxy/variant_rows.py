@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
+from envspec.record import dataclass
 from envspec.texts import printable
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 
 from envspec.condarc import condarc_files, read_condarc
 from envspec.errors import SpecError
-from envspec.frozen import dataclass
 from envspec.packages.names import channel_name
+from envspec.record import dataclass
 from envspec.redact import register_all
 from envspec.settings import Settings
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.documents import read_json
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.redact import has_credentials, without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.settings import split_credentials

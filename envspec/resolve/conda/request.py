@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from envspec.facts import toolkits
 from envspec.facts.compute_capability import capability_of
-from envspec.frozen import dataclass
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

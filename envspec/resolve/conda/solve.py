@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.errors import Unsatisfiable, WrongBuild
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
+from envspec.record import dataclass
 from envspec.redact import without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.errors import conda_failure, is_panic, panicked

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections
-from envspec.frozen import dataclass
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import stated_for
+from envspec.record import dataclass
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached

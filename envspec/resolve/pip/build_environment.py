@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError
-from envspec.frozen import dataclass
 from envspec.lock.model import BuildPin, Pin
 from envspec.net.index_proxy.pages import Upstream
 from envspec.packages.names import normalise_requirement
 from envspec.packages.requirement import parse_requirement
+from envspec.record import dataclass
 from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
 from envspec.resolve.pip.compile import UvIndex, compile_request

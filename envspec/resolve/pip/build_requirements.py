@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envspec.errors import OutsideError, ToolError
-from envspec.frozen import dataclass
 from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.uv.program import Uv
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envspec.frozen import dataclass
 from envspec.lock.toml_text import string, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
+from envspec.record import dataclass
 from envspec.resolve.pip.direct import DirectFiles, with_hash
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.pins import completed

@@ -18,12 +18,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json
 from envspec.errors import IndexFailure, SpecError
-from envspec.frozen import dataclass
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, metadata_of

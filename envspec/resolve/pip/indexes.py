@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.resolve.pip.compile import UvIndex
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Request

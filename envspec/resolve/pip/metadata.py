@@ -21,13 +21,13 @@ from typing import IO, Any, cast
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import WheelOfVariant
+from envspec.record import dataclass
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
 from envspec.rules.finding import Finding

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import EnvspecError, Unsatisfiable
-from envspec.frozen import dataclass
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.record import dataclass
 from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.indexes import UvIndexes

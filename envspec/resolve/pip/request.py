@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
-from envspec.frozen import dataclass
 from envspec.lock.machine import machine_of
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
+from envspec.record import dataclass
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",

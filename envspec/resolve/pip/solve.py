@@ -19,7 +19,6 @@ from pathlib import Path
 
 from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.pages import Pages
@@ -27,6 +26,7 @@ from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,

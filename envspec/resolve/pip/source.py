@@ -21,9 +21,9 @@ from pathlib import Path
 
 from envspec.documents import read_json, read_toml
 from envspec.errors import IndexFailure, InternalError, ToolError
-from envspec.frozen import dataclass
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence

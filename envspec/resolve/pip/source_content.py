@@ -12,9 +12,9 @@ from functools import partial
 from typing import IO
 
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net.fetch import Stream
 from envspec.net.remote_file import DamagedFile
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.uv.answer import FoundFile
 

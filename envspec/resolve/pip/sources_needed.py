@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from envspec.errors import AnswerNo
-from envspec.frozen import dataclass
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
+from envspec.record import dataclass
 from envspec.resolve.pip.newest import Releases, needed_glibc
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust

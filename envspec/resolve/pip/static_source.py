@@ -23,12 +23,12 @@ from typing import Any, Literal
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json, read_toml
 from envspec.errors import IndexFailure
-from envspec.frozen import dataclass
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.resolve.pip.source_content import Content, read_content

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from envspec.errors import Infeasible
 from envspec.facts import torch_builds, wheels
-from envspec.frozen import dataclass
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import known_file_tags, wheel_tags
+from envspec.record import dataclass
 from envspec.resolve.pip.request import Request
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
-from envspec.frozen import dataclass
 from envspec.lock.model import LockedCorrection, Pin
+from envspec.record import dataclass
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.builds import build_questions

@@ -9,8 +9,8 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
-from envspec.frozen import dataclass
 from envspec.lock.model import Pin
+from envspec.record import dataclass
 
 Question = Literal["numpy", "pkg_resources", "notes", "code"]
 """numpy          for which NumPy its extension modules were compiled

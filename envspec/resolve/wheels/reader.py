@@ -13,10 +13,10 @@ from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.errors import EnvspecError
-from envspec.frozen import dataclass
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
+from envspec.record import dataclass
 from envspec.resolve.pip.metadata import cache_key
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.store import WheelStore

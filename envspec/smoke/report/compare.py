@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.smoke.report.evidence import weights_of
 from envspec.smoke.report.result import SmokeReport
 from envspec.smoke.report.words import measured

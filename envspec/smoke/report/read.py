@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from envspec.documents import Unreadable, finite_number, read_json
 from envspec.errors import InputError, Place, StorageError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.smoke.report.result import CheckResult, Figure, ReportedGpu, ReportedMachine, SmokeReport, Torch
 from envspec.spec.model import Reference
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from envspec.errors import InternalError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.spec.model import Reference
 
 CheckStatus = Literal["pass", "fail", "skip"]

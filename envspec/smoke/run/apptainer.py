@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from envspec.frozen import dataclass
 from envspec.recipes.apptainer import FILE as DEFINITION
+from envspec.record import dataclass
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.runner import Places

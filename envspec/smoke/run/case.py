@@ -9,13 +9,13 @@ from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.frozen import dataclass
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.net.file_store import ARTIFACTS
 from envspec.recipes.plan import SLICE
 from envspec.recipes.target_json import dumps, reference_row, target_document
+from envspec.record import dataclass
 from envspec.smoke.run.command import Files
 from envspec.smoke.run.records import record_digests
 from envspec.spec.model import Reference, Spec

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 _MARK = re.compile("\x02([A-Za-z_]+)\x03")
 

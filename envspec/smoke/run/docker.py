@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
-from envspec.frozen import dataclass
 from envspec.recipes.dockerfile import FILE as DOCKERFILE
+from envspec.record import dataclass
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Files, Step
 from envspec.smoke.run.process import FinishedProgram, ask_program

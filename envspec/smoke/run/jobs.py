@@ -12,9 +12,9 @@ from pathlib import Path
 
 from envspec.documents import read_json
 from envspec.errors import EnvspecError, InputError, StorageError
-from envspec.frozen import dataclass
 from envspec.open_folder import located
 from envspec.recipes.carried import check_digest
+from envspec.record import dataclass
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run, SmokeReport
 from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Step
 from envspec.smoke.run.runner import Places

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from envspec.atomic import replace_files
 from envspec.errors import Place, StorageError, ToolError
-from envspec.frozen import dataclass
 from envspec.open_folder import located
+from envspec.record import dataclass
 from envspec.smoke.run.command import Command, Files, Step
 
 _TERM_SECONDS = 10.0

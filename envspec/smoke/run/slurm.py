@@ -17,8 +17,8 @@ from pathlib import Path
 from textwrap import indent
 
 from envspec.errors import InputError
-from envspec.frozen import dataclass
 from envspec.recipes.slurm import MEETING_POINT
+from envspec.record import dataclass
 from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import joined, quoted, variable
 from envspec.smoke.run.runner import Runner, check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 from envspec.smoke.run.process import FinishedProgram
 
 Ask = Callable[[Sequence[str]], FinishedProgram]

@@ -11,7 +11,7 @@ from typing import Any
 from envspec.atomic import write_file
 from envspec.documents import read_json
 from envspec.errors import InputError, Place, StorageError
-from envspec.frozen import dataclass
+from envspec.record import dataclass
 
 STATE = "state.json"
 FORMAT = 1
