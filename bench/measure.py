@@ -40,8 +40,11 @@ def run(command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Pa
 
 
 def turns(sides: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, Run]:
-    """The median of each side, the sides taking turns, so that a slow minute of the machine hits all of them."""
+    """The median of each side, the sides taking turns, so that a slow minute of the machine hits all of them. The
+    first round writes the bytecode of changed modules, also where the shell forbids that.
+    """
     taken: dict[str, list[Run]] = {name: [] for name in sides}
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for _ in range(rounds):
         for name, side in sides.items():
             taken[name].append(side())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from support.parsed import PARSED, nodes_of
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("record",),
+    ("record", "regex"),
     ("errors", "redact", "documents"),
     ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("site",),
@@ -34,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
 
-EVERYWHERE = ("record",)
+EVERYWHERE = ("record", "regex")
 """What may be imported wherever it stands below."""
 
 ONLY: dict[str, tuple[str, ...]] = {
@@ -275,3 +276,13 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
         for name in free:
             del imports[name]
     assert imports == {}, "these import each other"
+
+
+def test_every_frozen_dataclass_is_made_the_fast_way() -> None:
+    texts = {
+        name: path.read_text(encoding="utf-8")
+        for name, path in MODULES.items()
+        if name.partition(".")[0] not in (STAND_ALONE, "record")
+    }
+    slow = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
+    assert [name for name, text in texts.items() if "@dataclass(frozen=True)" in text and slow.search(text)] == []

@@ -95,7 +95,7 @@ def nearest_build(
 ) -> str | None:
     """Give the nearest question that has an answer, in the rules' words."""
     from envspec.errors import Place
-    from envspec.rules import judge
+    from envspec.rules.judge import judge
     from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
     asked = "pytorch" if from_conda else "torch"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.cli.image.base import opened_base
@@ -24,6 +23,7 @@ from envspec.lock.model import LockedPython, LockedTarget
 from envspec.open_folder import open_folder
 from envspec.recipes.apptainer import render_bundled
 from envspec.recipes.plan import Plan
+from envspec.record import dataclass
 from envspec.settings import load_settings
 
 _NAME = "base"

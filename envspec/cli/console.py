@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from envspec.redact import redact
+from envspec.regex import regex
 from envspec.texts import visible
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ NARROWEST, WIDEST = 60, 200
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
 """The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
-_STYLE = re.compile(rf"{_MARK}([0-9;]{{1,8}})m")
+_STYLE = regex(rf"{_MARK}([0-9;]{{1,8}})m")
 _CODES = {"dim": "2", "bold": "1"} | {
     colour: str(code)
     for code, colour in enumerate(("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"), 30)
@@ -157,8 +158,8 @@ def _safe(text: str) -> str:
     return "".join(f"\x1b[{part}m" if odd % 2 else visible(redact(part)) for odd, part in enumerate(parts))
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_HEAD = re.compile(r"[ │├└─|`-]*")
+_COLOUR = regex(r"\x1b\[[0-9;]*m")
+_HEAD = regex(r"[ │├└─|`-]*")
 _BELOW = str.maketrans("├└─`-", "│    ")
 
 
@@ -200,7 +201,7 @@ def _redacted(value: Any) -> Any:
     return value
 
 
-_NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
+_NOT_PLAIN = regex(r"[^\x00-\x7e]")
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envspec.cli import inputs
 from envspec.doctor.feasibility import Feasibility
 from envspec.errors import LockError
-from envspec.lock.inputs import has_equal_inputs
-from envspec.lock.judge import Flaw, judge, outdated_facts
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.lock.judge import Flaw
 
 
 def with_lock(
@@ -27,6 +29,9 @@ def with_lock(
         return tuple(verdicts), (Finding("error", "lock-damaged", str(error), remedy=error.hint or remedy),)
     if lock is None:
         return tuple(verdicts), ()
+    from envspec.lock.inputs import has_equal_inputs
+    from envspec.lock.judge import judge, outdated_facts
+
     flaws = judge(lock, spec if has_equal_inputs(spec, lock) else None)
     if flaws:
         return tuple(_with_flaws(verdict, flaws, remedy) for verdict in verdicts), ()

@@ -22,12 +22,16 @@ def diff(old: Lock, new: Lock) -> Diff:
         if _head(before.get(name)) != _head(after.get(name))
     )
     changes: dict[_Key, dict[tuple[Pin | None, Pin | None], list[str]]] = {}
+    equal: dict[tuple[int, int], bool] = {}
     for name in names:
         was, now = _pins(before.get(name)), _pins(after.get(name))
         for key in {**was, **now}:
             pair = (was.get(key), now.get(key))
-            # targets that agree share their pins, so most comparisons end at the identity
-            if pair[0] is not pair[1] and pair[0] != pair[1]:
+            # targets that agree share their pins, and comparing these by value takes longest
+            identities = (id(pair[0]), id(pair[1]))
+            if identities not in equal:
+                equal[identities] = pair[0] == pair[1]
+            if not equal[identities]:
                 changes.setdefault(key, {}).setdefault(pair, []).append(name)
     return Diff(
         names=(old.name, new.name) if old.name != new.name else None,

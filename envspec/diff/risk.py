@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from envspec.diff.facts import Fact
@@ -13,11 +12,12 @@ from envspec.facts.cuda_stack import TORCH
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same
 from envspec.record import dataclass
+from envspec.regex import regex
 
 LARGE_GROWTH = 100_000_000
 """Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""
 
-_OFFICIAL = re.compile(r"pypi|pytorch/.+")
+_OFFICIAL = regex(r"pypi|pytorch/.+")
 """PyPI, and PyTorch's own index for each CUDA: a move between them is the choice of a build, not of a publisher."""
 
 _PUBLIC = "whoever owns the name there supplies it now"
@@ -163,7 +163,7 @@ def _same_release(old: Pin, new: Pin) -> bool:
     return old.build == new.build and far(old, new).kind == "none"
 
 
-_CONDA = re.compile(r"\.(?:conda|tar\.bz2)$")
+_CONDA = regex(r"\.(?:conda|tar\.bz2)$")
 
 
 def _is_repacked(old: Pin, new: Pin) -> bool:

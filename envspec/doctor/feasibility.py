@@ -10,8 +10,8 @@ from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
 from envspec.record import dataclass
-from envspec.rules import judge
 from envspec.rules.finding import Finding, errors
+from envspec.rules.judge import judge
 from envspec.spec.model import Spec, Target
 
 

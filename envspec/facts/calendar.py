@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from envspec.facts.tables import read
+from envspec.regex import regex
 
-_FOR_CUDA = re.compile(r"-cu\d+")
+_FOR_CUDA = regex(r"-cu\d+")
 
 
 @cache

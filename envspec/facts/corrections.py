@@ -22,13 +22,14 @@ from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.record import dataclass
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 _TABLES = ("corrections", "repodata_patches")
-_EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
-_DERIVED = re.compile(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
+_EXTRA = regex(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
+_DERIVED = regex(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
 _METADATA, _WHEEL = ("METADATA",), ("wheel",)
 _FOUND = (_METADATA, _WHEEL)
 """The sources of corrections that stand in no table."""

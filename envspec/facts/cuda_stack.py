@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 
+from envspec.regex import regex
+
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 """The names of torch itself."""
 
-_TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
-_TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
-_FOR_CUDA = re.compile(r"-cu\d+$")
-_MAJOR = re.compile(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
-_DECIDES = re.compile(
+_TORCH_AND_COMPILER = regex(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
+_TOOLKIT = regex(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
+_FOR_CUDA = regex(r"-cu\d+$")
+_MAJOR = regex(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
+_DECIDES = regex(
     r"(?:nvidia-)?(?P<library>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<compiler>triton)(?:-windows)?"
 )
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from envspec.facts import edition
 from envspec.record import dataclass
+from envspec.regex import regex
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 """The names that come from a PyTorch index. nvidia-* wheels always come from PyPI."""
@@ -101,10 +102,10 @@ def load(variant: str) -> WheelIndex:
 
 
 _FILE_PLATFORMS = {
-    "linux-64": re.compile(r"(many)?linux\w*_x86_64"),
-    "linux-aarch64": re.compile(r"(many)?linux\w*_aarch64"),
-    "osx-arm64": re.compile(r"macosx_\w+_arm64"),
-    "win-64": re.compile(r"win_amd64"),
+    "linux-64": regex(r"(many)?linux\w*_x86_64"),
+    "linux-aarch64": regex(r"(many)?linux\w*_aarch64"),
+    "osx-arm64": regex(r"macosx_\w+_arm64"),
+    "win-64": regex(r"win_amd64"),
 }
 
 

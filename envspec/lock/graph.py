@@ -6,10 +6,11 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.edges import Markers, effective, reach
+from envspec.packages.edges import effective, markers_of, reach
 from envspec.packages.names import conda_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, head_of
@@ -40,6 +41,9 @@ class Edge(NamedTuple):
     def told(self) -> str:
         """The requirement for people, with what it overrides."""
         return self.requirement if self.overridden is None else f"{self.requirement} (overrides {self.overridden})"
+
+
+_requirement = attrgetter("requirement")
 
 
 @dataclass(frozen=True)
@@ -169,9 +173,9 @@ class _Builder:
     def __init__(self, target: LockedTarget) -> None:
         self.target = target
         self.pins = {Node(pin.kind, pin.name): pin for pin in target.pins}
-        self.pip = {node.name: node for node in self.pins if node.kind == "pip"}
-        self.provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
-        self.markers = Markers(target.inputs.platform, target.inputs.python)
+        provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
+        self.pip = {**provided, **{node.name: node for node in self.pins if node.kind == "pip"}}
+        self.markers = markers_of(target.inputs.platform, target.inputs.python)
         self.overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
         self.missing: dict[Missing, None] = {}
 
@@ -180,13 +184,13 @@ class _Builder:
         roots = tuple(dict.fromkeys((*self._pip_roots(requirements), *self._conda_roots())))
 
         def following(node: Node, extras: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
-            outgoing[node] = tuple(self._edges(node, extras))
-            return map(_asked, outgoing[node])
+            edges = outgoing[node] = tuple(self._edges(node, extras))
+            return map(_asked, edges)
 
         extras = reach(map(_asked, roots), following)
         incoming: dict[Node, list[Edge]] = {}
-        for edges in outgoing.values():
-            for edge in edges:
+        for node in sorted(outgoing):
+            for edge in sorted(outgoing[node], key=_requirement):
                 incoming.setdefault(edge.target, []).append(edge)
         return Graph(
             pins=self.pins,
@@ -194,20 +198,21 @@ class _Builder:
             outgoing=outgoing,
             extras=extras,
             missing=tuple(self.missing),
-            incoming={node: tuple(sorted(edges, key=_order)) for node, edges in incoming.items()},
+            incoming={node: tuple(edges) for node, edges in incoming.items()},
         )
 
-    def _pip_roots(self, requirements: Iterable[str]) -> Iterator[Edge]:
-        for text in sorted(requirements):
-            yield from self._pip_edge(None, text, frozenset())
+    def _pip_roots(self, requirements: Iterable[str]) -> Iterable[Edge]:
+        return self._pip_edges(None, sorted(requirements), frozenset())
 
     def _conda_roots(self) -> Iterator[Edge]:
         for text in self.target.inputs.conda_requirements:
             yield from self._conda_edge(None, text)
 
-    def _edges(self, node: Node, extras: frozenset[str]) -> Iterator[Edge]:
-        for text in self.pins[node].dependencies:
-            yield from self._conda_edge(node, text) if node.kind == "conda" else self._pip_edge(node, text, extras)
+    def _edges(self, node: Node, extras: frozenset[str]) -> Iterable[Edge]:
+        texts = self.pins[node].dependencies
+        if node.kind == "pip":
+            return self._pip_edges(node, texts, extras)
+        return (edge for text in texts for edge in self._conda_edge(node, text))
 
     def _conda_edge(self, source: Node | None, text: str) -> Iterator[Edge]:
         name = conda_name(text)
@@ -220,14 +225,21 @@ class _Builder:
         else:
             self.missing[Missing(source, text)] = None
 
-    def _pip_edge(self, source: Node | None, text: str, extras: frozenset[str]) -> Iterator[Edge]:
-        for one, overridden in effective(text, extras, self.markers, self.overrides):
-            name = head_of(one).name
-            to = self.pip.get(name) or self.provided.get(name)
+    def _pip_edges(self, source: Node | None, texts: Iterable[str], extras: frozenset[str]) -> list[Edge]:
+        if self.overrides:
+            instead = ((text, *one) for text in texts for one in effective(text, extras, self.markers, self.overrides))
+            asked = ((one, head_of(one).name, text if overridden else None) for text, one, overridden in instead)
+        else:
+            held = self.markers.held(extras)
+            asked = ((text, head.name, None) for text in texts if (head := held[text]))
+        found = []
+        for requirement, name, overridden in asked:
+            to = self.pip.get(name)
             if to is None:
-                self.missing[Missing(source, one)] = None
+                self.missing[Missing(source, requirement)] = None
             else:
-                yield Edge(source, to, one, "pip", text if overridden else None)
+                found.append(Edge(source, to, requirement, "pip", overridden))
+        return found
 
 
 def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
@@ -245,10 +257,11 @@ def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
     return tuple(sorted(own or providing))
 
 
-def _order(edge: Edge) -> tuple[Node, str]:
-    return (edge.source or Node("", ""), edge.requirement)
-
-
 def _asked(edge: Edge) -> tuple[Node, frozenset[str]]:
     """Return where an edge leads, and the extras that it asks for there."""
-    return edge.target, frozenset() if edge.kind == "conda" else head_of(edge.requirement).extras
+    if edge.kind == "conda" or "[" not in edge.requirement:
+        return edge.target, _NONE
+    return edge.target, head_of(edge.requirement).extras
+
+
+_NONE: frozenset[str] = frozenset()

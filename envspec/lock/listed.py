@@ -75,8 +75,8 @@ def joined(env: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple[
     }
 
 
-def requirements_in(key: str, value: Any) -> tuple[str, ...]:
-    """Give the texts of a list that must be requirements, for rules read them."""
-    if key == "constraints":
-        return tuple(value)
-    return tuple(item["requirement"] for item in value) if key == "overrides" else ()
+REQUIREMENTS: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
+    "constraints": tuple,
+    "overrides": lambda value: tuple(item["requirement"] for item in value),
+}
+"""Of each list whose texts must be requirements, for rules read them: how to find these in its value."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from envspec.errors import LockError, Place, StorageError
 from envspec.lock.model import LOCK_VERSION, Lock
-from envspec.lock.reading.document import FOLDER_NAME as FOLDER_NAME
 from envspec.lock.reading.document import RELOCK
 from envspec.lock.write import dumps
+from envspec.regex import regex
 
-_VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
-_CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
+_VERSION = regex(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
+_CONFLICT = regex(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 
 
 class LockLayout(LockError):

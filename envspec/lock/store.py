@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from envspec import atomic
 from envspec.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
-from envspec.lock.exclusive import exclusive
-from envspec.lock.model import Lock
-from envspec.lock.read import FOLDER_NAME, loads, text_of
-from envspec.lock.write import dumps
+from envspec.lock.names import FOLDER_NAME
 from envspec.open_folder import Location, OpenFolder
 from envspec.record import dataclass
 from envspec.signing.model import MOST_BYTES, SUFFIX
-from envspec.storage import storage_error
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock
 
 LOCK_NAME = "envspec.lock"
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
@@ -53,7 +52,7 @@ class LockFolder:
         StorageError."""
         with self._opened() as folder:
             content = _lock_in(folder) if folder else None
-        return None if content is None else loads(text_of(content, self.path), str(self.path))
+        return None if content is None else self._lock(content)
 
     def read_signed(self) -> LockFile | None:
         """Read the lock with its bytes and its signature, all from the folder held open. Raises as `read`, and NotPlain
@@ -63,7 +62,13 @@ class LockFolder:
             if folder is None or content is None:
                 return None
             signature = _signature_in(folder)
-        return LockFile(loads(text_of(content, self.path), str(self.path)), content, signature)
+        return LockFile(self._lock(content), content, signature)
+
+    def _lock(self, content: bytes) -> Lock:
+        # a spec without a lock shall cost no reader of locks
+        from envspec.lock.read import loads, text_of
+
+        return loads(text_of(content, self.path), str(self.path))
 
     def is_signed(self) -> bool:
         """Return whether a signature lies beside the lock, right or not. Raises NotPlain, StorageError."""
@@ -83,12 +88,16 @@ class LockFolder:
                 )
             new = _signature_in(folder) != signature
             if new:
+                from envspec import atomic
+
                 atomic.replace_files(folder, {SIGNATURE_NAME: signature})
             return new
 
     def holds(self, lock: Lock) -> bool:
         """Return whether the lock's text on disk is what would be written, and not an older schema's. Raises NotPlain,
         StorageError."""
+        from envspec.lock.write import dumps
+
         with self._opened() as folder:
             return folder is not None and _lock_in(folder) == dumps(lock).encode()
 
@@ -125,6 +134,7 @@ class LockFolder:
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
         """
+        from envspec import atomic
         from envspec.lock.render import rendered_files
 
         wanted = {LOCK_NAME: _checked(lock, self.name, self.path), **rendered_files(lock)}
@@ -149,6 +159,9 @@ class LockFolder:
         if self._held:
             yield
             return
+        from envspec import atomic
+        from envspec.lock.exclusive import exclusive
+
         with ExitStack() as stack:
             with _storage(self.folder):
                 held = stack.enter_context(exclusive(self._location, on_wait))
@@ -223,6 +236,9 @@ def _signature_in(folder: OpenFolder) -> bytes | None:
 
 def _checked(lock: Lock, name: str, path: Path) -> str:
     """Render the lock's text and read it back: what can't be read must not be written."""
+    from envspec.lock.read import loads
+    from envspec.lock.write import dumps
+
     if lock.name != name:
         raise InternalError(f"the lock of {lock.name} was to be written as {name}")
     text = dumps(lock)
@@ -245,10 +261,13 @@ def _storage(folder: Path) -> Iterator[None]:
     """Turn the system's errors into StorageError."""
     try:
         yield
-    except atomic.Unfinished as error:
-        again = "run the command again: it continues from the new lock"
-        raise storage_error(error, folder, option="--locks-dir", again=again) from None
     except OSError as error:
+        from envspec.atomic import Unfinished
+        from envspec.storage import storage_error
+
+        if isinstance(error, Unfinished):
+            again = "run the command again: it continues from the new lock"
+            raise storage_error(error, folder, option="--locks-dir", again=again) from None
         raise storage_error(
             error,
             folder,

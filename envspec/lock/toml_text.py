@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from envspec.regex import regex
 from envspec.texts import UNSEEN, printable
 
 # What must not stand raw in a file that people review, and what TOML forbids in a basic string.
-_ESCAPED = re.compile(rf'["\\]|{UNSEEN.pattern}')
+_ESCAPED = regex(rf'["\\]|{UNSEEN.pattern}')
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_KEY = regex(r"[A-Za-z0-9_-]+")
 
 
 def string(text: str) -> str:
     """Return a string: literal ('…') where that spares escaping quotes, as in a marker, else basic ("…")."""
+    # most are of printable ASCII, which costs less to see than a search
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     if not _ESCAPED.search(text):
         return f'"{text}"'
     if "'" not in text and not _ESCAPED.search(text.replace('"', "").replace("\\", "")):
@@ -34,9 +38,11 @@ def inline_strings(texts: Iterable[str]) -> str:
 
 def value(item: object) -> str:
     """Return a value on one line: a string, number, boolean, array or table. Anything else is written as its text."""
+    if isinstance(item, str):
+        return string(item)
     if isinstance(item, bool):
         return "true" if item else "false"
-    if isinstance(item, Mapping):
+    if isinstance(item, dict | Mapping):
         return f"{{ {', '.join(f'{key(name)} = {value(one)}' for name, one in item.items())} }}"
     if isinstance(item, list | tuple):
         return f"[{', '.join(map(value, item))}]"

@@ -223,7 +223,8 @@ def _dependency_lines(pins: _Pins) -> list[str]:
 
 def _artifact_lines(pins: _Pins) -> list[str]:
     first = next(iter(pins.values())).artifact
-    if all(pin.artifact == first for pin in pins.values()):
+    # targets that agree share the value
+    if all(pin.artifact is first or pin.artifact == first for pin in pins.values()):
         return [] if first is None else [_artifact(first, None)]
     holders = _by_value(pins, ((name, [pin.artifact] if pin.artifact else []) for name, pin in pins.items()))
     ordered = sorted(holders.items(), key=lambda item: (item[0].file, item[0].sha256, repr(item[0])))

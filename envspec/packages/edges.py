@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.overrides import Overrides
-from envspec.packages.requirement import head_of
+from envspec.packages.requirement import RequirementHead, head_of
 
 Package = TypeVar("Package", bound=Hashable)
 
@@ -20,12 +21,24 @@ class Markers:
 
     def __init__(self, platform: str, python: str) -> None:
         self._environment = marker_environment(platform, python)
+        self._held: dict[frozenset[str], _Held] = {}
         self._judged: dict[tuple[str, str], bool] = {}
+
+    def held(self, extras: frozenset[str]) -> Mapping[str, RequirementHead | None]:
+        """Give what reads a requirement of a package with these extras: its head, or None where it doesn't hold. Only
+        `held(extras)[requirement]` is asked of it; raises ValueError for a text that isn't a requirement.
+        """
+        if extras not in self._held:
+            self._held[extras] = _Held(lambda text: head_of(text) if self._judge(text, extras) else None)
+        return self._held[extras]
 
     def hold(self, requirement: str, extras: Iterable[str] = ()) -> bool:
         """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
         any. Raises ValueError for a text that isn't a requirement.
         """
+        return self.held(frozenset(extras))[requirement] is not None
+
+    def _judge(self, requirement: str, extras: frozenset[str]) -> bool:
         marker = head_of(requirement).marker
         if marker is None:
             return True
@@ -38,6 +51,23 @@ class Markers:
             if self._judged[key]:
                 return True
         return False
+
+
+class _Held(dict[str, "RequirementHead | None"]):
+    """Heads by requirement, each read when it is first asked for."""
+
+    def __init__(self, read: Callable[[str], RequirementHead | None]) -> None:
+        self._read = read
+
+    def __missing__(self, requirement: str) -> RequirementHead | None:
+        head = self[requirement] = self._read(requirement)
+        return head
+
+
+@lru_cache(maxsize=64)
+def markers_of(platform: str, python: str) -> Markers:
+    """The judge for a platform and a Python: targets that share both share what it has judged. Raises as `Markers`."""
+    return Markers(platform, python)
 
 
 def effective(
@@ -66,8 +96,11 @@ def reach(
     waiting = [*roots][::-1]
     while waiting:
         package, extras = waiting.pop()
-        if package in found and extras <= found[package]:
-            continue
-        found[package] = found.get(package, frozenset()) | extras
-        waiting.extend([*following(package, found[package])][::-1])
+        known = found.get(package)
+        if known is not None:
+            if extras <= known:
+                continue
+            extras |= known
+        found[package] = extras
+        waiting += [*following(package, extras)][::-1]
     return found

@@ -11,13 +11,14 @@ from functools import lru_cache
 
 from envspec.packages.conda_order import compare, starts_with
 from envspec.packages.requirement import TEXTS, too_much
+from envspec.regex import regex
 
 MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
 
-_NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
-_BRACKET = re.compile(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
-_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
+_NAME = regex(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
+_BRACKET = regex(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_CLAUSE = regex(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 
 @lru_cache(maxsize=TEXTS)

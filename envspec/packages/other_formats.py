@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from envspec.regex import regex
+
 INTENTS = ("pyproject", "pixi_toml")
 """Formats that only ask, and are told by name: `envspec init` reads them, and no comparison."""
 
@@ -28,7 +30,7 @@ _TOLD_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("spec", (r"^\[env\]|^\[targets[.\]]",)),
 )
 
-_OTHER = re.compile(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
+_OTHER = regex(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
 
 
 def format_of(name: str, text: str) -> str | None:

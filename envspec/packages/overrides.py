@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from envspec.packages.requirement import TEXTS, head_of, parse_marker
+from envspec.regex import regex
 
-_COMPARISON = re.compile(
-    r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)"""
-)
+_COMPARISON = regex(r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)""")
 _TRUE = 'os_name != ""'
 """What stands for a comparison that isn't of an extra."""
 

@@ -11,16 +11,21 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_RELEASE = r"python_version[ \t]*(?:[<>]=?|[=!]=)[ \t]*(?:\"\d{1,4}\.\d{1,4}\"|'\d{1,4}\.\d{1,4}')"
-# "v1" is a version to `packaging`, and versions aren't compared as texts
-_WORD = (
-    r"(?:os_name|sys_platform|platform_machine|platform_system|platform_python_implementation|implementation_name)"
-    r"[ \t]*[=!]=[ \t]*(?:\"(?![vV]\d)[A-Za-z]\w*\"|'(?![vV]\d)[A-Za-z]\w*')"
+from envspec.regex import regex
+
+_JOINT = regex(r"[ \t]+(and|or)[ \t]+")
+_TERM = regex(
+    r"([a-z_]+)[ \t]*(==|!=|[<>]=?)[ \t]*(?:\"([^\"]*)\"|'([^']*)')",
 )
-_EXTRA = r"extra[ \t]*[=!]=[ \t]*(?:\"(?!v\d)[a-z][a-z0-9]*(?:-[a-z0-9]+)*\"|'(?!v\d)[a-z][a-z0-9]*(?:-[a-z0-9]+)*')"
-_TERM = rf"(?:{_RELEASE}|{_WORD}|{_EXTRA})"
-_MARKER = re.compile(rf"{_TERM}(?:(?:[ \t]+and[ \t]+{_TERM})*|(?:[ \t]+or[ \t]+{_TERM})*)", re.ASCII)
-_PARTS = re.compile(r"([a-z_]+)[ \t]*([<>=!]+)[ \t]*[\"']([^\"']*)[\"'](?:[ \t]+(and|or))?")
+_RELEASE = regex(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_EXTRA = regex(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_WORD = regex(r"[A-Za-z]\w*", re.ASCII)
+# "v1" is a version to `packaging`, and versions aren't compared as texts
+_NUMBERED = regex(r"[vV][0-9]")
+_WORDS = (
+    "os_name", "sys_platform", "platform_machine", "platform_system", "platform_python_implementation",
+    "implementation_name",
+)  # fmt: skip
 
 
 class PlainMarker(NamedTuple):
@@ -40,10 +45,26 @@ class PlainMarker(NamedTuple):
 
 def plain_marker(text: str) -> PlainMarker | None:
     """Parse a plain marker. None for any other text."""
-    if not _MARKER.fullmatch(text):
+    parts = _JOINT.split(text)
+    terms, joints = tuple(map(_term, parts[::2])), set(parts[1::2])
+    if len(joints) > 1 or None in terms:
         return None
-    parts = _PARTS.findall(text)
-    return PlainMarker(tuple((name, operator, value) for name, operator, value, _ in parts), parts[0][3] or "and")
+    return PlainMarker(tuple(filter(None, terms)), joints.pop() if joints else "and")
+
+
+def _term(text: str) -> tuple[str, str, str] | None:
+    """Parse a comparison that judges as texts do, or as two numbers do."""
+    found = _TERM.fullmatch(text)
+    if found is None:
+        return None
+    name, operator, double, single = found.groups()
+    value = single if double is None else double
+    if name == "python_version":
+        return (name, operator, value) if _RELEASE.fullmatch(value) else None
+    known = _EXTRA if name == "extra" else _WORD if name in _WORDS else None
+    if known is None or operator not in ("==", "!=") or not known.fullmatch(value) or _NUMBERED.match(value):
+        return None
+    return name, operator, value
 
 
 def _holds(here: str, operator: str, text: str, name: str) -> bool:

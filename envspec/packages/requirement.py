@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from envspec.packages.plain_marker import PlainMarker, plain_marker
 from envspec.record import dataclass
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -38,10 +39,10 @@ _CLAUSE = r"(?:[=!]=[ \t]*\d+(?:\.\d+)*(?:\.\*)?|[<>]=?[ \t]*\d+(?:\.\d+)*|~=[ \
 _CLAUSES = rf"{_CLAUSE}[ \t]*(?:,[ \t]*{_CLAUSE}[ \t]*)*"
 _NAME = r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*"
 _EXTRAS = rf"{_NAME}[ \t]*(?:,[ \t]*{_NAME}[ \t]*)*"
-_REQUIREMENT = re.compile(rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_EXTRAS})\][ \t]*)?({_CLAUSES})?", re.ASCII)
-_SPECIFIER = re.compile(rf"[ \t]*{_CLAUSES}", re.ASCII)
-_LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
-_PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
+_REQUIREMENT = regex(rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_EXTRAS})\][ \t]*)?({_CLAUSES})?", re.ASCII)
+_SPECIFIER = regex(rf"[ \t]*{_CLAUSES}", re.ASCII)
+_LONG_NUMBER = regex(rf"[0-9]{{{MAX_DIGITS + 1}}}")
+_PARENTHESIS = regex(r"""[()]|'[^']*'|"[^"]*\"""")
 
 _ANY_ENVIRONMENT: dict[str, str | frozenset[str]] = {
     "extra": "", "extras": frozenset(), "dependency_groups": frozenset(),
@@ -49,12 +50,12 @@ _ANY_ENVIRONMENT: dict[str, str | frozenset[str]] = {
 """The variables that stand in markers of packages and of other tools' locks besides those of the interpreter."""
 
 _LEGACY = (
-    (re.compile(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*
-    (re.compile(r",[ \t]*(?=$|[;)])"), ""),  # >=1.0,
+    (regex(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*
+    (regex(r",[ \t]*(?=$|[;)])"), ""),  # >=1.0,
 )
 """Spellings of old releases on PyPI that PEP 440 and 508 reject, and what every installer reads them as."""
 
-_NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
+_NAMED = regex(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
 """A requirement without a URL: its name, its extras, its marker."""
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 
 from envspec.record import dataclass
+from envspec.regex import regex
 
-_EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+_EXTRA = regex(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
 @dataclass(frozen=True)

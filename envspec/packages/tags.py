@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 from envspec.errors import InputError
@@ -62,6 +63,35 @@ def wheel_file_tags(file: str) -> frozenset[Tag]:
     from packaging.utils import parse_wheel_filename
 
     return parse_wheel_filename(read_name(file).plain)[3]
+
+
+def plainly_installs(tags: str, platform: str, python: str, glibc: str | None) -> bool:
+    """Say whether one of the tags at the end of a wheel's name ("py2.py3-none-any") is among those of `wheel_tags`,
+    without `packaging`, whose import takes longer than judging a lock. Raises InputError as `wheel_tags` does.
+    """
+    ends, minor = _ends(platform, glibc), int(python.removeprefix("3."))
+    parts = [part.split(".") for part in tags.split("-")]
+    return len(parts) == 3 and any(
+        _runs(interpreter, abi, minor, end == "any") for interpreter, abi, end in product(*parts) if end in ends
+    )
+
+
+def _runs(interpreter: str, abi: str, minor: int, anywhere: bool) -> bool:
+    """Say whether CPython 3.`minor` imports what has these two tags, where its platform's is right."""
+    number = interpreter[3:]
+    older = number.isdecimal() and number.isascii() and int(number) < minor
+    if abi == "none":
+        return interpreter in ("py3", f"py3{minor}", f"cp3{minor}") or (interpreter.startswith("py3") and older)
+    if anywhere:
+        return False
+    if interpreter == f"cp3{minor}":
+        return abi in (interpreter, "abi3")
+    return abi == "abi3" and interpreter.startswith("cp3") and older and int(number) > 1
+
+
+@lru_cache(maxsize=64)
+def _ends(platform: str, glibc: str | None) -> frozenset[str]:
+    return frozenset(("any", *_platforms(platform, glibc)))
 
 
 def known_file_tags(file: str) -> frozenset[Tag]:

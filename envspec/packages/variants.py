@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from envspec.documents import Unreadable, read_json
 from envspec.packages.variant_name import LABEL, NULL
 from envspec.record import dataclass
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -28,9 +29,9 @@ _MAX_VARIANTS = 1000
 _MAX_VALUES = 1000
 """Values of a provider that lists them itself."""
 
-_NAME = re.compile(r"[0-9a-z_]{1,64}")
-_VALUE = re.compile(r"[0-9a-z_.]{1,64}")
-_SCHEMA = re.compile(r"/v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\.json")
+_NAME = regex(r"[0-9a-z_]{1,64}")
+_VALUE = regex(r"[0-9a-z_.]{1,64}")
+_SCHEMA = regex(r"/v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\.json")
 _MAJORS = ("0", "1")
 """The schema's versions that are known: 0 are the drafts, of which 1 is to be the last."""
 

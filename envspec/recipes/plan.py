@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from envspec.lock.model import LockedPython
+from envspec.record import dataclass
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 ENVIRONMENT = "/opt/env"

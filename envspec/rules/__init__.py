@@ -3,11 +3,3 @@
 Rules are pure: a spec and a target go in, a verdict comes out, and the fact tables decide. A rule resolves and fetches
 nothing.
 """
-
-from __future__ import annotations
-
-from envspec.rules.judge import judge
-from envspec.rules.pins import judge_pins
-from envspec.rules.verdict import Verdict
-
-__all__ = ["Verdict", "judge", "judge_pins"]

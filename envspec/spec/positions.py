@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 import tomli
 
 from envspec.record import dataclass
+from envspec.regex import regex
 
 Path = tuple[str | int, ...]
 """The way from the document's root to a value: a table's keys and an array's indexes."""
@@ -58,16 +59,16 @@ class Duplicate:
     second: Mark
 
 
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_SPACE = re.compile(r"[ \t]*")
-_STRING = re.compile(
+_BLANK = regex(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = regex(r"[ \t]*")
+_STRING = regex(
     r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}'
     r"|'''[\s\S]*?'{3,5}"
     r'|"(?:[^"\\]|\\.)*"'
     r"|'[^']*'"
 )
-_PLAIN = re.compile(r"\d{4}-\d\d-\d\d \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?|[^\s,\]}#]+")
-_KEY = re.compile(r"[A-Za-z0-9_-]+|" + _STRING.pattern)
+_PLAIN = regex(r"\d{4}-\d\d-\d\d \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?|[^\s,\]}#]+")
+_KEY = regex(r"[A-Za-z0-9_-]+|" + _STRING.pattern)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from envspec.packages.match_spec import MAX_MATCH_SPEC
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.record import dataclass
 from envspec.redact import has_credentials, redact
+from envspec.regex import regex
 from envspec.spec.messages import show
 
 if TYPE_CHECKING:
@@ -123,9 +124,7 @@ def specifier(text: str) -> str:
 _NUMBER = r"(?:0|[1-9]\d{0,15})"
 _VERSION = rf"{_NUMBER}(?:\.{_NUMBER})*"
 _BOUND = rf"(?:>=|<=|==|!=|<|>){_VERSION}"
-_PLAIN_MATCH_SPEC = re.compile(
-    rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII
-)
+_PLAIN_MATCH_SPEC = regex(rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII)
 """The forms that rattler gives back unchanged, except for spaces and the name's case."""
 
 
@@ -169,7 +168,7 @@ def _conda_name(parsed: MatchSpec) -> str:
     return name.normalized
 
 
-_RFC_3339 = re.compile(
+_RFC_3339 = regex(
     r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))?)?", re.ASCII
 )
 

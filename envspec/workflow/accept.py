@@ -12,10 +12,10 @@ from envspec.lock.model import LockedTarget
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.resolve.torch_index import holes as torch_holes
-from envspec.rules import judge_pins
 from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
+from envspec.rules.pins import judge_pins
 from envspec.spec.model import Spec, Target
 from envspec.workflow.bounded import explained, of_one_cause, told
 from envspec.workflow.keep import Kept

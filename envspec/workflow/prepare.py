@@ -17,7 +17,8 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
-from envspec.rules import Verdict, judge
+from envspec.rules.judge import judge
+from envspec.rules.verdict import Verdict
 from envspec.spec.model import Spec, Target
 from envspec.spec.newer import bounds
 from envspec.texts import nearest

@@ -59,6 +59,19 @@ def test_a_move_to_a_pre_release_is_told() -> None:
     assert not jump("pip", "1.1rc1", "1.1rc2").to_prerelease
 
 
+_final = st.builds(
+    lambda numbers, local: ".".join(map(str, numbers)) + local,
+    st.lists(st.sampled_from((0, 1, 2, 9, 10, 25, 2025, 2026)), min_size=1, max_size=4),
+    st.sampled_from(("", "", "+cpu", "+cu126", "+cu128")),
+)
+
+
+@given(_final, _final)
+def test_final_releases_move_as_packaging_has_them(old: str, new: str) -> None:
+    # a `v` in front means nothing, and leaves a version to `packaging`
+    assert jump("pip", old, new) == jump("pip", f"v{old}", f"v{new}")
+
+
 # Made of the parts that conda's order is about; what it calls invalid (an empty component) isn't a version.
 _part = st.sampled_from(
     ("0", "1", "2", "10", "007", "1a", "1rc2", "a", "rc1", "dev", "dev3", "post", "post1", "1post2", "b3c", "2dev")

@@ -7,8 +7,8 @@ import pytest
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.rules import judge
 from envspec.rules.finding import Finding
+from envspec.rules.judge import judge
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 HERE = Place("specs/s.toml", 1, 1)

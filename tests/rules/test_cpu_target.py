@@ -8,7 +8,7 @@ import pytest
 
 from envspec.errors import Place
 from envspec.facts.gpu_only import gpu_only, needs_gpu
-from envspec.rules import judge_pins
+from envspec.rules.pins import judge_pins
 from envspec.spec.model import Located, PipTable, Spec, Target
 
 HERE = Place("specs/s.toml", 1, 1)

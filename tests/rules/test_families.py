@@ -14,7 +14,7 @@ from envspec.lock.model import Artifact, Pin
 from envspec.resolve.wheels.builds import build_questions
 from envspec.resolve.wheels.model import WheelSays
 from envspec.resolve.wheels.reader import answers
-from envspec.rules import judge_pins
+from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 TAG = "cp312-cp312-manylinux_2_28_x86_64"

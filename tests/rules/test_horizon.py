@@ -6,9 +6,9 @@ import pytest
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
-from envspec.rules import judge
 from envspec.rules.case import Case, of_target
 from envspec.rules.horizon import Advance, Channel, horizon
+from envspec.rules.judge import judge
 from envspec.spec.model import Located, PipTable, Spec, Target
 
 

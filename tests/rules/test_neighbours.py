@@ -7,9 +7,9 @@ from test_pin_verdicts import spec_of
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
-from envspec.rules import judge_pins
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
+from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 FLASH = "flash_attn-2.8.3+cu12torch2.5cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"

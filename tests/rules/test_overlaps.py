@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_pin_verdicts import codes, spec_of
 
-from envspec.rules import judge_pins
+from envspec.rules.pins import judge_pins
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from envspec.errors import Place
-from envspec.rules import Verdict, judge
 from envspec.rules.finding import Finding
+from envspec.rules.judge import judge
+from envspec.rules.verdict import Verdict
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 HERE = Place("specs/s.toml", 1, 1)

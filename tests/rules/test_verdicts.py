@@ -16,8 +16,8 @@ import tomli
 
 from envspec.errors import Place
 from envspec.facts.gpus import find
-from envspec.rules import judge
 from envspec.rules.finding import Finding
+from envspec.rules.judge import judge
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 KEYS = ("platform", "cuda", "gpus", "driver", "glibc")

@@ -7,8 +7,8 @@ from test_pin_verdicts import spec_of
 
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
-from envspec.rules import judge_pins
 from envspec.rules.finding import Finding
+from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 # as xformers 0.0.35 holds it

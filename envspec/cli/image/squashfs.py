@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.cli.collecting import collect
@@ -31,6 +30,7 @@ from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import ENVIRONMENT, Plan
+from envspec.record import dataclass
 from envspec.texts import byte_size
 
 OPTION = "--squashfs"

@@ -14,6 +14,8 @@ from envspec.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
+from envspec.record import dataclass
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -98,7 +100,7 @@ class Universal:
         return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
 
 
-_EXTRA_IS = re.compile(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
+_EXTRA_IS = regex(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
 
 
 _TEXT = re.compile(r"""'([^'"]*)'|"([^'"]*)\"""")

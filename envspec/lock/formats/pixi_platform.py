@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from envspec.facts.virtual_packages import virtual_packages
 from envspec.lock.model import LockedTarget
 from envspec.lock.toml_text import string, value
+from envspec.record import dataclass
 
 ARCHSPEC = {
     "x86-64-v1": "x86_64",

@@ -5,7 +5,6 @@ its resolution on the platforms where conda has them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from envspec.lock.formats.intent import pip_pins
@@ -13,6 +12,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.marker_environment import platform_marker
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
+from envspec.record import dataclass
 
 _NOWHERE = "sys_platform == 'never'"
 

@@ -9,14 +9,11 @@ from typing import Any, NoReturn
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import LockError, Place
 from envspec.lock import keys
-from envspec.lock.listed import TABLES, requirements_in
+from envspec.lock.listed import REQUIREMENTS, TABLES
 from envspec.lock.toml_text import key as toml_key
 from envspec.lock.toml_text import string, unseen
 from envspec.packages.requirement import is_requirement
 from envspec.texts import UNSEEN, printable
-
-FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""What a spec and a target may be called. Both become folders; no such name leads out of the parent folder."""
 
 UNKNOWN = "a newer envspec may have written it: update envspec"
 RELOCK = "restore it from git, or delete it and run `envspec lock`"
@@ -93,13 +90,15 @@ class LockText:
                 for item in value:
                     if type(item) is not str:
                         self.fail(f"{key} must hold strings, not {item!r}", where, key)
-            for text in requirements_in(key, value):
-                if not is_requirement(text):
-                    self.fail(f"{printable(text)[:80]!r} in {key} isn't a requirement", where, key)
-            shape = keys.SHAPES.get(key)
-            for text in (value if expected is list else (value,)) if shape else ():
-                if shape and not shape[0].fullmatch(text):
-                    self.fail(f"{key} must {'hold' if expected is list else 'be'} {shape[1]}, not {text!r}", where, key)
+            if key in REQUIREMENTS:
+                for text in REQUIREMENTS[key](value):
+                    if not is_requirement(text):
+                        self.fail(f"{printable(text)[:80]!r} in {key} isn't a requirement", where, key)
+            if key in keys.SHAPES:
+                shape, said = keys.SHAPES[key]
+                for text in value if expected is list else (value,):
+                    if not shape.fullmatch(text):
+                        self.fail(f"{key} must {'hold' if expected is list else 'be'} {said}, not {text!r}", where, key)
         for key in required:
             if key not in table:
                 self.fail(f"{key} is missing", where)

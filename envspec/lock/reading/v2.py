@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -23,14 +22,16 @@ from envspec.lock.model import (
     TargetInputs,
     WheelVariant,
 )
-from envspec.lock.reading.document import FOLDER_NAME, LockText, Where
+from envspec.lock.names import FOLDER_NAME
+from envspec.lock.reading.document import LockText, Where
 from envspec.lock.toml_text import key
 from envspec.packages.requirement import is_requirement
+from envspec.regex import regex
 from envspec.texts import printable
 
-_IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
+_IMAGE_NAME = regex(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""
-_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_IMAGE_DIGEST = regex(r"sha256:[0-9a-f]{64}")
 Value = TypeVar("Value")
 
 
@@ -200,7 +201,9 @@ class Reader(LockText):
         where: Where,
         read: Callable[[Any, Where], tuple[Value, list[str] | None]],
     ) -> dict[str, tuple[Value, ...]]:
-        """Return the items of a list by target, in the file's order."""
+        """Return the items of a list by target, in the file's order; empty where the table has no such list."""
+        if key not in table:
+            return {}
         items = [read(item, where) for item in table.get(key, ())]
         for _, names in items:
             if names is not None:

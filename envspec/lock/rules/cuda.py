@@ -5,7 +5,6 @@ These rules read names, versions and dependencies alone, so they hold for releas
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.facts.cuda_stack import cuda_major_in
@@ -18,9 +17,10 @@ from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.variant_build import cuda_of
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
+from envspec.regex import regex
 
 # torch's +cu126
-_LOCAL = re.compile(r"\+cu(\d{2})(\d)(?:$|\.)")
+_LOCAL = regex(r"\+cu(\d{2})(\d)(?:$|\.)")
 
 # From CUDA 13 on NVIDIA's wheels carry no suffix; these have the toolkit's own version (PyPI, read 2026-11).
 _TOOLKIT_VERSIONED = (

@@ -16,13 +16,14 @@ from envspec.packages.match_spec import admits
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
 from envspec.packages.requirement import admits as plainly_admits
+from envspec.packages.version_numbers import final_release
 from envspec.redact import without_credentials
+from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def unmet(case: LockedCase) -> Iterator[Flaw]:
@@ -122,8 +123,10 @@ def _plainly_satisfies(version: str, text: str) -> bool | None:
     """Answer for a plain requirement and a final release, as most are: reading one with `packaging` costs ten times as
     much. None for others. Remembered, since the targets of a lock share most packages.
     """
-    plain = plain_requirement(text.partition(";")[0]) if _RELEASE.fullmatch(version) else None
-    return None if plain is None else plainly_admits(plain.clauses, tuple(map(int, version.split("."))))
+    release = final_release(version)
+    plain = plain_requirement(text.partition(";")[0]) if release else None
+    # plain clauses have no local part, and then that of the version doesn't count (PEP 440)
+    return plainly_admits(plain.clauses, release[0]) if plain and release else None
 
 
 @lru_cache(maxsize=TEXTS)

@@ -11,6 +11,7 @@ from envspec.facts import virtual_packages as facts
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name
+from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from envspec.errors import Infeasible, InternalError
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.rules import judge
+from envspec.rules.judge import judge
 from envspec.spec.parse import load_spec
 from envspec.workflow import prepare
 from envspec.workflow.keep import Upgrade

@@ -1,0 +1,8 @@
+"""What a spec and a target may be called."""
+
+from __future__ import annotations
+
+from envspec.regex import regex
+
+FOLDER_NAME = regex(r"[a-z0-9][a-z0-9._-]*")
+"""Both become folders; no such name leads out of the parent folder."""
