@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from envspec.facts.tables import read, words
 from envspec.record import dataclass
@@ -44,8 +45,13 @@ class Neighbour:
 def neighbours() -> tuple[Neighbour, ...]:
     """Every row of the table, those of a package from old to new."""
     table = read("neighbours")
-    shared = {row["package"]: row for row in table["packages"]}
+    shared = _packages()
     return tuple(_neighbour({**shared[row["package"]], **row}) for row in table["neighbours"])
+
+
+@cache
+def _packages() -> dict[str, dict[str, Any]]:
+    return {row["package"]: row for row in read("neighbours")["packages"]}
 
 
 def of_release(package: str, version: str) -> tuple[Neighbour, ...]:
@@ -59,6 +65,13 @@ def nearest(package: str, torch: str | None, cuda: str | None) -> Neighbour | No
         if all(other.fits(torch, cuda) for other in of_release(package, row.release)):
             return row
     return None
+
+
+def partly_without(package: str) -> str | None:
+    """Say what is missing of a package (normalised name) that imports all the same beside another torch or CUDA,
+    whatever its wheels note. None for one that it fails."""
+    row = _packages().get(package, {})
+    return str(row["without"]) if row.get("partly") else None
 
 
 def cxx11abi(torch: str) -> bool | None:

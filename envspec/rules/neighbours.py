@@ -120,14 +120,15 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Pr
         wrong.append(f"CUDA {notes.cuda}")
     if wrong:
         said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
-        message = f"{name} is built for {said}, and the target has {around}"
+        partly = neighbours.partly_without(name.partition(" ")[0])
+        message = f"{name} is built for {said}, and the target has {around}" + (f": {partly}" if partly else "")
         yield Problem(
-            "error",
+            "warning" if partly else "error",
             "built-for-another",
             "torch",
             message,
             f"take a release or a build that is made for {around}",
-            _bound_of_notes(name, notes, around),
+            None if partly else _bound_of_notes(name, notes, around),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from envspec.lock.model import Pin
+from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.record import dataclass
 from envspec.rules.accepted import hint_to_keep
@@ -24,6 +25,13 @@ class GivenUp:
     finding: Finding
     path: tuple[str, ...]
     pins: Mapping[str, str]
+
+    @property
+    def final(self) -> str | None:
+        """The package that was given up, if it had a final release: a pre-release isn't what is left of it."""
+        name = head_of(str(self.finding.bound)).name
+        version = version_of(self.pins.get(name, ""))
+        return name if version is not None and not version.is_prerelease else None
 
     def moved(self, now: Mapping[str, str]) -> str:
         """Find the first package of the path that has another version `now`, or none."""

@@ -105,6 +105,7 @@ class Solved:
             provided_by(self.conda),
             self.corrections,
             prepared.exempt,
+            tuple(sorted({name for one in self.gave_up if (name := one.final)})),
         )
 
     @property

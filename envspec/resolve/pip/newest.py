@@ -67,13 +67,19 @@ def unasked(
     found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
 ) -> tuple[str, ...]:
     """Find packages with a pre-release that nothing asks for: no requirement names one, and the index has a final
-    release that all requirements admit. `kept` are versions that were judged when they were chosen."""
+    release that all requirements admit, or had one that envspec itself gave up. `kept` are versions that were judged
+    when they were chosen."""
     return tuple(
         package.name
         for package in found
         if _is_pre_release(package, kept)
         and not (asks.get(package.name) and asks[package.name].names_pre_release)
-        and any(_admitted(release, request, package.name, asks.get(package.name)) for release in releases(package.name))
+        and (
+            package.name in request.final
+            or any(
+                _admitted(release, request, package.name, asks.get(package.name)) for release in releases(package.name)
+            )
+        )
     )
 
 

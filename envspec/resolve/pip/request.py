@@ -49,6 +49,7 @@ class Request:
     corrections     of published METADATA
     variants        names whose releases uv sees as the variant that `machine` installs
     machine         what the target says of its machines; None in what targets share as long as no variant is met
+    final           packages with final releases that envspec's own bounds leave out: no pre-release stands in for them
     own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
@@ -71,6 +72,7 @@ class Request:
     find_links: tuple[tuple[str, str], ...] = ()
     variants: tuple[str, ...] = ()
     machine: TargetMachine | None = None
+    final: tuple[str, ...] = ()
     own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -134,6 +136,7 @@ def request_for(
     provided: tuple[tuple[str, str], ...] = (),
     corrections: Corrections = NO_CORRECTIONS,
     exempt: tuple[tuple[str, str | None], ...] = (),
+    final: tuple[str, ...] = (),
 ) -> Request:
     """Make the request of one target. Packages of conda have no index. Packages from conda, or from an index of the
     spec's own, are other builds than those whose METADATA is known to lack something."""
@@ -158,6 +161,7 @@ def request_for(
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
+        final=final,
         own_machine=machine_of(target),
     )
 

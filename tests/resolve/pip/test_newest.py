@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,14 @@ def test_pre_releases(
     strays: tuple[str, ...],
 ) -> None:
     assert unasked(found("2.0rc1"), request_, asks_of(request_, edges), kept, lambda name: releases) == strays
+
+
+def test_no_pre_release_stands_in_for_final_releases_that_were_given_up() -> None:
+    """`a>2` is envspec's own bound: what it left out can't work on the target."""
+    bounded = replace(asking("a"), constraints=("a>1",), final=("a",))
+    assert unasked(found("2.0rc1"), bounded, asks_of(bounded, {}), {}, lambda name: ()) == ("a",)
+    named = replace(bounded, requirements=("a>=2.0rc1",))
+    assert unasked(found("2.0rc1"), named, asks_of(named, {}), {}, lambda name: ()) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # hadolint global ignore=DL3002,DL3008,DL3059
 
-ARG BASE_IMAGE="debian:bookworm-slim"
+ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG CODE_SERVER_IMAGE="codercom/code-server:4.138.0"
 
@@ -21,12 +21,14 @@ FROM ${CODE_SERVER_IMAGE} AS code-server
 FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/uv
-ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
+ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
 RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
+    --mount=type=bind,source=requirements/python-f26ce2c4.json,target=/run/recipe/python-f26ce2c4.json \
     --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
+    && [ "$(sha256sum < /run/recipe/python-f26ce2c4.json)" = '…  -' ] \
     && install -D -t /layers /run/recipe/bytecode.py \
-    && /layers/uv venv --quiet --python 3.10 /opt/env \
+    && UV_PYTHON_DOWNLOADS_JSON_URL=/run/recipe/python-f26ce2c4.json /layers/uv venv --quiet --python 3.10.21 /opt/env \
     && mkdir -p /layers/python/opt \
     && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
     && find /layers/python -exec touch -h -d @315532800 {} +
@@ -68,7 +70,6 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
-    && if [ -x /usr/bin/python3.10 ]; then apt-get install -y -qq --no-install-recommends libpython3.10-dev; fi \
     && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
@@ -98,7 +99,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
     org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:bookworm-slim" \
+    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
     envspec.spec="team-v2.9" envspec.target="cu128-ada" \
     envspec.lock.digest="sha256:…" \
     envspec.fingerprint="sha256:…" \
