@@ -54,7 +54,7 @@ def test_each_rule_means_files_that_are_there(project_files: tuple[Path, ...]) -
                 "tests/recipes/test_hostile_nix.py",
             ],
         ),
-        (["tests/e2e/test_image.py"], ["tests/e2e/test_image.py"]),
+        (["tests/e2e/test_image.py"], ["tests/e2e/test_image.py", "tests/e2e/test_services_from_lock.py"]),
         (["envspec/smoke/run/jobs.py"], ["tests/e2e/test_smoke_slurm.py"]),
     ],
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -113,9 +113,9 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        _use_proxy_of_site()
         try:
-            return super().invoke(ctx)
+            with _proxy_of_site():
+                return super().invoke(ctx)
         except BrokenPipeError:
             # Whoever reads stdout has seen enough. Past here, click would make it exit code 1: an answer of no.
             silence_stdout()
@@ -232,17 +232,26 @@ def run(argv: list[str]) -> int:
     return failure.exit_code
 
 
-def _use_proxy_of_site() -> None:
-    """Give this process, and so all that it starts, the site's proxy where the environment names none."""
+@contextmanager
+def _proxy_of_site() -> Iterator[None]:
+    """Give this process, and so all that it starts, the site's proxy where the environment names none. Who called
+    `main` in a process of its own gets the environment back."""
     from envspec.places import config_file, home_of
 
     path = config_file(os.environ, home_of(os.environ))
     # whoever needs the configuration tells what is wrong with it
+    more: Mapping[str, str] = {}
     with suppress(OSError, EnvspecError):
         if b"proxy" in path.read_bytes():
             from envspec.user_config import load_user_config
 
-            os.environ.update(load_user_config(path, None).site.variables(os.environ))
+            more = load_user_config(path, None).site.variables(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name in more:
+            os.environ.pop(name, None)
 
 
 def _attempt(argv: list[str]) -> int | Failure:

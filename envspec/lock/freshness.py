@@ -286,8 +286,7 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Reason
 
 
 def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Reason, ...]:
-    """Return how the rendered files on disk (`found`, text by path) differ from those that the lock gives
-    (`expected`)."""
+    """Return how the rendered files on disk (`found`, text by path) differ from what the lock gives (`expected`)."""
     out: list[Reason] = []
     for path in sorted({*expected, *found}):
         if path not in found:

@@ -157,7 +157,7 @@ def test_two_platforms_are_one_index(machine: Machine, index: Index) -> None:
     layouts = {one: write_base(machine.base / one, system(PYTHON), machine=one) for one in ("amd64", "arm64")}
     write_index(machine.folder / "base", layouts)
     index.add(LIB)
-    spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[conda]\n"
+    spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\npython = 'base'\n[conda]\n"
     machine.spec(spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
     machine.locked()
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out", "--json")

@@ -23,7 +23,7 @@ def image(
 ) -> Ran:
     index.add(wheel("lib", "1.0"), wheel("jupyterlab", "4.0"))
     machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib', 'jupyterlab']\n[image]\n{table}\n"
+        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib', 'jupyterlab']\n[image]\npython = 'base'\n{table}\n"
         f"[targets.here]\nplatform = '{SUBDIR}'\n{cuda}"
     )
     machine.locked()

@@ -12,6 +12,7 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 
 from envspec.facts.edition import shipped
+from envspec.lock.read import load
 
 pytestmark = pytest.mark.e2e
 
@@ -156,6 +157,7 @@ def test_json(machine: Machine, later: Index) -> None:
     machine.spec(cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml", "--json")
     document = json.loads(ran.out)
+    (build,) = load(machine.lock_path()).pythons
     assert document == {
         "schema": "envspec/lock/1",
         "facts": {"version": shipped().version, "from": "envspec"},
@@ -166,6 +168,7 @@ def test_json(machine: Machine, later: Index) -> None:
                 "status": "written",
                 "targets": {"cpu": 2},
                 "images": {},
+                "pythons": {"linux-64": f"{build.version}+{build.build}"},
                 "changes": [],
             }
         ],

@@ -82,6 +82,9 @@ def test_the_lock_holds_the_moment(index: Index, project: Project, envspec: Envs
 def test_check_is_fresh_whatever_the_day(index: Index, project: Project, envspec: Envspec) -> None:
     assert envspec("lock", PATH).code == 0
     set_back(project, 400)
+    text = project.lock_path.read_text()
+    project.lock_path.write_text(re.sub(r"\n\[\[python\]\]\n(?:[a-z].*\n)+", "", text))  # another moment's
+    assert "added python" in envspec("lock", PATH).out
     assert envspec("check", PATH).code == 0
     kept = project.lock_path.read_text()
     assert envspec("lock", PATH).code == 0 and project.lock_path.read_text() == kept

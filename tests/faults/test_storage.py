@@ -127,7 +127,7 @@ def edited(text: bytes) -> bytes:
     ("damage", "said"),
     [
         (lambda text: b"", "the lock is empty"),
-        (lambda text: text[: len(text) * 2 // 3], "not TOML"),
+        (lambda text: text[: text.index(b"sha256") + 12], "not TOML"),
         (lambda text: text.replace(b"lock-version = 2", b"lock-version = 99"), "schema 99"),
         (lambda text: b"<<<<<<< ours\n" + text + b"=======\n" + text + b">>>>>>> theirs\n", "merge conflict"),
         (lambda text: text.replace(b"\n", b"\r\n"), "Windows line ends"),

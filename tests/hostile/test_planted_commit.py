@@ -80,7 +80,7 @@ def test_a_hidden_lock(repository: Hostile) -> None:
     dry = user.envspec("install", "specs/demo.toml", "--prefix", "env", "--dry-run")
     assert "6.6.6" not in dry.out + dry.err
     assert user.envspec("lock", "specs/demo.toml").status == 0
-    assert load(user.lock_path()) == visible
+    assert replace(load(user.lock_path()), pythons=()) == replace(visible, pythons=())
 
 
 @pytest.mark.by_day(1)

@@ -180,8 +180,7 @@ class PipResolver:
         return {name: solved[request] for request, names in groups.items() for name in names}
 
     def _index(self, request: Request) -> TorchIndex:
-        """Choose the index of the torch family, once for a request. Raises Infeasible, and IndexFailure where PyPI is
-        asked for torch's variants."""
+        """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
         if request not in self._chosen:
             self._chosen[request] = torch_index.choose(
                 request,
