@@ -27,13 +27,13 @@ SITE = Settings(Path(), mirrors=MIRRORS, default_index="https://user:hunter2@mir
 HOPPER = shipped("mm-v2.9", "cu128-hopper")
 
 SOURCES = """\
-# deb http://deb.debian.org/debian bookworm main
-deb http://deb.debian.org/debian bookworm main
-deb [signed-by=/x.gpg] https://security.debian.org/debian-security/ bookworm-security main
-deb http://archive.ubuntu.com/ubuntu/ jammy main
+# deb http://deb.example/debian bookworm main
+deb http://deb.example/debian bookworm main
+deb [signed-by=/x.gpg] https://security.example/debian-security/ bookworm-security main
+deb http://archive.example/ubuntu/ jammy main
 deb https://developer.example/compute/cuda/repos/ubuntu2204/x86_64 /
 """
-DEB822 = "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: bookworm\n"
+DEB822 = "Types: deb\nURIs: http://deb.example/debian\nSuites: bookworm\n"
 
 
 def test_apts_sources_name_the_mirrors_in_a_copy_alone(tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ def test_apts_sources_name_the_mirrors_in_a_copy_alone(tmp_path: Path) -> None:
     ran = subprocess.run(["sh", "-euc", f'{script}; echo "$APT_CONFIG"'], capture_output=True, text=True, check=True)
     assert ran.stdout == f"{copy}/own.conf\n" and (copy / "own.conf").read_text() == f'Dir::Etc "{copy}";\n'
     assert (copy / "sources.list.d" / "debian.sources").read_text() == DEB822.replace(
-        "http://deb.debian.org/debian", "http://m.example:8080/d%20b"
+        "http://deb.example/debian", "http://m.example:8080/d%20b"
     )
     changed = (copy / "sources.list").read_text().splitlines()
     assert changed[1:4] == [
         "deb http://m.example:8080/d%20b bookworm main",
-        "deb [signed-by=/x.gpg] https://security.debian.org/debian-security/ bookworm-security main",
+        "deb [signed-by=/x.gpg] https://security.example/debian-security/ bookworm-security main",
         "deb https://m.example/u jammy main",
     ]
     assert changed[4] == SOURCES.splitlines()[4] and (etc / "sources.list").read_text() == SOURCES
