@@ -16,14 +16,16 @@ pytestmark = [
     pytest.mark.skipif(SUBDIR != "linux-64", reason="the base is for linux-64"),
 ]
 
-SPEC = f"[env]\npython = '{PYTHON}'\nproject = '..'\n[pip]\ndependencies = []\n[targets.here]\nplatform = 'linux-64'\n"
+IMAGE = "[image]\npython = 'base'\n"
+TARGET = "[targets.here]\nplatform = 'linux-64'\n"
+SPEC = f"[env]\npython = '{PYTHON}'\nproject = '..'\n[pip]\ndependencies = []\n{IMAGE}{TARGET}"
 
 
 def test_sources_are_built_where_that_is_asked(machine: Machine, index: Index) -> None:
     backend = f"import tool\n{source_files('fast', '1.0')['backend.py']}"
     index.add(wheel("tool", "1.0"), sdist("fast", "1.0", files={"backend.py": backend}))
     pip = "[pip]\ndependencies = ['fast']\nallow-source = ['fast']\nbuild-dependencies = { fast = ['tool'] }\n"
-    machine.spec(f"[env]\npython = '{PYTHON}'\n{pip}[targets.here]\nplatform = 'linux-64'\nglibc = '2.17'\n")
+    machine.spec(f"[env]\npython = '{PYTHON}'\n{pip}{IMAGE}[targets.here]\nplatform = 'linux-64'\nglibc = '2.17'\n")
     machine.locked()
     write_base(machine.folder / "base", system(PYTHON))
     ran = machine.envspec("image", "specs/demo.toml", "--base", "./base", "-o", "out")

@@ -166,7 +166,7 @@ def test_private_index(machine: Machine, index: Index) -> None:
 
 
 def test_team_image(machine: Machine, index: Index) -> None:
-    index.add(*stand_ins("cpu", "2.9.1", python=HERE), wheel("jupyterlab", "4.5.0"))
+    index.add(*stand_ins("cpu", "2.9.1", python=HERE), wheel("jupyterlab", "4.5.0"), wheel("tensorboard", "2.21.0"))
     text = re.findall(r"```toml\n(.*?)```", (HOW_TOS / "team-image.md").read_text("utf-8"), re.DOTALL)[0]
     pip, image = text.split("[image]")
     machine.spec(f'[env]\npython = "{HERE}"\n{pip}\n[image]\n{image}\n{CPU}', "team-v2.9")

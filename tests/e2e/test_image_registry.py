@@ -88,12 +88,12 @@ def test_two_platforms_are_pushed_as_one_index(hub: Hub, machine: Machine, index
     layouts = {one: write_base(machine.base / one, system(PYTHON), machine=one) for one in ("amd64", "arm64")}
     write_index(machine.folder / "base", layouts)
     index.add(LIB)
-    spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n"
+    spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\npython = 'base'\n"
     machine.spec(spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
     machine.locked()
     name = f"{hub.host}/team/both:1"
     sent, _, _, digest = push(machine, "./base", name)
-    assert sent == 4 + 2 * 2, "both have the base, the user, Python's frame and `rest`"
+    assert sent == 3 + 2 * 3, "both have the base, the user and `rest`; Python's frame names each platform's build"
     assert Registries(Fetcher(credentials={}, env={}).pool, {}, {"HOME": "nowhere"}).digest(name) == digest
     assert machine.envspec("image", SPEC, "--base", "./base", "--verify", name).status == 0
     for arch in layouts:
@@ -113,8 +113,8 @@ def test_a_program_of_another_image_is_a_layer(hub: Hub, base: str, machine: Mac
     (machine.home / ".config/envspec/config.toml").write_text(f'[mirrors]\n"docker.io" = "http://{hub.host}"\n')
     index.add(LIB)
     machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\nservices = ['code-server']\n"
-        "[targets.here]\nplatform = 'linux-64'\n"
+        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n"
+        "[image]\npython = 'base'\nservices = ['code-server']\n[targets.here]\nplatform = 'linux-64'\n"
     )
     machine.locked()
     ran = machine.envspec("image", SPEC, "--base", base, "-o", "out")
