@@ -20,7 +20,12 @@ def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
 
 @lru_cache(4)
 def _context(bundle: str | None, _state: object) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=bundle)
+    try:
+        return ssl.create_default_context(cafile=bundle)
+    except ssl.SSLError as error:
+        if error.reason is None:  # OpenSSL had no memory even for a reason
+            raise MemoryError(str(error)) from None
+        raise
 
 
 def _stamp(file: str | None) -> tuple[int, int] | None:
