@@ -9,10 +9,10 @@ from envspec.errors import ToolError
 _SAID = re.compile(
     r"memory allocation of \d+ bytes failed|[Cc]annot allocate memory|[Oo]ut of memory|os error 12\b|MemoryError\b"
     r"|failed to map segment|failed to spawn thread|ThreadPoolBuild|can't spawn worker thread|can't start new thread"
-    r"|BlockingIOError: \[Errno 11\]"
+    r"|BlockingIOError: \[Errno 11\]|SystemError: error return without exception set"
 )
-"""What the C library's loader, Rust's allocator, uv and Python say. Under a limit on memory a thread gets no stack, so
-what is said of threads may be a matter of memory."""
+"""What the C library's loader, Rust's allocator, uv and Python say, and Python that has no memory for a MemoryError.
+Under a limit on memory a thread gets no stack, so what is said of threads may be a matter of memory."""
 
 
 def shortage(program: str, said: str) -> ToolError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -145,7 +146,9 @@ def test_envspecs_own_configuration_must_be_right(
 
 def test_a_configuration_that_was_asked_for_must_be_there(home: Path, tmp_path: Path) -> None:
     assert settings(home).mirrors == {}
-    with pytest.raises(InputError, match=r"ENVSPEC_CONFIG names .*/absent\.toml, which can't be read: No such file"):
+    with pytest.raises(
+        InputError, match=rf"ENVSPEC_CONFIG names .*/absent\.toml, which can't be read: {os.strerror(errno.ENOENT)}"
+    ):
         settings(home, ENVSPEC_CONFIG=str(tmp_path / "absent.toml"))
     assert settings(home, ENVSPEC_CONFIG=os.devnull).mirrors == {}
 

@@ -288,6 +288,7 @@ def _attempt(argv: list[str]) -> int | Failure:
         from envspec.shortage import shortage
 
         if short := shortage("envspec", f"{type(error).__name__}: {error}"):
+            error.__traceback__ = None  # what its frames hold is needed for the message
             return told(Failure.of(short))
         if isinstance(error, FileNotFoundError) and not _here():
             return told(Failure.saying("the current folder doesn't exist any more", hint="change to one that exists"))
