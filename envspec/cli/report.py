@@ -103,6 +103,7 @@ def command(
         review=review,
         uncompared=uncompared,
         standings=standings_of(path, lock, chosen, evidence),
+        pythons=lock.pythons,
     )
     _write(output, html(page), path)
     return 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from envspec.diff.facts import Fact
 from envspec.diff.rows import Asked, LookedUp, Move, Review, Row
+from envspec.lock.model import LockedPython
 
 
 def as_json(review: Review) -> dict[str, Any]:
@@ -23,6 +24,9 @@ def as_json(review: Review) -> dict[str, Any]:
         "flaws": [_fact(fact) for fact in review.flaws],
         "spec": [_fact(fact) for fact in review.settings],
         "gpu": [_fact(fact) for fact in review.gpu],
+        "pythons": [
+            {"platform": one.platform, "old": _python(one.old), "new": _python(one.new)} for one in review.pythons
+        ],
         "targets": {
             "added": list(review.came),
             "removed": list(review.went),
@@ -31,6 +35,12 @@ def as_json(review: Review) -> dict[str, Any]:
         },
         "packages": [_row(row) for row in review.rows],
     }
+
+
+def _python(build: LockedPython | None) -> dict[str, Any] | None:
+    if build is None:
+        return None
+    return {"version": build.version, "build": build.build, "file": build.file, "sha256": build.sha256}
 
 
 def _asked(how: Asked) -> dict[str, Any]:

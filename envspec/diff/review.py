@@ -15,7 +15,7 @@ from envspec.diff.matching import matched
 from envspec.diff.model import Diff, PackageChange, PinChange
 from envspec.diff.relations import Relations
 from envspec.diff.risk import different_hashes, facts, far, form, label
-from envspec.diff.rows import Move, Review, Row, TargetSize, View, in_order
+from envspec.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
 from envspec.diff.side import Side, selection_sentences
 from envspec.lock.model import Lock, Pin
 
@@ -64,7 +64,14 @@ class _Reviewer:
             rows=in_order(rows),
             renamed=self.match.renamed,
             chosen=tuple(selection_sentences(self.old, self.new)),
+            pythons=self._pythons,
         )
+
+    @cached_property
+    def _pythons(self) -> tuple[PythonMove, ...]:
+        from envspec.diff.settings import python_moves
+
+        return tuple(python_moves(*self.change.pythons)) if self.change.pythons else ()
 
     def _settings(self) -> tuple[Fact, ...]:
         from envspec.diff.settings import of_corrections, of_images, of_pythons, of_spec, of_target
@@ -78,7 +85,7 @@ class _Reviewer:
             found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
             read = [
                 *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
-                *(of_pythons(*self.change.pythons) if self.change.pythons else ()),
+                *of_pythons(self._pythons),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
         for target in self.change.targets:

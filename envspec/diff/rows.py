@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, Risk, highest
+from envspec.lock.model import LockedPython
 from envspec.record import dataclass
 from envspec.texts import plural
 
@@ -155,6 +156,15 @@ class TargetSize:
 
 
 @dataclass(frozen=True)
+class PythonMove:
+    """The build of Python of a platform, before and after; None where none is locked."""
+
+    platform: str
+    old: LockedPython | None
+    new: LockedPython | None
+
+
+@dataclass(frozen=True)
 class Review:
     """Everything that the renderers print. `settings` is what else the spec asks for, `gpu` what the change means for
     GPUs.
@@ -166,6 +176,7 @@ class Review:
     looked_up    where vulnerabilities and the like were looked up (`envspec.diff.advisories`), None if they weren't
     flaws        what can't be right in the new lock (`envspec.lock.judge`), and what its indexes don't publish
     asked        what came of asking the indexes (`envspec.diff.verified`), None if they weren't
+    pythons      the builds of Python that moved, of which `settings` tell
     """
 
     name: str
@@ -183,6 +194,7 @@ class Review:
     chosen: tuple[str, ...] = ()
     flaws: tuple[Fact, ...] = ()
     asked: Asked | None = None
+    pythons: tuple[PythonMove, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.flaws or self.settings or self.gpu or self.came or self.went or self.rows)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from envspec.diff.facts import Fact
 from envspec.diff.model import ImageChange
+from envspec.diff.rows import PythonMove
 from envspec.lock.model import LockedCorrection, LockedPython, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers
@@ -139,14 +140,20 @@ def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorr
             yield Fact("low", "correction-removed", f"{one.package} {one.version} no longer bounds {one.constraint}")
 
 
-def of_pythons(old: Collection[LockedPython], new: Collection[LockedPython]) -> Iterator[Fact]:
-    """Yield the builds of Python that changed: all packages of a target run in them."""
+def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -> Iterator[PythonMove]:
+    """Yield the builds of Python that came, went or are others now, by platform."""
     before, after = ({one.platform: one for one in side} for side in (old, new))
     for platform in sorted({*before, *after}):
-        was, now = before.get(platform), after.get(platform)
-        if was != now:
-            words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in (was, now))
-            yield Fact("medium", "python-build-moved", f"Python for {platform}: {' -> '.join(words)}")
+        if before.get(platform) != after.get(platform):
+            yield PythonMove(platform, before.get(platform), after.get(platform))
+
+
+def of_pythons(moves: Iterable[PythonMove]) -> Iterator[Fact]:
+    """Tell of the builds of Python that moved: all packages of a target run in them."""
+    for move in moves:
+        sides = (move.old, move.new)
+        words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in sides)
+        yield Fact("medium", "python-build-moved", f"Python for {move.platform}: {' -> '.join(words)}")
 
 
 def _short(digest: str) -> str:

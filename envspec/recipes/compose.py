@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 
 from envspec.lock.formats.yaml_text import inline_strings, string
+from envspec.recipes import dockerfile, given
 from envspec.recipes.devcontainer import GIVEN
-from envspec.recipes.dockerfile import FILE as DOCKERFILE
-from envspec.recipes.dockerfile_layers import CHANNEL_HOST
 from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import hash_heading
 from envspec.recipes.plan import SHARED_MEMORY, WORKSPACE, OwnProject, Plan, SpecPlan
@@ -33,6 +32,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         f"  docker compose run --rm {target} python train.py",
         f"  docker compose --profile {PROFILE} build",
         f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
+        f"Builds take {' and '.join(given.SECRETS.values())} (words like debian=URL; a uv.toml) where you have them.",
     ]
     if own := plan.targets[0].project:
         usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {own.folder}' if own.folder else ''}")
@@ -43,6 +43,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
         *(line for of in plan.targets for line in _service(of)),
         "volumes:",
         f"  {_VOLUME}: {{}}",
+        "secrets: # of builds, from your environment, where it has them",
+        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in given.SECRETS.items()),
     ]
     return {FILE: "\n".join(lines) + "\n"}
 
@@ -62,20 +64,21 @@ def _service(plan: Plan) -> Iterator[str]:
     yield f"    profiles: {inline_strings([PROFILE])}"
     yield f"    image: {string(plan.image)}"
     yield f"    platform: {string(plan.oci_platform)}"
-    arguments = {"SOURCE_DATE_EPOCH": str(plan.epoch)}
-    if plan.explicit:
-        arguments[CHANNEL_HOST] = f"${{{CHANNEL_HOST}:-}}"
-    dockerfile = f"context: ., dockerfile: {string(f'{plan.target}/{DOCKERFILE}')}"
+    path = f"{plan.target}/{dockerfile.FILE}"
+    text = dockerfile.render(plan)[path]
+    # a name alone has its value from the environment, and stays unset where that has none
+    arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *given.arguments(text)])
+    secrets = inline_strings(given.secrets(text))
     platforms = f"platforms: {inline_strings([plan.oci_platform])}"
     more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan.project))} }}" if plan.project else ""
-    values = ", ".join(f"{name}: {string(value)}" for name, value in arguments.items())
-    yield f"    build: {{ {dockerfile}, {platforms}, args: {{ {values} }}{more} }}"
+    place = f"context: ., dockerfile: {string(path)}"
+    yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
     yield f"    shm_size: {SHARED_MEMORY}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:
         yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"
-        given = inline_strings(GIVEN[one.name] for one in plan.services)
-        yield f"    environment: {given} # of yours, where it is set: who may get in"
+        names = inline_strings(GIVEN[one.name] for one in plan.services)
+        yield f"    environment: {names} # of yours, where it is set: who may get in"
     if plan.is_cuda:
         gpus = '{ driver: nvidia, count: all, capabilities: ["gpu"] }'
         yield f"    deploy: {{ resources: {{ reservations: {{ devices: [{gpus}] }} }} }}"

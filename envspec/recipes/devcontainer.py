@@ -10,8 +10,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from envspec.recipes.dockerfile import FILE as DOCKERFILE
-from envspec.recipes.dockerfile_layers import CHANNEL_HOST
+from envspec.recipes import dockerfile, given
 from envspec.recipes.dockerfile_project import CONTEXT
 from envspec.recipes.heading import heading
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Plan
@@ -32,15 +31,17 @@ def render(plan: Plan) -> dict[str, str]:
     """Render `devcontainer.json`, JSON with comments by its format, for `.devcontainer/<spec>-<target>/` of the folder
     that editors open, from which `plan.place` leads to the spec's folder.
     """
-    own = posixpath.join(FOLDER, plan.title)
-    context = posixpath.relpath(plan.place, own)
+    context = posixpath.relpath(plan.place, _own(plan))
+    recipe = f"{plan.target}/{dockerfile.FILE}"
     build: dict[str, Any] = {
-        "dockerfile": f"{context}/{plan.target}/{DOCKERFILE}",
+        "dockerfile": f"{context}/{recipe}",
         "context": context,
-        "options": [f"--platform={plan.oci_platform}", *_project(plan)],
+        "options": [
+            f"--platform={plan.oci_platform}",
+            *_project(plan),
+            *_given(dockerfile.render(plan)[recipe]),
+        ],
     }
-    if plan.explicit:
-        build["args"] = {CHANNEL_HOST: f"${{localEnv:{CHANNEL_HOST}}}"}
     document: dict[str, Any] = {
         "name": plan.title,
         "build": build,
@@ -62,11 +63,19 @@ def render(plan: Plan) -> dict[str, str]:
     if plan.services:
         document["forwardPorts"] = [service.port for service in plan.services]
         document["portsAttributes"] = {str(service.port): {"label": service.name} for service in plan.services}
-        given = [GIVEN[service.name] for service in plan.services]
-        document["remoteEnv"] = {name: f"${{localEnv:{name}}}" for name in given}
+        names = [GIVEN[service.name] for service in plan.services]
+        document["remoteEnv"] = {name: f"${{localEnv:{name}}}" for name in names}
     comment = "".join(f"// {line}".rstrip() + "\n" for line in heading(plan))
-    path = posixpath.relpath(posixpath.join(own, FILE), plan.place)
-    return {path: comment + json.dumps(document, indent=2) + "\n"}
+    return {path_of(plan): comment + json.dumps(document, indent=2) + "\n"}
+
+
+def path_of(plan: Plan) -> str:
+    """Give the file's path below the spec's folder."""
+    return posixpath.relpath(posixpath.join(_own(plan), FILE), plan.place)
+
+
+def _own(plan: Plan) -> str:
+    return posixpath.join(FOLDER, plan.title)
 
 
 def _project(plan: Plan) -> Iterator[str]:
@@ -74,6 +83,13 @@ def _project(plan: Plan) -> Iterator[str]:
     if plan.project:
         below = "" if plan.project.path == "." or plan.project.folder is None else f"/{plan.project.path}"
         yield f"--build-context={CONTEXT}=${{localWorkspaceFolder}}{below}"
+
+
+def _given(text: str) -> Iterator[str]:
+    """Give the options for what the editor's environment has. `build.args` would have an empty value for what it
+    hasn't; a name alone leaves the Dockerfile's own."""
+    yield from (f"--build-arg={name}" for name in given.arguments(text))
+    yield from (f"--secret=id={name},env={variable}" for name, variable in given.secrets(text).items())
 
 
 def _start(plan: Plan) -> str:

@@ -7,11 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from envspec.diff.rows import Review
 from envspec.facts import wheels
 from envspec.lock.graph import Graph, Node
-from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.model import LockedPython, LockedTarget, Pin
 from envspec.packages.licences import is_acceptable
 from envspec.proof.model import Standing
 from envspec.report.coverage import coverage
-from envspec.report.model import AuditSummary, KnownRelease, Licence, Link, PackageRow, Page, TargetRow, Variant
+from envspec.report.model import (
+    AuditSummary,
+    KnownRelease,
+    Licence,
+    Link,
+    PackageRow,
+    Page,
+    PythonRow,
+    TargetRow,
+    Variant,
+)
 from envspec.rungs import RUNGS, said
 from envspec.spec.model import Audit as Rules
 from envspec.spec.model import Spec
@@ -30,9 +40,10 @@ def page_of(
     review: Review | None,
     uncompared: str = "",
     standings: Iterable[Standing] = (),
+    pythons: Iterable[LockedPython] = (),
 ) -> Page:
-    """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records, and
-    `standings` how far its targets are proved."""
+    """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records,
+    `standings` how far its targets are proved, and `pythons` the builds of Python that it names."""
     proved = {one.target: one.line for one in standings}
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
@@ -45,6 +56,8 @@ def page_of(
         digest=digest,
         exclude_newer=spec.exclude_newer,
         targets=tuple(_target(target, numbers, proved.get(target.name, said(RUNGS[0]))) for target in targets),
+        pythons=tuple(_pythons(pythons, targets)),
+        base_python=spec.image.python == "base",
         packages=packages,
         links=tuple(_links(targets, numbers)),
         licences=tuple(_licences(packages, names, spec.audit)),
@@ -78,6 +91,17 @@ def _target(target: LockedTarget, numbers: Mapping[Node, int], proved: str) -> T
         unsized=tuple(sorted(number for number, size in sizes.items() if size is None)),
         proved=proved,
     )
+
+
+def _pythons(builds: Iterable[LockedPython], targets: Sequence[LockedTarget]) -> Iterable[PythonRow]:
+    for one in builds:
+        places = tuple(
+            place
+            for place, target in enumerate(targets)
+            if target.inputs.platform == one.platform and not target.pin("python", "conda")
+        )
+        if places:
+            yield PythonRow(one.platform, one.version, one.build, one.file, one.sha256, places)
 
 
 def _packages(

@@ -27,6 +27,19 @@ class TargetRow:
 
 
 @dataclass(frozen=True)
+class PythonRow:
+    """The build of Python that the targets of a platform get, unless conda brings theirs. `build` is the release of
+    the builds that it is from."""
+
+    platform: str
+    version: str
+    build: str
+    file: str
+    sha256: str
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Variant:
     """One version of a package, as the targets named install it. `size` is the file's, in bytes.
 
@@ -207,7 +220,8 @@ class AuditSummary:
 @dataclass(frozen=True)
 class Page:
     """Everything on the page. `audit` is None where nothing was looked up. `review` is None where nothing was compared,
-    and `uncompared` says why."""
+    and `uncompared` says why. `pythons` are the builds that the lock names; with `base_python`, images have the Python
+    of their base instead."""
 
     name: str
     description: str
@@ -216,6 +230,8 @@ class Page:
     digest: str
     exclude_newer: str | None
     targets: tuple[TargetRow, ...]
+    pythons: tuple[PythonRow, ...]
+    base_python: bool
     packages: tuple[PackageRow, ...]
     links: tuple[Link, ...]
     licences: tuple[Licence, ...]

@@ -51,7 +51,7 @@ def html(page: Page) -> str:
             *_section("changes", sections.compared(page)),
             *_section("vulnerabilities", sections.vulnerabilities(page)),
             *_section("packages", _packages(page)),
-            *_section("targets", sections.targets(page)),
+            *_section("targets", (*sections.targets(page), *sections.pythons(page))),
             *_section("size", [_asset("size.html")]),
             *_section("graph", [_asset("graph.html")]),
             *_section("licences", sections.licences(page)),

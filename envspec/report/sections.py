@@ -156,6 +156,27 @@ def targets(page: Page) -> Iterator[str]:
     yield _END
 
 
+def pythons(page: Page) -> Iterator[str]:
+    """Say which builds of Python the targets get: version, release and hash of each, and where images have another."""
+    if page.pythons:
+        yield "<h3>Builds of Python</h3>"
+        yield _table("Builds of Python", "Python", "Release", "Platform", "SHA-256", "Targets", style="cards")
+    for one in page.pythons:
+        yield f'<tr><th scope="row">{text(one.version)} <small>{text(one.file)}</small></th>'
+        yield _td("Release", text(one.build)) + _td("Platform", text(one.platform))
+        yield _td("SHA-256", f"<code>{text(one.sha256)}</code>")
+        yield _td("Targets", _where(page, one.targets)) + "</tr>"
+    if page.pythons:
+        yield _END
+    if page.base_python:
+        yield "<p>Images have the Python of their base, by <code>[image] python</code>.</p>"
+
+
+def _where(page: Page, targets: tuple[int, ...]) -> str:
+    every = len(targets) == len(page.targets)
+    return text("all" if every else words.listed((page.targets[place].name for place in targets), 6))
+
+
 def _bar(value: int, most: int) -> str:
     width = round(100 * value / most, 1) if most else 0
     return (
@@ -307,12 +328,10 @@ def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]
         also = f"<br><small>{text(', '.join(one.aliases))}</small>" if one.aliases else ""
         severity = f"<strong>{text(one.severity)}</strong> " if one.severity else ""
         accepted = f"<br><small>accepted by the spec: {text(one.ignored)}</small>" if one.ignored is not None else ""
-        every = len(one.targets) == len(page.targets)
-        where = "all" if every else words.listed((page.targets[place].name for place in one.targets), 6)
         remedy = text(one.remedy.replace("SPEC", page.spec))
         yield f'<tr><th scope="row">{text(page.packages[one.package].name)} <small>{text(one.version)}</small></th>'
         yield _td("Finding", f"{name}{also}", tone) + _td("What", f"{severity}{text(one.message)}{accepted}")
-        yield _td("Remedy", remedy) + _td("Targets", text(where)) + "</tr>"
+        yield _td("Remedy", remedy) + _td("Targets", _where(page, one.targets)) + "</tr>"
     yield _END
 
 

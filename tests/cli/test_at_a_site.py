@@ -70,6 +70,19 @@ def test_exported_files_are_the_same_and_the_commands_are_told(
     assert "at this site" not in told.err and at_site.files() == here
 
 
+def test_compose_and_editors_take_the_site_from_the_environment(at_site: Project, envspec: Envspec) -> None:
+    formats = [word for name in ("compose", "devcontainer") for word in ("-f", name)]
+    told = envspec("export", TARGET, *formats, "-o", "recipes/demo")
+    assert told.code == 0 and "hunter2" not in told.err
+    assert not [name for name, text in at_site.files().items() if b"mirror.example" in text or b"hub.example" in text]
+    compose, editor = told.err.partition("at this site, in recipes/demo:\n")[2].splitlines()
+    assert compose.startswith("  APT_MIRRORS=debian=http://mirror.example/debian UV_SETTINGS='python-install-mirror = ")
+    assert " BASE_IMAGE=hub.example/hub/library/debian:trixie-slim " in compose and "proxy" not in compose
+    assert compose.endswith(" docker compose build cu126-volta")
+    folder, _, file = editor.partition(" devcontainer up --workspace-folder ")[2].partition(" --config ")
+    assert folder == "../.." and (at_site.folder / "recipes/demo" / file).is_file()
+
+
 @pytest.mark.parametrize(
     ("spec", "arguments", "words"),
     [

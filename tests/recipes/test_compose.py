@@ -19,6 +19,7 @@ from recipe_plans import ROOT, shipped, shipped_spec, text_in
 from envspec.recipes import dockerfile
 from envspec.recipes.compose import FILE, PROFILE, render
 from envspec.recipes.plan import SpecPlan
+from envspec.site import PROXY_VARIABLES
 
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 
@@ -68,8 +69,32 @@ def test_a_service_is_what_its_dockerfile_builds() -> None:
             assert build["context"] == "." and build["dockerfile"] in dockerfile.render(of)
             assert (services[of.target]["image"], build["platforms"]) == (of.image, [of.oci_platform])
             text = text_in(dockerfile.render(of), dockerfile.FILE)
-            needed = set(re.findall(r"^ARG (\w+)$", text, re.MULTILINE))
-            assert set(build["args"]) == {"SOURCE_DATE_EPOCH", *needed}
+            asked = set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)) - {"SOURCE_DATE_EPOCH"}
+            epoch, *by_name = build["args"]
+            # by name alone each has its value where the builder runs, and none where there is none
+            assert epoch == f"SOURCE_DATE_EPOCH={of.epoch}" and set(by_name) == asked | {*PROXY_VARIABLES}
+
+
+def test_builds_get_the_mirrors_that_the_environment_has() -> None:
+    """The secrets that a Dockerfile reads, so no layer changes by them, and no service has them when it runs."""
+    found = document(shipped_spec("mm-v2.9"))
+    assert found["secrets"] == {"apt-mirrors": {"environment": "APT_MIRRORS"}, "uv": {"environment": "UV_SETTINGS"}}
+    for service in found["services"].values():
+        assert service["build"]["secrets"] == ["apt-mirrors", "uv"] and "secrets" not in service
+
+
+@pytest.mark.skipif(shutil.which("podman-compose") is None, reason="podman-compose isn't installed")
+def test_podmans_program_hands_a_build_what_the_environment_has(tmp_path: Path) -> None:
+    (tmp_path / "podman").write_text(f"#!/bin/sh\necho 'podman version 5.0.0'\necho \"$@\" >>{tmp_path}/asked\n")
+    (tmp_path / "podman").chmod(0o755)
+    for path, text in {**render(shipped_spec("cpu-py311")), **dockerfile.render(shipped("cpu-py311", "cpu"))}.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "APT_MIRRORS": "debian=http://m.example/d"}
+    subprocess.run(["podman-compose", "--profile", PROFILE, "build", "cpu"], cwd=tmp_path, check=True, env=env)
+    (built,) = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("build ")]
+    assert " --secret id=apt-mirrors,env=APT_MIRRORS --secret id=uv,env=UV_SETTINGS " in built
+    assert " --build-arg BASE_IMAGE --build-arg UV_IMAGE " in built and "m.example" not in built
 
 
 def test_gpus_for_what_has_cuda() -> None:

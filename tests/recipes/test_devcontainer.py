@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from recipe_plans import shipped, shipped_spec, text_in
 
 from envspec.recipes import dockerfile
 from envspec.recipes.devcontainer import FILE, render
 from envspec.recipes.plan import Plan
+from envspec.site import PROXY_VARIABLES
 
 
 def document(plan: Plan) -> dict[str, Any]:
@@ -30,8 +32,9 @@ def test_the_gpu_is_optional() -> None:
 
 def test_it_builds_the_dockerfile_in_the_specs_folder_and_works_as_the_specs_user() -> None:
     found = document(shipped("mm-v2.9", "cpu"))
-    options = ["--platform=linux/amd64"]
-    assert found["build"] == {"dockerfile": "../../cpu/Dockerfile", "context": "../..", "options": options}
+    platform, *_ = found["build"].pop("options")
+    assert found["build"] == {"dockerfile": "../../cpu/Dockerfile", "context": "../.."}
+    assert platform == "--platform=linux/amd64"
     assert found["remoteUser"] == "dev"
 
 
@@ -44,13 +47,16 @@ def test_in_a_repository_it_lies_at_the_root() -> None:
     assert build["dockerfile"] == "../../recipes/mm-v2.9/cpu/Dockerfile"
 
 
-def test_it_gives_every_argument_that_the_dockerfile_asks_for() -> None:
-    plan = shipped("hpc-v2.7", "cu128-gh200")
-    build = document(plan)["build"]
-    asked = re.findall(r"^ARG (\w+)$", text_in(dockerfile.render(plan), "Dockerfile"), re.MULTILINE)
-    assert build["args"] == {name: f"${{localEnv:{name}}}" for name in asked} and asked
-    assert build["options"] == ["--platform=linux/arm64"]
-    assert "args" not in document(shipped("mm-v2.9", "cpu"))["build"]
+@pytest.mark.parametrize(("spec", "target"), [("hpc-v2.7", "cu128-gh200"), ("mm-v2.9", "cu126-volta")])
+def test_it_gives_every_argument_and_mirror_that_the_environment_has(spec: str, target: str) -> None:
+    """By name, as an empty value would take the place of the Dockerfile's own."""
+    plan = shipped(spec, target)
+    text = text_in(dockerfile.render(plan), "Dockerfile")
+    asked = dict.fromkeys(re.findall(r"^ARG (\w+)", text, re.MULTILINE))
+    _, *given = document(plan)["build"]["options"]
+    names = [*(name for name in asked if name != "SOURCE_DATE_EPOCH"), *PROXY_VARIABLES]
+    secrets = ["--secret=id=apt-mirrors,env=APT_MIRRORS", "--secret=id=uv,env=UV_SETTINGS"]
+    assert given == [*(f"--build-arg={name}" for name in names), *secrets]
 
 
 def start(plan: Plan, folder: Path, entrypoint: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from support import report as sample
 from envspec.diff.model import nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, LockedPython
 from envspec.report.collect import page_of
 from envspec.report.model import AuditSummary, Page, Trouble
 from envspec.report.page import html, page_data
@@ -139,6 +139,20 @@ def test_what_needs_no_script() -> None:
     assert "cuDNN has no code for it" in section(text, "gpus")
     assert "new targets" in section(text, "changes")
     assert "Not compared: nothing to see." in section(html(page()), "changes")
+
+
+def test_the_locked_python_stands_on_the_page_and_what_images_have_instead() -> None:
+    of = sample.spec()
+    lock = sample.lock(of)
+    build = LockedPython("linux-64", "3.12.14", "20260814", "cpython-3.12.14+20260814.tar.gz", "ab" * 32)
+    elsewhere = replace(build, platform="osx-arm64", version="3.12.99")
+    shared = {"lock": "l", "digest": DIGEST, "audit": None, "review": None, "uncompared": "nothing"}
+    made = html(page_of(of, lock.targets, **shared, pythons=(build, elsewhere)))  # type: ignore[arg-type]
+    found = section(made, "targets")
+    assert all(told in found for told in ("3.12.14", "20260814", build.file, build.sha256))
+    assert "3.12.99" not in made and "Python of their base" not in made
+    own = replace(of, image=replace(of.image, python="base"))
+    assert "Python of their base" in section(html(page_of(own, lock.targets, **shared)), "targets")  # type: ignore[arg-type]
 
 
 def test_targets_of_all_packages_are_left_out_of_the_data() -> None:

@@ -9,14 +9,7 @@
 
 TENSORBOARD_PORT=${TENSORBOARD_PORT:-6006}
 TENSORBOARD_LOGDIR=${TENSORBOARD_LOGDIR:-$PWD/runs}
-if [ -z "${TENSORBOARD_TOKEN:-}" ] && [ -n "${TENSORBOARD_TOKEN_FILE:-}" ]; then
-    TENSORBOARD_TOKEN=$(cat "$TENSORBOARD_TOKEN_FILE") || fail "TENSORBOARD_TOKEN_FILE can't be read: $TENSORBOARD_TOKEN_FILE"
-fi
-unset TENSORBOARD_TOKEN_FILE
-if [ -z "${TENSORBOARD_TOKEN:-}" ]; then
-    TENSORBOARD_TOKEN=$(new_secret)
-    say "tensorboard: http://127.0.0.1:$TENSORBOARD_PORT/$TENSORBOARD_TOKEN/"
-fi
+settle TENSORBOARD_TOKEN "tensorboard: http://127.0.0.1:$TENSORBOARD_PORT/" /
 case $TENSORBOARD_TOKEN in
 *[!A-Za-z0-9_-]*) fail 'TENSORBOARD_TOKEN may hold letters, digits, "-" and "_" alone: it is a path' ;;
 esac

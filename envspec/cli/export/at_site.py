@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from envspec.cli.console import say
 from envspec.recipes import apt_mirrors
+from envspec.record import dataclass
 from envspec.redact import has_credentials
 
 if TYPE_CHECKING:
@@ -40,30 +42,76 @@ def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Itera
         written = [(of, name) for of in sample if (name := f"{of.target}/{file}") in made]
         for of, name in written[:1]:
             yield from render(of, name, made[name], settings)
+    yield from _starters(sample[0], made, settings)
     if slurm.APPTAINER_JOB in made:
         for of in plan.targets:
             yield from _sbatch(plan, of, settings)
 
 
-def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
-    """Give the build's command; none where at most an index is another, which the recipe's own head speaks of."""
-    from envspec.recipes.site_build import UV_SETTINGS, build_arguments, build_files
+@dataclass(frozen=True)
+class _Build:
+    """What this site gives the build of a Dockerfile: arguments, the texts of secrets by their variables, proxies.
+    `hidden`: a proxy has a password, and its variables stand in no command."""
 
-    own = build_arguments(text, settings)
-    files, proxies = build_files(text, settings), settings.site.variables({})
-    apt = files.get(apt_mirrors.FILE, "").strip()
-    uv = files[UV_SETTINGS].strip() if settings.mirrors.get("python") else ""
-    if not (apt or uv or proxies or set(own) - {"PYTORCH_INDEX"}):
+    arguments: Mapping[str, str]
+    secrets: Mapping[str, str]
+    proxies: Mapping[str, str]
+    hidden: bool
+
+    @staticmethod
+    def of(text: str, settings: Settings) -> _Build:
+        from envspec.recipes.given import SECRETS
+        from envspec.recipes.site_build import UV_SETTINGS, build_arguments, build_files
+
+        files = build_files(text, settings)
+        uv = files[UV_SETTINGS] if settings.mirrors.get("python") else ""
+        texts = {apt_mirrors.FILE: files.get(apt_mirrors.FILE, ""), "uv": uv}
+        secrets = {SECRETS[name]: told.strip() for name, told in texts.items() if told}
+        hidden = has_credentials(settings.site.proxy or "")
+        return _Build(build_arguments(text, settings), secrets, settings.site.variables({}), hidden)
+
+    def __bool__(self) -> bool:
+        """Whether it is more than another index, which the recipe's own head speaks of."""
+        return bool(self.secrets or self.proxies or set(self.arguments) - {"PYTORCH_INDEX"})
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The words before a command that takes all of it from the environment."""
+        proxies = {} if self.hidden else self.proxies
+        values = {**self.secrets, **self.arguments, **proxies}
+        return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())
+
+
+def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
+    from envspec.recipes.given import SECRETS
+
+    build = _Build.of(text, settings)
+    if not build:
         return
-    given = {"APT_MIRRORS": (apt_mirrors.FILE, apt), "UV_SETTINGS": ("uv", uv)}
-    words = [f"{variable}={shlex.quote(value)}" for variable, (_, value) in given.items() if value]
+    names = {variable: name_of for name_of, variable in SECRETS.items()}
+    words = [f"{variable}={shlex.quote(value)}" for variable, value in build.secrets.items()]
     words += ["docker buildx build"]
-    words += [f"--build-arg {shlex.quote(f'{argument}={value}')}" for argument, value in own.items()]
+    words += [f"--build-arg {shlex.quote(f'{argument}={value}')}" for argument, value in build.arguments.items()]
     # by name alone, a builder takes the value from its own environment
-    secret = has_credentials(settings.site.proxy or "")
-    words += [f"--build-arg {one if secret else shlex.quote(f'{one}={value}')}" for one, value in proxies.items()]
-    words += [f"--secret id={name_of},env={variable}" for variable, (name_of, value) in given.items() if value]
+    words += [
+        f"--build-arg {one if build.hidden else shlex.quote(f'{one}={value}')}" for one, value in build.proxies.items()
+    ]
+    words += [f"--secret id={names[variable]},env={variable}" for variable in build.secrets]
     yield " ".join([*words, f"-f {name} -t {of.image} ."])
+
+
+def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
+    """Say how compose and editors are started, whose files take from the environment what this site gives."""
+    from envspec.recipes import compose, devcontainer, dockerfile
+
+    commands = []
+    if compose.FILE in made:
+        commands.append(f"docker compose build {of.target}")
+    if (name := devcontainer.path_of(of)) in made:
+        commands.append(f"devcontainer up --workspace-folder {posixpath.relpath('.', of.place)} --config {name}")
+    build = _Build.of(dockerfile.render(of)[f"{of.target}/{dockerfile.FILE}"], settings) if commands else None
+    if build:
+        yield from (" ".join([*build.variables, command]) for command in commands)
 
 
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:

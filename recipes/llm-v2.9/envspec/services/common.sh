@@ -71,3 +71,19 @@ serve() {
 new_secret() {
     "$python" -I -c 'import secrets; print(secrets.token_urlsafe(32))'
 }
+
+# settle NAME BEFORE [AFTER]: gives the variable NAME its secret. That is its value, else what the file holds that
+# NAME_FILE names, else a new one, which is told once on stderr between BEFORE and AFTER.
+settle() {
+    eval "secret=\${$1:-} file=\${$1_FILE:-}"
+    unset "$1_FILE"
+    if [ -z "$secret" ] && [ -n "$file" ]; then
+        secret=$(cat "$file") || fail "$1_FILE can't be read: $file"
+    fi
+    if [ -z "$secret" ]; then
+        secret=$(new_secret)
+        say "$2$secret${3:-}"
+    fi
+    eval "$1=\$secret"
+    unset secret file
+}
