@@ -28,6 +28,7 @@ from envspec.lock.conda_files import artifact_of
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
+from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
@@ -196,14 +197,17 @@ class WheelBuilder:
 
     def _refuse_undeclared(self, pin: Pin, source: Path) -> None:
         """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
+        inputs = self.rules.target.inputs
+        holds = markers_of(inputs.platform, inputs.python).hold
         seen = {name for one in self.rules.seen(pin) for name in (one.name, *one.provides)}
-        lines = [line for line in _requires(source) if is_requirement(line)]
+        lines = [line for line in _requires(source) if is_requirement(line) and holds(line)]
         missing = [line for line in lines if requirement_name(line) not in seen]
         if missing:
             wanted = json.dumps([*self.rules.needs.get(pin.name, ()), *missing])
+            own = f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}"
             raise InputError(
                 f"the build of {pin.name} {pin.version} needs {', '.join(missing)}, which it wouldn't see",
-                hint=f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}",
+                hint=own if pin.built_with is None else f"lock again with `--upgrade-package {pin.name}`",
             )
 
     def environment(self, name: str, seen: Sequence[Pin], folder: Path) -> Path:
