@@ -64,6 +64,7 @@ def test_cpython_as_a_conda_package(
 
 @pytest.mark.slow
 @pytest.mark.network
+@pytest.mark.nightly
 def test_real_pip_packages_in_a_conda_prefix(real: Machine, channel: Channel) -> None:
     own = relocated_python(SUBDIR)
     channel.add(own)

@@ -104,6 +104,7 @@ def user_site(folder: Path) -> Path:
     return user
 
 
+@pytest.mark.nightly
 def test_a_package_of_the_user_site(env: Path, tmp_path: Path) -> None:
     user = user_site(tmp_path / "user")
     setting = b"include-system-site-packages = "
@@ -122,6 +123,7 @@ def test_a_package_by_pythonpath(smoke_env: Path, tmp_path: Path) -> None:
     assert failed["static.isolation"]["remedy"] == "unset PYTHONPATH"
 
 
+@pytest.mark.nightly
 def test_no_c_compiler(smoke_env: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     failed = checked(smoke_env, tmp_path, ["compile"], variables={"PATH": str(tmp_path / "bin")})
@@ -164,6 +166,7 @@ multiprocessing.process.BaseProcess.kill = lambda self: (_kill(self), time.sleep
 """Time for torch's handler of SIGCHLD, which raises that a worker was killed: by chance, it would run later."""
 
 
+@pytest.mark.nightly
 def test_a_worker_that_hangs(env: Path, tmp_path: Path) -> None:
     name = "torch/utils/data/_utils/worker.py"
     start, hang = (

@@ -46,6 +46,7 @@ def checked(prefix: Path, folder: Path, workload: str, group: str) -> Checked:
     return run_check(prefix, folder, "--workload", workload, "--quick", "--device", "cpu", "--only", group)
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
     prefix = with_code(smoke_env, tmp_path, "nn/functional.py", NAN_KERNEL)
     done = checked(prefix, tmp_path, "basic", "training")
@@ -59,7 +60,10 @@ def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "code"),
-    [("serialization.py", NO_OPTIMIZER_STATE), ("optim/optimizer.py", NO_MOMENTS_LOADED)],
+    [
+        ("serialization.py", NO_OPTIMIZER_STATE),
+        pytest.param("optim/optimizer.py", NO_MOMENTS_LOADED, marks=pytest.mark.nightly),
+    ],
     ids=["when saved", "when loaded"],
 )
 @pytest.mark.parametrize("workload", ["basic", pytest.param("llm", marks=pytest.mark.nightly)])

@@ -24,7 +24,7 @@ from support.oci import Builder, entry, envspec, opened_builder, skip_without, t
 from support.ports import free_ports
 from support.sif import torch_wheel
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
 SPEC = r"""[env]
 name = "served"
@@ -113,7 +113,6 @@ def test_the_static_checks_pass_inside(builder: Builder, container: str) -> None
     assert ran.returncode == 0 and " 0 failed" in ran.stderr, ran.stderr[-5000:]
 
 
-@pytest.mark.nightly
 def test_the_smoke_check_passes_inside(builder: Builder, container: str) -> None:
     ran = builder.run(container, *entry("smoke", "--quick"))
     assert ran.returncode == 0, ran.stderr[-5000:]
@@ -258,7 +257,6 @@ def files_of(tree: Path) -> dict[str, tuple[int, int, int, str]]:
     return found
 
 
-@pytest.mark.nightly
 def test_two_builds_give_the_same_files(builder: Builder, image: str) -> None:
     builder.build("localhost/served-again", "--no-cache")
     trees = []
@@ -271,7 +269,6 @@ def test_two_builds_give_the_same_files(builder: Builder, image: str) -> None:
     assert {path for path in {*first, *second} if first.get(path) != second.get(path)} == set()
 
 
-@pytest.mark.nightly
 def test_a_package_that_moves_makes_one_layer_new(builder: Builder, image: str, project: Path) -> None:
     spec = project / "specs" / "served.toml"
     try:

@@ -29,6 +29,7 @@ def test_all_checks_pass_in_it(sif: Path, tmp_path: Path) -> None:
     assert run["runner"] == "apptainer" and run["report"]["machine"]["glibc"] == "2.36"
 
 
+@pytest.mark.nightly
 def test_nothing_of_the_callers_leaks_in(sif: Path, tmp_path: Path) -> None:
     site = tmp_path / "leak"
     site.mkdir()

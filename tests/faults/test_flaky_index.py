@@ -185,8 +185,8 @@ def run_alone(folder: Path, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_ten_specs(tmp_path: Path) -> None:
-    run_alone(tmp_path, 10)
+def test_four_specs(tmp_path: Path) -> None:
+    run_alone(tmp_path, 4)
 
 
 @pytest.mark.nightly

@@ -138,6 +138,7 @@ def test_told_to_stop(
     assert works(prefix)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_killed_while_conda_links(
     machine: Machine, index: Index, channel: Channel, prefix: Path, install: Install

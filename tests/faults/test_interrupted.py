@@ -226,6 +226,7 @@ main()
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_killed_at_every_step_of_the_write(machine: Machine, slow_index: Index) -> None:
     """Whichever system call of the write is the last one, the lock is whole, what is rendered is the old or the new

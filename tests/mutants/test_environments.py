@@ -71,10 +71,7 @@ def seen_config(smoke_env: Path, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "mutant",
-    [
-        pytest.param(one, id=one["broken"], marks=pytest.mark.nightly if at > 2 else ())
-        for at, one in enumerate(MUTANTS)
-    ],
+    [pytest.param(one, id=one["broken"], marks=pytest.mark.nightly if at else ()) for at, one in enumerate(MUTANTS)],
 )
 def test_a_broken_environment_is_told(smoke_env: Path, tmp_path: Path, mutant: dict[str, Any]) -> None:
     prefix = broken(smoke_env, tmp_path, mutant)

@@ -86,8 +86,8 @@ OF_OLDER_TORCH = (
          allow_source=("deepspeed",)),
 )  # fmt: skip
 
-OF_THE_DAY = (("opencv-python-headless==4.5.5.64",), ("scikit-learn==1.2.2",))
-"""One of a table, one read from its wheel."""
+OF_THE_DAY = (("opencv-python-headless==4.5.5.64",),)
+"""One of a table; those read from their wheels are the night's."""
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -55,7 +55,9 @@ def stack(index: Index, requirement: str) -> tuple[str, ...]:
     return ("part-0", "numpy", *TEN)
 
 
-@pytest.mark.parametrize("requirement", ["numpy>=1.17", ""], ids=["named-in-metadata", "not-named"])
+@pytest.mark.parametrize(
+    "requirement", ["numpy>=1.17", pytest.param("", marks=pytest.mark.nightly)], ids=["named-in-metadata", "not-named"]
+)
 def test_a_hundred_packages_and_ten_corrections(
     machine: Machine, index: Index, runs: list[list[str]], requirement: str
 ) -> None:
@@ -80,6 +82,7 @@ def test_between_packages_that_nothing_brings_together_once_more(
     assert len(runs) == 2
 
 
+@pytest.mark.nightly
 def test_with_some_that_give_way_twice_more(machine: Machine, index: Index, runs: list[list[str]]) -> None:
     """What others report is left out at once, however many of them fight a requirement."""
     names = stack(index, "numpy>=1.17")
