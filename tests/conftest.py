@@ -27,6 +27,8 @@ settings.register_profile("ci", deadline=None, max_examples=100, derandomize=Tru
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 # no test fetches a build of Python that it doesn't serve itself
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
+# rattler's panics are what tests are about, not the pages of names that lead to them
+os.environ["RUST_BACKTRACE"] = "0"
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -133,6 +133,7 @@ def test_it_comes_from_the_mirror_of_the_configuration(without: tuple[Machine, L
     assert len(asked) == 1 and f"/{BUILD}/" in asked[0]
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_it(without: tuple[Machine, LockedPython], mirror: Path) -> None:
     machine, build = without
     with over_http(machine, mirror):
@@ -163,6 +164,7 @@ def test_a_machine_that_fetches_none_uses_its_own_and_says_so(without: tuple[Mac
     assert "note: the environment has this machine's Python" in found.err and said in found.err
 
 
+@pytest.mark.slow
 def test_another_release_of_the_version_isnt_taken_for_it(without: tuple[Machine, LockedPython]) -> None:
     machine, build = without
     there = machine.home / ".local/share/uv/python" / f"cpython-{build.version}-linux-x86_64-gnu"
