@@ -22,11 +22,13 @@ from support.smoke_env import smoke_env as smoke_env
 
 # A quick look while somebody works, Hypothesis's own hundred examples in `.ci/run`, and ten times as many at night. A
 # test's own count follows: support.examples.
-settings.register_profile("dev", deadline=None, max_examples=20)
+settings.register_profile("dev", deadline=None, max_examples=10)
 settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 # no test fetches a build of Python that it doesn't serve itself
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
+# rattler's panics are what tests are about, not the pages of names that lead to them
+os.environ["RUST_BACKTRACE"] = "0"
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,10 +94,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """`-n auto`: one more than there are cores, since tests often wait (for a disk, a peer, a process that ends)."""
+    """`-n auto`: two more than there are cores, since tests often wait (for a disk, a peer, a process that ends)."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None  # xdist's own answer
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
+    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else None
 
 
 @pytest.hookimpl(optionalhook=True)

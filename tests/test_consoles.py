@@ -78,7 +78,7 @@ def test_the_pages_have_blocks() -> None:
         assert sum(words in block.text for block in blocks()) == 1, words
 
 
-@pytest.mark.parametrize("block", first_by_day(3, here()), ids=lambda block: f"{block.page.name}: {block.first[2:42]}")
+@pytest.mark.parametrize("block", first_by_day(2, here()), ids=lambda block: f"{block.page.name}: {block.first[2:42]}")
 def test_what_a_block_shows_is_what_is_printed(block: Block, tmp_path: Path) -> None:
     for name in ("specs", "locks"):
         shutil.copytree(ROOT / name, tmp_path / name)

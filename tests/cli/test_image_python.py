@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from support.base_image import documents, members, system, text, write_base
@@ -19,6 +18,7 @@ from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
+from support.serving import serving
 
 from envspec.lock.model import LockedPython
 from envspec.lock.store import LockFolder
@@ -59,10 +59,8 @@ def mirror(tmp_path: Path) -> Iterator[str]:
     """Where a folder of builds is served."""
     (tmp_path / "builds" / BUILD).mkdir(parents=True)
     handler = partial(Quiet, directory=str(tmp_path / "builds"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
+        yield url
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -4,7 +4,6 @@ does says, or said before. Who can't be asked stops nothing."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from cli_project import Envspec, Project, served, without_settings
 from support.index import Index
 from support.packages import wheel
+from support.serving import serving
 from support.site import CONTACT, place_policy
 
 pytest_plugins = ["cli_fixtures"]
@@ -59,11 +59,11 @@ class Osv:
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        self.serving = serving(self.server)
+        self.serving.__enter__()
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+        self.serving.__exit__(None, None, None)
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ def words(text: str) -> set[str]:
     return {word for word in text.split() if not word.isupper() and word.strip("│├└─|`-")}
 
 
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_line_is_wider_than_the_terminal(
     command: tuple[str, ...], envspec: Callable[..., Told], root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.by_day(12)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("platform", ["linux-64", "win-64"])
 @pytest.mark.parametrize("python", ["3.11", "3.13"])

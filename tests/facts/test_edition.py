@@ -145,6 +145,7 @@ def test_a_broken_one_is_told(installed: Path, tmp_path: Path) -> None:
         assert code in (0, 1) and "warning: envspec-facts in " in err and "its format is 9" in err
 
 
+@pytest.mark.slow
 def test_newer_facts_make_no_lock_stale(installed: Path, root: Path) -> None:
     """A floor that they correct stands in former.toml as it was: the lock is fresh and sound, and `doctor` tells."""
     edited(

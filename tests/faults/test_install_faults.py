@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +21,7 @@ from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
 from support.machine import Machine, Ran
 from support.matrix import first_by_day
 from support.packages import wheel
+from support.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -276,10 +276,8 @@ def served(channel: Channel) -> Iterator[tuple[str, list[str]]]:
             """Silent."""
 
     handler = functools.partial(Handler, directory=str(channel.folder.parent))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/{channel.folder.name}", asked
-        server.shutdown()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
+        yield f"{url}/{channel.folder.name}", asked
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,7 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine, cpu
 from support.network import WebProxy, certified
 from support.packages import sdist, wheel
+from support.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -36,10 +36,8 @@ def mirror() -> Iterator[Index]:
 def served(tmp_path: Path) -> Iterator[str]:
     """A conda channel over HTTP; gives the address above it."""
     handler = partial(_Quiet, directory=str(tmp_path / "channels"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
+        yield url
 
 
 class _Quiet(SimpleHTTPRequestHandler):

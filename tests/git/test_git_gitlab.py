@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,6 +19,7 @@ from git_ci import (
     runner,
 )
 from git_project import BASE, SPEC, pin
+from support.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -65,12 +65,8 @@ class _Notes(BaseHTTPRequestHandler):
 def gitlab() -> Iterator[tuple[str, type[_Notes]]]:
     handler = type("Notes", (_Notes,), {"asked": [], "existing": []})
     server = HTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/api/v4", handler
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(server) as url:
+        yield f"{url}/api/v4", handler
 
 
 def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -101,6 +101,7 @@ def test_a_package_that_was_exchanged_for_a_link(make: Callable[..., Bundle], tm
     assert status == 2 and "damaged or missing" in told and not given
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("line", ["../../evil/tool-1.0-0.tar.bz2", "own/noarch/other-1.0-0.tar.bz2#00"])
 def test_a_list_that_names_another_file(make: Callable[..., Bundle], tmp_path: Path, line: str) -> None:
     """The list is the forger's, and so are the sums: what isn't in them isn't given on all the same."""

@@ -123,6 +123,7 @@ def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machin
     assert demo.locked() == lock
 
 
+@pytest.mark.slow
 def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> None:
     lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=()))
@@ -131,6 +132,7 @@ def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> N
     assert status == 3 and "tool" in told, told
 
 
+@pytest.mark.slow
 def test_it_stays_until_its_package_is_upgraded(demo: Machine, index: Index) -> None:
     first = demo.locked()
     index.add(wheel("tool", "1.2", "below"), uploaded="2026-01-02T00:00:00Z")
@@ -207,6 +209,7 @@ def test_verify_proves_an_honest_build_environment(demo: Machine) -> None:
     assert ran.status == 0 and "of 4 pins 4 are what their index publishes" in ran.out, ran
 
 
+@pytest.mark.slow
 def test_a_site_s_policy_holds_for_what_sources_are_built_with(
     demo: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:

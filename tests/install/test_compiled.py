@@ -206,6 +206,7 @@ def maker(backend: str) -> Dist:
     return replace(plain, content=buffer.getvalue())
 
 
+@pytest.mark.slow
 def test_the_project_is_installed_last_and_again_when_it_changes(machine: Machine, project: Path) -> None:
     (project / "own.txt").write_text("answer = 1\n")
     assert "+ pip   own 1.0" in install(machine)

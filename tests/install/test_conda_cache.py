@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from support.conda_archives import Channel, borrowed_python, data_package
 from support.hostile_archives import Forged, Member
 from support.installs import PYTHON, SPEC, SUBDIR, write_lock
 from support.machine import Machine
+from support.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -41,12 +41,9 @@ def served(channel: Channel) -> Iterator[tuple[str, list[str]]]:
     """The channel as the root of a server, and the paths that it's asked for."""
     asked: list[str] = []
     handler = type("Handler", (_Asked,), {"paths": asked})
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(handler, directory=channel.folder)
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
+    rooted = functools.partial(handler, directory=channel.folder)
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), rooted)) as url:
+        yield url, asked
 
 
 def test_a_channel_at_the_root_of_a_server(machine: Machine, served: tuple[str, list[str]]) -> None:

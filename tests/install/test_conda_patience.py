@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.serving import serving
 
 from envspec.errors import IndexFailure
 from envspec.install.conda_cache import CondaCache
@@ -46,12 +47,9 @@ def channel() -> Iterator[str]:
     closing = Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Server", (_Server,), {"closing": closing}))
     server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/own/noarch"
-    closing.set()
-    server.shutdown()
-    server.server_close()
+    with serving(server) as url:
+        yield f"{url}/own/noarch"
+        closing.set()
 
 
 @pytest.mark.by_day(1)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from support.index import Index
@@ -21,6 +20,7 @@ from support.installs import SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.python_stand_in import stand_in
+from support.serving import serving
 
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
@@ -116,11 +116,9 @@ def over_http(machine: Machine, mirror: Path) -> Iterator[list[str]]:
             asked.append(str(args[0]))
 
     del machine.variables["UV_PYTHON_INSTALL_MIRROR"]
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(mirror))) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        machine.configure(f'python = "http://127.0.0.1:{server.server_address[1]}"')
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(mirror)))) as url:
+        machine.configure(f'python = "{url}"')
         yield asked
-        server.shutdown()
 
 
 def test_it_comes_from_the_mirror_of_the_configuration(without: tuple[Machine, LockedPython], mirror: Path) -> None:
@@ -135,6 +133,7 @@ def test_it_comes_from_the_mirror_of_the_configuration(without: tuple[Machine, L
     assert len(asked) == 1 and f"/{BUILD}/" in asked[0]
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_it(without: tuple[Machine, LockedPython], mirror: Path) -> None:
     machine, build = without
     with over_http(machine, mirror):
@@ -165,6 +164,7 @@ def test_a_machine_that_fetches_none_uses_its_own_and_says_so(without: tuple[Mac
     assert "note: the environment has this machine's Python" in found.err and said in found.err
 
 
+@pytest.mark.slow
 def test_another_release_of_the_version_isnt_taken_for_it(without: tuple[Machine, LockedPython]) -> None:
     machine, build = without
     there = machine.home / ".local/share/uv/python" / f"cpython-{build.version}-linux-x86_64-gnu"

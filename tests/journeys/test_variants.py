@@ -133,6 +133,7 @@ def test_the_chosen_file_is_installed_and_bundled_as_a_plain_wheel(
     assert (other / "lib" / "python3.11" / "site-packages" / "torch_label.py").exists()
 
 
+@pytest.mark.slow
 def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[Index, Index]) -> None:
     import tomli
 

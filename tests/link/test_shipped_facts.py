@@ -80,6 +80,7 @@ def test_torch_and_its_cuda_fit_each_other(lock: tuple[str, str]) -> None:
     assert [one for one in judge(packages(*lock), system()) if one.level == "error"] == []
 
 
+@pytest.mark.slow
 def test_the_page_names_each_target_of_the_shipped_locks_where_it_belongs() -> None:
     """The rows of docs/link.md: of which targets' torch and CUDA wheels nothing has to be read."""
     rows = [line for line in (ROOT / "docs" / "link.md").read_text().splitlines() if line.startswith("| ")]

@@ -54,6 +54,7 @@ def test_the_wheels_use_the_interface_that_they_stand_for() -> None:
     assert said == {name: "stable" if name == ("torchaudio", "2.11.0") else "unstable" for name in FITS}
 
 
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize("release", ["2.6.0", "2.9.1", "2.11.0", "2.15.0"])
 @pytest.mark.parametrize("name", FITS, ids=" ".join)
 def test_one_wheel_of_each_kind_under_torches_of_both_cuda_majors(name: tuple[str, str], release: str) -> None:

@@ -159,6 +159,7 @@ def test_conda_lock_names_the_missing_host(conda_lock_program: Any, tmp_path: Pa
     assert "Missing environment variables: CONDA_CHANNEL_HOST" in conda_lock_program(*arguments, env=platform, status=1)
 
 
+@pytest.mark.slow
 def test_conda_reads_the_environment_as_exact_builds(recorded_locks: list[Any], rattler: Any) -> None:
     """By the conda that conda-lock brings along, and by rattler: each line names one version and one build."""
     reason = "conda-lock isn't installed, or brings no conda along"

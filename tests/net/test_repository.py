@@ -6,12 +6,12 @@ import hashlib
 import io
 import json
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from support.serving import serving
 
 from envspec.errors import IndexFailure
 from envspec.net import repository
@@ -97,11 +97,9 @@ def double() -> Iterator[Double]:
 
         do_GET = do_HEAD = do_POST = do_PATCH = do_PUT = do
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        state.host = f"127.0.0.1:{server.server_address[1]}"
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        state.host = url.removeprefix("http://")
         yield state
-        server.shutdown()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recipe_plans import ROOT, alone, of_target, shipped, shipped_spec
+from support.examples import examples
 
 from envspec.errors import InputError
 from envspec.recipes import nix
@@ -139,7 +140,7 @@ def test_nul_is_refused() -> None:
 
 
 @needs_nix
-@settings(max_examples=10)
+@settings(max_examples=examples(30))
 @given(st.lists(TEXT | NASTY, min_size=100, max_size=150))
 def test_nix_reads_back_every_text(texts: list[str]) -> None:
     texts = [*texts, *HOSTILE]
@@ -161,7 +162,7 @@ def variables(hook: str, names: Sequence[str]) -> list[str]:
 
 
 @needs_nix
-@settings(max_examples=8)
+@settings(max_examples=examples(30))
 @given(
     description=TEXT | NASTY | st.sampled_from(HOSTILE),
     # one that names a folder of the image stays out: test_what_only_images_have_stays_out

@@ -63,7 +63,7 @@ def test_a_nul_is_refused(writer: object) -> None:
         writer("a\0b")
 
 
-@pytest.mark.parametrize("given_text", first_by_day(18, [*HOSTILE, *LINES]))
+@pytest.mark.parametrize("given_text", first_by_day(9, [*HOSTILE, *LINES]))
 def test_nix_reads_it_back(given_text: str) -> None:
     nix = shutil.which("nix-instantiate")
     if nix is None:

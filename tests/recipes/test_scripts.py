@@ -83,6 +83,7 @@ def test_conda_activation_is_read(image: Image) -> None:
     assert image.run("sh", "-c", "echo $FROM_CONDA")[1] == "-yes\n"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_conda_activation_is_bashs(image: Image, shell: str) -> None:
     """As conda-forge's compilers have it; what is wrong in one script stops neither the others nor the command."""

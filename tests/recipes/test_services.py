@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,6 +19,7 @@ from image_scripts import (
 from image_scripts import (
     image as image,
 )
+from support.serving import serving
 
 
 def wait_for(done: Callable[[], bool]) -> None:
@@ -159,13 +159,11 @@ def test_health_of_what_listens_by_ipv6(image: Image) -> None:
     except OSError:
         pytest.skip("no IPv6 here")
     (image.tmp / f"envspec-services.{os.getuid()}").write_text("jupyter\n")
-    with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(server):
         for bind in ("::", "::1"):
             port = str(server.server_address[1])
             code, _, err = image.run(script="healthcheck.sh", JUPYTER_PORT=port, ENVSPEC_BIND=bind)
             assert (code, err) == (0, "")
-        server.shutdown()
 
 
 def test_code_server_gets_a_password_and_no_file_has_it(image: Image) -> None:

@@ -1,4 +1,4 @@
-"""How many examples a property test that has a count of its own tries: so many in `.ci/run`, a fifth of them in
+"""How many examples a property test that has a count of its own tries: so many in `.ci/run`, a tenth of them in
 `make test`, ten times as many at night.
 """
 

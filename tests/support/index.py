@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from packaging.utils import canonicalize_name
 
 from support.packages import Dist
+from support.serving import serving
 
 JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -179,17 +180,15 @@ class Index:
         self._server = _Server(("127.0.0.1", 0), handler)
         if self.tls is not None:
             self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
+        self._serving = serving(self._server)
+        self._serving.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.__exit__(None, None, None)
 
     @property
     def origin(self) -> str:

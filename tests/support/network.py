@@ -6,7 +6,6 @@ import base64
 import shutil
 import ssl
 import subprocess
-import threading
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.index import Index
+from support.serving import serving
 
 
 class WebProxy:
@@ -29,14 +29,14 @@ class WebProxy:
         handler = type("Handler", (_Handler,), {"proxy": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        self._serving = serving(self._server)
+        self._serving.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._serving.__exit__(None, None, None)
 
     @property
     def url(self) -> str:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +15,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from uv import find_uv_bin
+
+from support.serving import serving
 
 STAND_IN = Path(__file__).resolve().parents[1] / "e2e" / "nixpkgs-stand-in" / "flake.nix"
 
@@ -46,13 +47,11 @@ class Files:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._serving = serving(self._server)
+        self._serving.__enter__()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.__exit__(None, None, None)
 
 
 @dataclass

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -25,6 +24,7 @@ from envspec.net.file_store import sha256_of
 from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.once import once
+from support.serving import serving
 
 BUILD = "20990101"
 """Of a day after any table of builds, so that none says that there is no such one."""
@@ -79,10 +79,8 @@ def served(build: Path, folder: Path) -> Iterator[str]:
     """The address of a mirror that has the build in a new folder."""
     (folder / BUILD).mkdir(parents=True)
     (folder / BUILD / FILE).symlink_to(build)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))) as url:
+        yield url
 
 
 def locked_build(build: Path) -> LockedPython:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 from support.machine import Machine
+from support.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -27,10 +27,8 @@ class _Circle(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def channel() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Circle) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/mine"
-        server.shutdown()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _Circle)) as url:
+        yield f"{url}/mine"
 
 
 def test_redirects_in_a_circle(machine: Machine, channel: str) -> None:

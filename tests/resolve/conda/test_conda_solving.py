@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.channel import LocalChannel, Record, cuda_versions, pythons
+from support.serving import serving
 
 from envspec.errors import IndexFailure, Unsatisfiable, WrongBuild
 from envspec.lock.model import Pin
@@ -236,14 +236,8 @@ def served(folder: Path) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server) as url:
+        yield url
 
 
 def test_offline_uses_what_the_cache_holds(channel: LocalChannel, tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ def test_a_small_wheel_of_another_content(machine: Machine, index: Index) -> Non
     assert f"{index.file_url(wheel('alpha', '1.0'))}: the content has sha256" in err
 
 
-@pytest.mark.parametrize("below", first_by_day(1, ["python", ""]))
+@pytest.mark.slow
+@pytest.mark.parametrize("below", ["python", ""])
 def test_git_is_pinned_to_a_full_commit(machine: Machine, index: Index, tmp_path: Path, below: str) -> None:
     index.add(wheel("beta", "1.0"))
     commit = repository(tmp_path / "clip", source_files("clip", "1.0", ["beta"]), below)

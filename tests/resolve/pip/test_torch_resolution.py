@@ -116,6 +116,7 @@ def test_a_mirror_of_the_pytorch_index_serves_what_the_facts_do_not_know(
     assert (pins["numpy"].version, pins["numpy"].index) == ("2.0", "pypi")
 
 
+@pytest.mark.slow
 def test_offline_takes_torch_from_the_facts_and_the_rest_from_the_cache(machine: Machine, index: Index) -> None:
     index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cpu", "2.9.1"))
     machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"), cpu="platform = 'linux-64'")))
