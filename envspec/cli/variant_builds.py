@@ -62,7 +62,7 @@ def published(package: str, index: str | None) -> tuple[str, Page, Mapping[Versi
     """List a package's files on the user's default index, or on the one at this address: where that is, all of its
     rows, and its wheels and sources by version. Raises OutsideError, InputError for a broken configuration."""
     from envspec.net.connections import index_fetcher
-    from envspec.net.index_proxy.pages import by_version
+    from envspec.net.index_proxy.releases import by_version
     from envspec.net.simple_page import ACCEPT, read_page
     from envspec.resolve.artifact_urls import index_address
     from envspec.settings import load_settings

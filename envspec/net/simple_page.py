@@ -97,24 +97,20 @@ def _checked(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
-    return [_json_row(row, url) for row in read_json(body)["files"]]
-
-
-def _json_row(row: dict[str, Any], url: str) -> dict[str, Any]:
-    """Raises TypeError or KeyError for one that nothing could be made of later."""
-    if type(row["filename"]) is not str or type(row["url"]) is not str:
-        raise TypeError("a row without a name or an address")
-    # the row is this reader's own
-    row["url"] = _joined(url, row["url"])
-    return row
-
-
-def _joined(url: str, link: str) -> str:
-    # most pages have whole addresses by the thousand, and joining is slow
-    if "[" in link:
-        # a host that is none: whoever takes the address apart later needn't think of it
-        urlsplit(link)
-    return link if link.startswith("https://") else urljoin(url, link)
+    """Raises TypeError or KeyError for a row that nothing could be made of later."""
+    # the rows are this reader's own
+    rows: list[dict[str, Any]] = read_json(body)["files"]
+    for row in rows:
+        link = row["url"]
+        if type(row["filename"]) is not str or type(link) is not str:
+            raise TypeError("a row without a name or an address")
+        if "[" in link:
+            # a host that is none: whoever takes the address apart later needn't think of it
+            urlsplit(link)
+        # most pages have whole addresses by the thousand, and joining is slow
+        if not link.startswith("https://"):
+            row["url"] = urljoin(url, link)
+    return rows
 
 
 def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:

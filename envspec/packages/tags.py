@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from envspec.errors import InputError
+from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.variant_name import read_name
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
 # The oldest glibc with a manylinux tag, by machine: aarch64 came with manylinux2014.
 _OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
+
+_NEWEST_GLIBC = "2.99"
+"""Newer than any there is: what a target may ask for has no upper bound."""
 
 MACOS = (14, 0)
 """The oldest macOS of a macOS target: the oldest in the tags of the newest torch wheels (PyPI, 2026-11)."""
@@ -74,6 +78,23 @@ def plainly_installs(tags: str, platform: str, python: str, glibc: str | None) -
     return len(parts) == 3 and any(
         _runs(interpreter, abi, minor, end == "any") for interpreter, abi, end in product(*parts) if end in ends
     )
+
+
+@lru_cache(maxsize=1 << 14)
+def installs_somewhere(tags: str) -> bool:
+    """Say whether a target of any platform, glibc and CPython 3 installs a wheel with these tags, build tag or not
+    before them. Cached: the wheels of a hundred pages have a thousand endings between them."""
+    parts = [part.split(".") for part in tags.lower().split("-")[-3:]]
+    return len(parts) == 3 and any(
+        _runs(interpreter, abi, int(number) if (number := interpreter[3:]).isdecimal() else 0, end == "any")
+        for interpreter, abi, end in product(*parts)
+        if end in _any_ends()
+    )
+
+
+@lru_cache(maxsize=1)
+def _any_ends() -> frozenset[str]:
+    return frozenset().union(*(_ends(platform, _NEWEST_GLIBC) for platform in PLATFORMS))
 
 
 def _runs(interpreter: str, abi: str, minor: int, anywhere: bool) -> bool:

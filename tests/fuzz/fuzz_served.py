@@ -31,8 +31,8 @@ from envspec.link.store import LinkStore
 from envspec.net.fetch import Reply, Stream
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
-from envspec.net.index_proxy.pages import Upstream, _page, _shown, by_version
-from envspec.net.index_proxy.releases import ReleaseStore, releases_of
+from envspec.net.index_proxy.pages import Upstream, _page, _shown
+from envspec.net.index_proxy.releases import ReleaseStore, by_version, releases_of
 from envspec.net.index_proxy.variant_rows import has_variants, representatives
 from envspec.net.limits import LIMITS
 from envspec.net.provenance import parse_provenance

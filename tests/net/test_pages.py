@@ -67,6 +67,13 @@ def test_what_may_be_built_is_shown_beside_its_wheels(index: Index, tmp_path: Pa
     assert [one.kind for one in shown_files(tmp_path, index, allowed=True).values()] == [WHEEL, ALLOWED]
 
 
+def test_wheels_that_no_target_installs_are_left_out_beside_others(index: Index, tmp_path: Path) -> None:
+    usual, other = "cp312-cp312-manylinux_2_28_aarch64", "pp310-pypy310_pp73-win_amd64"
+    index.add(*(wheel("a-b", "2.0", tag=tag) for tag in (usual, other, "cp312-cp312-musllinux_1_2_x86_64")))
+    index.add(wheel("a-b", "1.0", tag=other), sdist("a-b", "1.0"))
+    assert sorted(shown_files(tmp_path, index)) == [f"a_b-1.0-{other}.whl", f"a_b-2.0-{usual}.whl"]
+
+
 def test_what_a_source_says_on_the_page_its_stand_in_says(index: Index, tmp_path: Path) -> None:
     index.add(replace(sdist("a-b", "1.0"), requires_python=">=3.9"), uploaded="2024-01-01T00:00:00Z", yanked="broken")
     (row,) = json.loads(pages(tmp_path).show(Upstream(index.url), "a-b").body)["files"]

@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 
 from envspec.errors import InputError
-from envspec.packages.tags import plainly_installs, wheel_tags
+from envspec.packages.marker_environment import PLATFORMS
+from envspec.packages.tags import installs_somewhere, plainly_installs, wheel_tags
 
 INTERPRETERS = (
     "py2", "py3", "py30", "py39", "py310", "py312", "py313", "cp3", "cp30", "cp31", "cp32", "cp39", "cp310", "cp312",
@@ -43,3 +44,12 @@ def test_one_of_several_tags_is_enough() -> None:
 def test_an_unknown_platform() -> None:
     with pytest.raises(InputError, match="solaris"):
         plainly_installs("py3-none-any", "solaris", "3.12", None)
+
+
+def test_what_no_machine_installs_has_no_place() -> None:
+    ends = ("any", "manylinux2014_aarch64", "manylinux_2_34_x86_64", "musllinux_1_2_x86_64", "win32", "win_amd64")
+    every = {"-".join(tag) for tag in product(INTERPRETERS, ABIS, ends)}
+    machines = list(product(PLATFORMS, ["3.0", "3.1", "3.2", "3.9", "3.10", "3.12", "3.13"], ["2.99"]))
+    anywhere = {tag for tag in every if any(plainly_installs(tag, *machine) for machine in machines)}
+    assert {tag for tag in every if installs_somewhere(tag)} == anywhere
+    assert installs_somewhere("1-cp312-cp312-manylinux_2_28_x86_64")

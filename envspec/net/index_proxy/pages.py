@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,15 @@ from envspec.net.index_proxy.address import (
     path_of,
     variant_text,
 )
-from envspec.net.index_proxy.releases import Release, ReleaseStore, releases_of, version_of
+from envspec.net.index_proxy.releases import (
+    SOURCES,
+    Release,
+    ReleaseStore,
+    by_version,
+    releases_of,
+    source_version,
+    version_of,
+)
 from envspec.net.index_proxy.variant_rows import (
     ShownVariant,
     Wheels,
@@ -45,8 +52,8 @@ from envspec.net.index_proxy.variant_rows import (
 )
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader, about_variants
-from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.tags import installs_somewhere
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
@@ -57,11 +64,10 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "5"
+_FORMAT = "6"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
-_SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
 
 
 @dataclass(frozen=True)
@@ -285,37 +291,12 @@ class Pages:
         self, upstream: Upstream, project: str, files: Mapping[Version, list[dict[str, Any]]], rows: Page
     ) -> dict[Version, Wheels]:
         """Choose the wheels of those releases that have variants."""
-        if not has_variants(str(row["filename"]) for row in rows):
+        if not has_variants([row["filename"] for row in rows]):
             return {}
         wheels = {version: [row for row in several if _is_wheel(row)] for version, several in files.items()}
         about = about_variants(rows)
         machine = upstream.machine if project in upstream.variants else None
         return of_releases(wheels, lambda several: self._variants.of_release(several, about), project, machine)
-
-
-def by_version(rows: Page, project: str) -> dict[Version, list[dict[str, Any]]]:
-    """Group the wheels and sources of a page by version. Leaves out other files and those without a version."""
-    found: dict[Version, list[dict[str, Any]]] = {}
-    for row in rows:
-        file = str(row["filename"])
-        text = (
-            file.split("-", 2)[1] if file.endswith(".whl") and file.count("-") >= 4 else _source_version(file, project)
-        )
-        version = version_of(text) if text else None
-        if version is not None:
-            found.setdefault(version, []).append(row)
-    return found
-
-
-def _source_version(file: str, project: str) -> str | None:
-    """Read the version in a source distribution's file name; older ones have dashes in name and version."""
-    stem = next((file[: -len(suffix)] for suffix in _SOURCES if file.endswith(suffix)), None)
-    if stem is None:
-        return None
-    for dash in re.finditer("-", stem):
-        if canonical_name(stem[: dash.start()]) == project:
-            return stem[dash.end() :]
-    return None
 
 
 def _is_wheel(row: Mapping[str, Any]) -> bool:
@@ -327,7 +308,7 @@ def _shown(
 ) -> list[dict[str, Any]]:
     """Make the rows of one version for uv. `variants` are its wheels where it has variants."""
     if variants is None:
-        wheels = [_row(row, WHEEL, None) for row in rows if _is_wheel(row)]
+        wheels = [_row(row, WHEEL, None) for row in _of_some_target(rows)]
     else:
         wheels = [*(_row(row, WHEEL, None) for row in variants[0]), *map(_variant_row, variants[1])]
     if wheels and project not in upstream.allowed | upstream.unfit:
@@ -337,11 +318,19 @@ def _shown(
         return wheels
     # of several forms of one source the one that is read without seeking
     source = min(
-        sources, key=lambda row: next(n for n, suffix in enumerate(_SOURCES) if row["filename"].endswith(suffix))
+        sources, key=lambda row: next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
     )
-    version = version_of(str(_source_version(str(source["filename"]), project)))
+    version = version_of(str(source_version(str(source["filename"]), project)))
     stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
     return [*wheels, _row(source, ALLOWED if project in upstream.allowed else REFUSED, stand_in)]
+
+
+def _of_some_target(rows: Page) -> Page:
+    """Choose the wheels that some target could install: of the wheels of a hundred pages that is a third, and uv reads
+    each. Of a release without any such wheel give all, so that uv says what it has."""
+    wheels = [(row, file) for row in rows if (file := row["filename"]).endswith(".whl")]
+    found = [row for row, file in wheels if installs_somewhere(file[:-4].split("-", 2)[2])]
+    return found or [row for row, _ in wheels]
 
 
 def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ have answered uv, so that no page was read."""
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from envspec.cache.entry import keep_entry, read_entry
+from envspec.packages.requirement import canonical_name
 from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
 _SCHEMA = 3
+SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
+"""Ends of the names of source distributions, those that are read without seeking first."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +42,54 @@ class Release:
     unsuited: bool = False
 
 
+def by_version(rows: Iterable[dict[str, Any]], project: str) -> dict[Version, list[dict[str, Any]]]:
+    """Group the wheels and sources of a page by version. Leaves out other files and those without a version."""
+    found: dict[Version, list[dict[str, Any]]] = {}
+    # pages have a dozen files of a version, which all write it alike
+    written: dict[str | None, list[dict[str, Any]] | None] = {None: None}
+    for row in rows:
+        file: str = row["filename"]
+        is_wheel = file.endswith(".whl") and file.count("-") >= 4
+        text = file.split("-", 2)[1] if is_wheel else source_version(file, project)
+        if text not in written:
+            version = version_of(str(text))
+            written[text] = None if version is None else found.setdefault(version, [])
+        own = written[text]
+        if own is not None:
+            own.append(row)
+    return found
+
+
+def source_version(file: str, project: str) -> str | None:
+    """Read the version in a source distribution's file name; older ones have dashes in name and version."""
+    stem = next((file[: -len(suffix)] for suffix in SOURCES if file.endswith(suffix)), None)
+    if stem is None:
+        return None
+    for dash in re.finditer("-", stem):
+        if canonical_name(stem[: dash.start()]) == project:
+            return stem[dash.end() :]
+    return None
+
+
 def releases_of(
     files: Mapping[Version, Sequence[Mapping[str, Any]]], unsuited: Collection[Version] = ()
 ) -> tuple[Release, ...]:
     """Read the releases of a page from its rows, grouped by version. `unsuited` are those whose variants are no use."""
-    found = []
-    for version in sorted(files, reverse=True):
-        rows = files[version]
-        uploads = [str(row["upload-time"]) for row in rows if row.get("upload-time")]
-        names = [str(row["filename"]) for row in rows]
-        wheels = tuple(name for name in names if name.endswith(".whl"))
-        found.append(
-            Release(
-                str(version),
-                wheels,
-                len(wheels) < len(names),
-                all(row.get("yanked") for row in rows),
-                next((str(row["requires-python"]) for row in rows if row.get("requires-python")), None),
-                min(uploads, default=None),
-                version in unsuited,
-            )
-        )
-    return tuple(found)
+    return tuple(_release_of(version, files[version], version in unsuited) for version in sorted(files, reverse=True))
+
+
+def _release_of(version: Version, rows: Sequence[Mapping[str, Any]], unsuited: bool) -> Release:
+    uploads = [str(said) for row in rows if (said := row.get("upload-time"))]
+    wheels = tuple([name for row in rows if (name := row["filename"]).endswith(".whl")])
+    return Release(
+        str(version),
+        wheels,
+        len(wheels) < len(rows),
+        all(row.get("yanked") for row in rows),
+        next((str(said) for row in rows if (said := row.get("requires-python"))), None),
+        min(uploads, default=None),
+        unsuited,
+    )
 
 
 @dataclass(frozen=True)

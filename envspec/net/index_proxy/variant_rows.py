@@ -33,7 +33,8 @@ _AT_ONCE = 8
 
 def has_variants(files: Iterable[str]) -> bool:
     """Say whether any of some wheels is a variant's."""
-    return any(file.count("-") > 4 and read_name(file).label is not None for file in files)
+    long = [file for file in files if file.count("-") > 4]
+    return any(read_name(file).label is not None for file in long)
 
 
 @dataclass(frozen=True)
