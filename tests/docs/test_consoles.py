@@ -7,21 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from console_blocks import ROOT, Block, blocks, shown
 from support.matrix import first_by_day
 
-ROOT = Path(__file__).resolve().parents[1]
-TUTORIAL = ROOT / "docs" / "tutorial.md"
-"""Its blocks build on each other and ask the real index: tests/docs/test_tutorial.py runs them."""
-PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page != TUTORIAL)]
 MM = "specs/mm-v2.9.toml"
 
 EDITS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -34,29 +26,8 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """What is wrong with mm-v2.9 in a block that has these words."""
 
-ELSEWHERE = {
-    "make lock": "resolves from the real indexes",
-    "specs/mm-v2.1.toml": "resolves from the real indexes",
-    "envspec inspect": "needs a wheel that isn't here",
-    "envspec bundle": "fetches CUDA's wheels and needs Docker; tests/e2e/test_variants_in_images.py does",
-    "envspec link": "reads torch's wheel; tests/e2e/test_link_torch.py does",
-}
-"""Blocks that can't be had here, by words of their first line."""
-
-
-class Block(NamedTuple):
-    page: Path
-    text: str
-
-    @property
-    def first(self) -> str:
-        return self.text.partition("\n")[0]
-
-
-def blocks() -> Iterator[Block]:
-    for page in PAGES:
-        for text in re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
-            yield Block(page, text)
+ELSEWHERE = ("make lock", "envspec lock specs/mm-v2.1.toml", "envspec inspect", "envspec link")
+"""Words of the first lines of the blocks that ask real indexes: test_consoles_outside.py runs them."""
 
 
 def here() -> list[Block]:
@@ -89,19 +60,9 @@ def test_what_a_block_shows_is_what_is_printed(block: Block, tmp_path: Path) -> 
                 assert text.count(old) == 1, old
                 text = text.replace(old, new)
             (tmp_path / MM).write_text(text, "utf-8")
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8", "UV_OFFLINE": "1"}
-    shown = ""
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            program, *arguments = shlex.split(line[2:])
-            assert program == "envspec"
-            ran = subprocess.run(
-                [sys.executable, "-m", "envspec", *arguments],
-                cwd=tmp_path, env=env, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-            shown += f"{line}\n{as_on_a_terminal(ran.stdout)}"
+    told = as_on_a_terminal(shown(block, tmp_path, {"UV_OFFLINE": "1"}))
     if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
         page = block.page.read_text("utf-8")
-        block.page.write_text(page.replace(f"```console\n{block.text}```\n", f"```console\n{shown}```\n"), "utf-8")
+        block.page.write_text(page.replace(f"```console\n{block.text}```\n", f"```console\n{told}```\n"), "utf-8")
         return
-    assert shown == block.text
+    assert told == block.text
