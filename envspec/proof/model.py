@@ -20,6 +20,7 @@ class Proof:
     made         when (RFC 3339)
     file         the record's name
     refused      why it proves nothing
+    python       the version of Python that it was made with, where it says so: a run's
     """
 
     spec: str
@@ -29,18 +30,22 @@ class Proof:
     made: str
     file: str
     refused: str | None = None
+    python: str | None = None
 
 
 @dataclass(frozen=True)
 class Standing:
     """How far a target is proved. `records` are the records' names by rung, `outdated` those of another lock or that
-    prove nothing, each with the reason.
+    prove nothing, each with the reason. `pythons` are the versions of Python that rungs were proved with alone, where
+    the lock names another build: "3.11.7" by rung; `locked_python` is that build's version.
     """
 
     target: str
     gpus: bool
     records: dict[str, tuple[str, ...]] = field(default_factory=dict)
     outdated: tuple[tuple[str, str], ...] = ()
+    pythons: dict[str, str] = field(default_factory=dict)
+    locked_python: str | None = None
 
     @property
     def reached(self) -> str | None:
@@ -61,4 +66,13 @@ class Standing:
         names = [rung for rung, _ in self.rungs]
         missing = [rung for rung in names[: names.index(proved[-1])] if rung not in proved]
         told = " → ".join(map(said, proved))
-        return f"{told} (without {', '.join(map(said, missing))})" if missing else told
+        notes = [f"without {', '.join(map(said, missing))}"] if missing else []
+        notes += [self.other_python] if self.other_python else []
+        return f"{told} ({'; '.join(notes)})" if notes else told
+
+    @property
+    def other_python(self) -> str:
+        """Which rungs were proved with another Python than the lock's; empty where none was."""
+        rungs = [rung for rung, _ in self.rungs if rung in self.pythons]
+        versions = ", ".join(dict.fromkeys(self.pythons[rung] for rung in rungs))
+        return f"{', '.join(map(said, rungs))} with Python {versions}, not {self.locked_python}" if rungs else ""

@@ -65,7 +65,8 @@ def of_report(report: SmokeReport, name: str) -> Proof:
     """Say what a report of the smoke check proves, or why it proves nothing."""
     reason = refusal(report)
     rungs = frozenset() if reason else frozenset(_rungs(report))
-    return Proof(report.spec, report.target, report.lock_digest, rungs, report.started, name, reason)
+    python = report.machine.python
+    return Proof(report.spec, report.target, report.lock_digest, rungs, report.started, name, reason, python)
 
 
 def refusal(report: SmokeReport) -> str | None:

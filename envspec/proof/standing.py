@@ -17,7 +17,9 @@ def standings(lock: Lock, targets: Iterable[LockedTarget], records: Iterable[Pro
 
 def _standing(lock: Lock, target: LockedTarget, records: tuple[Proof, ...]) -> Standing:
     digest = slice_digest(slice_of(lock, target))
+    build = lock.python(target)
     found: dict[str, tuple[str, ...]] = {"locked": ()}
+    pythons: dict[str, set[str | None]] = {}
     outdated = []
     for record in records:
         if record.target != target.name:
@@ -27,6 +29,11 @@ def _standing(lock: Lock, target: LockedTarget, records: tuple[Proof, ...]) -> S
         elif record.lock_digest != digest:
             outdated.append((record.file, "it is of another lock of this target"))
         else:
+            other = record.python if build and record.python != build.version else None
             for rung in record.rungs:
                 found[rung] = (*found.get(rung, ()), record.file)
-    return Standing(target.name, target.inputs.cuda is not None, found, tuple(outdated))
+                pythons.setdefault(rung, set()).add(other)
+    # a rung that some record proves with the lock's own, or without any, needs no word
+    others = {rung: max(filter(None, versions)) for rung, versions in pythons.items() if None not in versions}
+    version = build.version if build else None
+    return Standing(target.name, target.inputs.cuda is not None, found, tuple(outdated), others, version)

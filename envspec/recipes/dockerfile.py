@@ -30,6 +30,7 @@ from envspec.recipes.quote import dockerfile, filled, shell
 
 FILE = "Dockerfile"
 IGNORE = ".dockerignore"
+_ONE_INSTANCE = """  (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)"""
 _MADE_BY = {"source": "compile", "project": "own"}
 """Layers of stages with another name."""
 
@@ -55,6 +56,7 @@ def _head(plan: Plan) -> str:
         f"  docker buildx build {' '.join(options)} -f {plan.target}/{FILE} -t {plan.image} .",
         f"  {_run(plan)}",
         *([f"  {_train(plan)}"] if plan.is_cuda and plan.torch else []),
+        *([_ONE_INSTANCE] if plan.is_cuda else []),
         "",
         "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
         f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE.",

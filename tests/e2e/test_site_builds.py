@@ -92,15 +92,16 @@ def test_apt_reads_the_mirror_and_the_image_forgets_it(builder: Builder, tmp_pat
 
 
 def test_a_mirror_changes_no_layer(builder: Builder, tmp_path: Path) -> None:
-    """Nor would another one, with the same packages."""
+    """Nor would another one, with the same packages, nor a variable that isn't set, as compose gives it."""
     fixed = "--timestamp=315532800"
     layers = []
     with mirror() as (url, _):
         (tmp_path / "apt-mirrors").write_text(f"debian={url}")
-        for given in ([], [f"--secret=id=apt-mirrors,src={tmp_path / 'apt-mirrors'}"]):
+        unset = ["--secret=id=apt-mirrors,env=APT_MIRRORS_UNSET", "--build-arg=no_proxy"]
+        for given in ([], [f"--secret=id=apt-mirrors,src={tmp_path / 'apt-mirrors'}"], unset):
             builder.build("localhost/site", "--no-cache", fixed, *given)
             layers.append(json.loads(builder("inspect", "--type", "image", "localhost/site"))["OCIv1"]["rootfs"])
-    assert layers[0] == layers[1]
+    assert layers[0] == layers[1] == layers[2]
 
 
 def test_a_definition_reads_the_mirror_and_the_sif_forgets_it(tmp_path: Path) -> None:

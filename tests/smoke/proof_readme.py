@@ -38,6 +38,7 @@ def table() -> str:
         reached = one.reached or ""
         beyond = proved[proved.index(reached) + 1 :] if reached in proved else proved
         upto = " → ".join(said(rung) for rung in proved if rung not in beyond)
+        upto += f" ({one.other_python})" if one.other_python else ""
         lines.append(f"| {spec} | {one.target} | {upto} | {', '.join(map(said, beyond)) or '–'} |")
     return "\n".join(lines) + "\n"
 

@@ -24,6 +24,7 @@ from envspec.smoke.report.result import CheckResult, ReportedGpu, SmokeReport
 
 LOCK = load(ROOT / "locks" / "mm-v2.9" / "envspec.lock")
 NAME = "cu128-hopper"
+(PYTHON,) = (one.version for one in LOCK.pythons)
 IMPORTS = CheckResult("stack.imports", "stack", "pass")
 CAPABILITY = CheckResult("device.capability", "device", "pass", True)
 COMPILES = CheckResult("compile.eager", "compile", "pass")
@@ -38,7 +39,8 @@ def digest(lock: Lock = LOCK, name: str = NAME) -> str:
 def proved(**changes: Any) -> SmokeReport:
     """A report of a run on an H100, of the shipped lock."""
     every = (*checks(), IMPORTS, CAPABILITY, COMPILES)
-    return report(**{"spec": LOCK.name, "target": NAME, "lock_digest": digest(), "checks": every, **changes})
+    own = {"spec": LOCK.name, "target": NAME, "lock_digest": digest(), "machine": replace(GPU, python=PYTHON)}
+    return report(**{**own, "checks": every, **changes})
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -73,9 +75,21 @@ def test_a_run_on_its_gpu_is_the_top(tmp_path: Path) -> None:
 
 
 def test_a_run_on_a_cpu_says_no_more(tmp_path: Path) -> None:
-    ran = on_cpu(spec=LOCK.name, target=NAME, lock_digest=digest(), checks=(*checks(gpu=False), IMPORTS), cuda="12.8")
+    own = {"spec": LOCK.name, "target": NAME, "lock_digest": digest(), "machine": replace(CPU, python=PYTHON)}
+    ran = on_cpu(**own, checks=(*checks(gpu=False), IMPORTS), cuda="12.8")
     found = standing(tmp_path, record(), report_json(ran))
     assert found.reached == "linked" and found.line.endswith("imports → trained on a CPU (without compiles)")
+
+
+def test_a_run_with_another_build_of_python_says_so() -> None:
+    """It is the lock's environment but for its Python, and no rung of it reads as more."""
+    ran = of_report(proved(machine=replace(GPU, python="3.12.1")), "other.json")
+    (found,) = standings(LOCK, [LOCK.target(NAME)], [ran])  # type: ignore[list-item]
+    rungs = "linked, compiles, imports, trained on a CPU, trained on its GPU"
+    assert found.line.endswith(f"(without verified; {rungs} with Python 3.12.1, not {PYTHON})")
+    own = of_report(proved(), "own.json")
+    (found,) = standings(LOCK, [LOCK.target(NAME)], [ran, own])  # type: ignore[list-item]
+    assert not found.pythons and "Python" not in found.line
 
 
 @pytest.mark.parametrize(

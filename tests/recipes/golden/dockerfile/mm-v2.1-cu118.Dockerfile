@@ -5,6 +5,7 @@
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu118/Dockerfile -t mm-v2.1-cu118 .
 #   docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118
 #   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118 torchrun --standalone --nproc-per-node gpu train.py
+#   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.

@@ -5,6 +5,7 @@
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
 #   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" team-v2.9-cu128-ada torchrun --standalone --nproc-per-node gpu train.py
+#   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
 #
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
