@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from envspec.errors import Place
 from envspec.facts.gpus import find
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
+from envspec.rules.verdict import Verdict
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
+pytestmark = pytest.mark.xdist_group("verdicts")  # one worker judges the cases, and once
 KEYS = ("platform", "cuda", "gpus", "driver", "glibc")
 
 
@@ -208,16 +211,21 @@ def test_there_are_at_least_250_cases_each_its_own() -> None:
     assert all(case.source for case in CASES)
 
 
+@cache
+def judged(case: Case) -> Verdict:
+    return judge(*spec_of(case))
+
+
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.id} -> {case.verdict}" for case in CASES])
 def test_verdict(case: Case) -> None:
-    findings = judge(*spec_of(case)).findings
+    findings = judged(case).findings
     assert verdict(findings) == (set() if case.verdict == "ok" else set(case.verdict.split())), findings
     if case.nearest:
         assert case.nearest in (findings[0].remedy or ""), findings[0]
 
 
 def test_every_finding_is_placed_and_every_error_has_a_remedy() -> None:
-    for finding in (finding for case in CASES for finding in judge(*spec_of(case)).findings):
+    for finding in (finding for case in CASES for finding in judged(case).findings):
         assert finding.place is not None and finding.place.line
         assert finding.message and not finding.message.endswith(".")
         if finding.severity == "error":
@@ -227,7 +235,7 @@ def test_every_finding_is_placed_and_every_error_has_a_remedy() -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if "with" in c.nearest], ids=lambda c: c.id)
 def test_the_nearest_change_works(case: Case) -> None:
     """What a remedy proposes is judged again: it must have no error."""
-    findings = judge(*spec_of(case)).findings
+    findings = judged(case).findings
     text = findings[0].remedy or ""
     proposals = re.findall(r"(?:torch|pytorch) ([\d.]+) with CUDA ([\d.]+\d)", text)
     proposals += [("", cuda) for cuda in re.findall(r"CUDA ([\d.]+) with", text)]
@@ -248,7 +256,7 @@ def test_the_nearest_change_works(case: Case) -> None:
 
 
 def test_a_verdict_says_what_its_findings_say() -> None:
-    for found in (judge(*spec_of(case)) for case in CASES):
+    for found in map(judged, CASES):
         assert found.errors == tuple(finding for finding in found.findings if finding.severity == "error")
         if not found.errors:
             assert found.narrowed is ("-torch-narrowed" in verdict(found.findings))
