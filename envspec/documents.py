@@ -6,7 +6,6 @@ digits and for dates that don't exist. Here alone they are called, so that no re
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from functools import cache
@@ -39,6 +38,8 @@ def read_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[s
 
 def read_json(text: str | bytes) -> Any:
     """The value of a JSON text; bytes are UTF-8. Raises Unreadable."""
+    import json
+
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

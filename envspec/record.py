@@ -1,14 +1,17 @@
-"""`dataclass`, of which a frozen class costs a fifth of the time to make.
+"""`dataclass`, of which a frozen class costs a tenth of the time to make.
 
-The standard library writes six functions for each frozen dataclass and compiles them one by one. A command imports two
-hundred such classes, which is a fifth of the time that `envspec lock` takes with warm caches. Here only `__init__` is
-compiled; what a class compares, hashes and shows are its fields, by functions that all classes share. Type checkers and
-`dataclasses.replace`, `fields` and `asdict` see a dataclass.
+The standard library writes six functions for each frozen dataclass and compiles them one by one. A command imports a
+hundred such classes and makes values of half of them. Here what a class compares, hashes and shows are its fields, by
+functions that all classes share; `__init__`, and what `dataclasses` keeps of a class, are made when they are first
+asked for. Type checkers and `dataclasses.replace`, `fields` and `asdict` see a dataclass.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from dataclasses import MISSING, Field
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,56 +29,132 @@ else:
 
 
 _WRITTEN = frozenset(("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"))
+_NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 
 
 def _is_plain(made: type) -> bool:
-    """Say whether a class inherits nothing, writes none of the functions itself, and takes all its fields by place."""
+    """Say whether a class inherits nothing, writes none of the functions itself, and takes all its fields by place:
+    those without a default first, and no default that could change."""
     own = vars(made)
-    several = (one for one in own.values() if isinstance(one, dataclasses.Field))
-    return (
-        made.__bases__ == (object,)
-        and _WRITTEN.isdisjoint(own)
-        and all(one.init and one.kw_only is not True for one in several)
-    )
+    if made.__bases__ != (object,) or not _WRITTEN.isdisjoint(own):
+        return False
+    optional = False
+    for name, kind in made.__annotations__.items():
+        if not isinstance(kind, str) or any(word in kind for word in _NO_FIELDS):
+            return False
+        value = own.get(name, MISSING)
+        if isinstance(value, Field) and not (value.init and value.kw_only is not True and value.hash is None):
+            return False
+        default = _default(value)
+        if (optional and default is MISSING) or default.__class__.__hash__ is None:
+            return False
+        optional = default is not MISSING
+    return not any(isinstance(value, Field) and name not in made.__annotations__ for name, value in own.items())
+
+
+def _default(value: Any) -> Any:
+    """Give the default of a field, or what makes it; MISSING where it has none. `value` is what its class says."""
+    if not isinstance(value, Field):
+        return value
+    return value.default_factory if value.default is MISSING else value.default
 
 
 def _frozen(made: type) -> type:
-    # collects the fields, their defaults and what is none of them
-    dataclasses.dataclass(init=False, repr=False, eq=False)(made)
-    parameters: Any = vars(made)["__dataclass_params__"]
-    for name in ("init", "repr", "eq", "frozen"):
-        setattr(parameters, name, True)
-    fields = dataclasses.fields(made)
-    methods = {
-        "__init__": _init(made, fields),
-        **_comparing(tuple(one.name for one in fields if one.compare)),
-        "__repr__": _showing(tuple(one.name for one in fields if one.repr)),
+    said = {name: vars(made).get(name, MISSING) for name in made.__annotations__}
+    for name, value in said.items():
+        if isinstance(value, Field):
+            if value.default is MISSING:
+                delattr(made, name)
+            else:
+                setattr(made, name, value.default)
+    own = {
+        "__init__": _Init(made, said),
+        "__match_args__": tuple(said),
+        **_comparing(tuple(name for name, value in said.items() if not isinstance(value, Field) or value.compare)),
+        "__repr__": _showing(tuple(name for name, value in said.items() if not isinstance(value, Field) or value.repr)),
         "__setattr__": _refuse_setting,
         "__delattr__": _refuse_deleting,
+        "__replace__": _replaced,
+        **{name: _Kept(made, said, name) for name in ("__dataclass_fields__", "__dataclass_params__")},
     }
-    for name, method in methods.items():
-        setattr(made, name, method)
+    for name, value in own.items():
+        setattr(made, name, value)
     return made
 
 
-_MISSING = object()
+class _Kept:
+    """What the standard library keeps of a dataclass: it makes it of the same fields when it's first asked for."""
+
+    def __init__(self, made: type, said: Mapping[str, Any], name: str) -> None:
+        self._made, self._said, self._name = made, said, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = self._made
+        own = {name: value for name, value in self._said.items() if value is not MISSING}
+        like = type(made.__name__, (), {**own, "__annotations__": made.__annotations__, "__module__": made.__module__})
+        dataclasses.dataclass(init=False, repr=False, eq=False)(like)
+        kept = vars(like)[self._name]
+        if self._name == "__dataclass_params__":
+            for name in ("init", "repr", "eq", "frozen"):
+                setattr(kept, name, True)
+        setattr(made, self._name, kept)
+        return kept
 
 
-def _init(made: type, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
+class _Init:
+    """`__init__` of a class: compiled once it pays, or when a signature or the words of a TypeError are needed.
+
+    Compiling takes as long as filling ten values field by field, and of most classes a command makes fewer.
+    """
+
+    def __init__(self, made: type, said: Mapping[str, Any]) -> None:
+        self._made, self._said, self._left = made, said, 10
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        self._left -= 1
+        if instance is not None and self._left >= 0:
+            return partial(self._fill, instance)
+        return self._compiled().__get__(instance, owner)
+
+    def _compiled(self) -> Any:
+        method = _compile(self._made, self._said)
+        setattr(self._made, "__init__", method)  # noqa: B010 - a type checker would take it for a mistake
+        return method
+
+    def _fill(self, instance: Any, /, *args: Any, **named: Any) -> None:
+        given = dict(zip(self._said, args, strict=False))
+        wrong = len(args) > len(given) or not given.keys().isdisjoint(named)
+        given.update(named)
+        for name, value in self._said.items():
+            if name in given:
+                value = given.pop(name)
+            elif isinstance(value, Field) and value.default is MISSING and value.default_factory is not MISSING:
+                value = value.default_factory()
+            else:
+                value = _default(value)
+            wrong = wrong or value is MISSING
+            object.__setattr__(instance, name, value)
+        if wrong or given:
+            self._compiled()(instance, *args, **named)
+        elif hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+
+def _compile(made: type, said: Mapping[str, Any]) -> Any:
     """Compile `__init__`: the fields' defaults are its globals."""
-    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
+    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
     parameters, body = [], []
-    for one in fields:
-        name, value = one.name, one.name
-        if one.default is not dataclasses.MISSING:
-            known[f"_default_{name}"] = one.default
-            parameters.append(f"{name}=_default_{name}")
-        elif one.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"] = one.default_factory
+    for name, of_class in said.items():
+        value, default = name, _default(of_class)
+        if default is MISSING:
+            parameters.append(name)
+        elif isinstance(of_class, Field) and of_class.default is MISSING:
+            known[f"_make_{name}"] = default
             parameters.append(f"{name}=_missing")
             value = f"_make_{name}() if {name} is _missing else {name}"
         else:
-            parameters.append(name)
+            known[f"_default_{name}"] = default
+            parameters.append(f"{name}=_default_{name}")
         body.append(f" _set(self, {name!r}, {value})")
     if hasattr(made, "__post_init__"):
         body.append(" self.__post_init__()")
@@ -83,7 +162,7 @@ def _init(made: type, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
     exec("\n".join([head, *(body or [" pass"])]), known)
     method = known["__init__"]
     method.__qualname__ = f"{made.__qualname__}.__init__"
-    method.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
+    method.__annotations__ = {**made.__annotations__, "return": None}
     return method
 
 
@@ -123,3 +202,7 @@ def _refuse_setting(self: object, name: str, value: object) -> NoReturn:
 
 def _refuse_deleting(self: object, name: str) -> NoReturn:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _replaced(self: Any, /, **changes: Any) -> Any:
+    return dataclasses.replace(self, **changes)

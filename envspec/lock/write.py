@@ -7,7 +7,6 @@ targets says so in place; every list that may grow has one item a line. So a new
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import TypeVar
 
@@ -261,7 +260,7 @@ def artifact_table(artifact: Artifact) -> dict[str, object]:
 
 def given(row: Row) -> dict[str, object]:
     """Return the fields of a row that are known, by name, in their order."""
-    return {field.name: value for field in fields(row) if (value := getattr(row, field.name)) is not None}
+    return {name: value for name, value in vars(row).items() if value is not None}
 
 
 RowOf = TypeVar("RowOf", bound=Row)
