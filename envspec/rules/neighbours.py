@@ -218,7 +218,9 @@ def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -
     majors = {major for one in neighbours.neighbours() if one.package == row.package for major in one.cuda}
     for major in sorted(majors - {around.cuda_major}, key=lambda major: (abs(int(major) - own), -int(major))):
         near = neighbours.nearest(row.package, around.torch, major)
-        built = around.torch is None or any(cuda and cuda.startswith(f"{major}.") for cuda in _cudas(around.torch, case))
+        built = around.torch is None or any(
+            cuda and cuda.startswith(f"{major}.") for cuda in _cudas(around.torch, case)
+        )
         if near is not None and built:
             return f"CUDA {major} with {row.package} {near.release}"
     return None
