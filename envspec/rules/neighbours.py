@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envspec.binaries.build_notes import BuildNotes
-from envspec.facts import neighbours
+from envspec.facts import neighbours, torch_builds
 from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
 from envspec.packages.build_label import BuildLabel, label_of
@@ -92,7 +92,7 @@ def problems(
         if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version)):
             yield from _of_notes(f"{name} {version}", built_for, around)
         elif pypis:
-            yield from _of_facts(name, version, around)
+            yield from _of_facts(name, version, around, case)
 
 
 def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Problem]:
@@ -147,7 +147,7 @@ def _bound_of_notes(name: str, notes: BuildNotes, around: Surroundings) -> str:
     return f"{package}{sides.pop() if len(sides) == 1 else '!='}{version}"
 
 
-def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem]:
+def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iterator[Problem]:
     """A row that fails outright hides those of which a part is missing."""
     if neighbour_is_newer(name, version):
         message = f"{name} {version} is newer than the releases of it that envspec knows: its METADATA decides"
@@ -165,7 +165,7 @@ def _of_facts(name: str, version: str, around: Surroundings) -> Iterator[Problem
             "built-for-another",
             "torch",
             message,
-            _remedy(row, around, needed),
+            _remedy(row, around, case, needed),
             _bound(row, version, around),
         )
 
@@ -181,11 +181,55 @@ def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str
     return f"{row.package}<={near.release}" if older else f"{row.package}>{version.partition('+')[0]}"
 
 
-def _remedy(row: neighbours.Neighbour, around: Surroundings, needed: list[str]) -> str:
+def _remedy(row: neighbours.Neighbour, around: Surroundings, case: Case, needed: list[str]) -> str:
     near = neighbours.nearest(row.package, around.torch, around.cuda_major)
     if near is not None:
         return f"Nearest: {row.package} {near.release}"
-    return row.otherwise or f"take {' and '.join(needed)}, or a {row.package} that is made for {around}"
+    changes = [change for change in (_another_torch(row, around, case), _another_cuda(row, around, case)) if change]
+    # what isn't among the wheels on PyPI
+    ways = [*([f"Nearest: {', or '.join(changes)}"] if changes else []), *([row.otherwise] if row.otherwise else [])]
+    return "; or ".join(ways) or f"take {' and '.join(needed)}, or a {row.package} that is made for {around}"
+
+
+def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) -> str | None:
+    """Name the nearest release of torch that a release of the package fits: one with a build for the target's CUDA, or
+    else for another of its major."""
+    if around.torch is None or row.torch is None:
+        return None
+    known = [release.version for release in torch_builds.releases()]
+    own = around.torch.partition("+")[0]
+    here = known.index(own) if own in known else len(known)
+    elsewhere = None
+    for at in sorted(range(len(known)), key=lambda at: (abs(at - here), -at)):
+        near, cudas = neighbours.nearest(row.package, known[at], around.cuda_major), _cudas(known[at], case)
+        if near is not None and case.cuda in cudas:
+            return f"torch {known[at]} with {row.package} {near.release}"
+        others = [cuda for cuda in cudas if cuda and cuda.partition(".")[0] == around.cuda_major]
+        if near is not None and others and elsewhere is None:
+            elsewhere = f"torch {known[at]} for CUDA {max(others, key=numbers)} with {row.package} {near.release}"
+    return elsewhere
+
+
+def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -> str | None:
+    """Name the nearest CUDA major that a release of the package fits, with a build of the target's torch."""
+    if around.cuda_major is None or not row.cuda:
+        return None
+    own = int(around.cuda_major)
+    majors = {major for one in neighbours.neighbours() if one.package == row.package for major in one.cuda}
+    for major in sorted(majors - {around.cuda_major}, key=lambda major: (abs(int(major) - own), -int(major))):
+        near = neighbours.nearest(row.package, around.torch, major)
+        built = around.torch is None or any(
+            cuda and cuda.startswith(f"{major}.") for cuda in _cudas(around.torch, case)
+        )
+        if near is not None and built:
+            return f"CUDA {major} with {row.package} {near.release}"
+    return None
+
+
+def _cudas(torch: str, case: Case) -> set[str | None]:
+    """List the CUDA versions that a release of torch has builds for, on the target's platform and Python."""
+    built = torch_builds.builds(torch, platform=case.platform)
+    return {one.cuda for one in built if one.trust != "planned" and case.python in one.pythons}
 
 
 def _plain(specifier: str | None) -> str:

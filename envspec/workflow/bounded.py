@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from envspec.lock.model import Pin
@@ -68,14 +68,18 @@ def explained(
     """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
 
     `near` has versions of packages of the spec that work on the target, if it didn't bound them."""
-    paths = _paths(pins, requirements)
+    lines = tuple(requirements)
+    bounded = {head_of(line).name for line in lines if _unbounded(line) != line}
+    paths = _paths(pins, lines)
     return tuple(
-        _explained(one, paths.get(head_of(one.bound).name, ()), near) if one.bound and one.severity == "error" else one
+        _explained(one, paths.get(head_of(one.bound).name, ()), near, bounded)
+        if one.bound and one.severity == "error"
+        else one
         for one in findings
     )
 
 
-def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str]) -> Finding:
+def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str], bounded: Collection[str]) -> Finding:
     if not path:
         return finding
     first = path[0]
@@ -83,7 +87,7 @@ def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str]) -
     if first in near:
         remedy = f"Nearest: {first} {near[first]}, which the spec's bounds leave out"
     else:
-        remedy = f"loosen the bounds of {first}, or leave it out"
+        remedy = f"loosen the bounds of {first}, or leave it out" if first in bounded else f"leave {first} out"
         if finding.code == "cuda-major-mixed":
             remedy += ", or give the target another CUDA"
         elif finding.remedy:

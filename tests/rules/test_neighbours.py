@@ -24,13 +24,14 @@ def found(cuda: str | None, pins: dict[str, str], origins: dict[str, Origin] | N
     ("cuda", "torch", "name", "version", "why", "nearest"),
     [
         ("12.8", "2.8.0", "torchcodec", "0.17.0", "torch 2.11 or newer and CUDA 13", "torchcodec 0.7.0"),
-        ("13.0", "2.10.0+cu130", "xformers", "0.0.35", "CUDA 12", "the PyTorch index"),
+        ("13.0", "2.10.0+cu130", "xformers", "0.0.35", "CUDA 12",
+         "Nearest: torch 2.9.0 with xformers 0.0.33, or CUDA 12 with xformers 0.0.35; or take xformers from the"),
         ("11.8", "2.1.2+cu118", "xformers", "0.0.23.post1", "CUDA 12", "the PyTorch index"),
-        ("13.0", "2.10.0+cu130", "ctranslate2", "4.8.5", "CUDA 12", "take CUDA 12"),
+        ("13.0", "2.10.0+cu130", "ctranslate2", "4.8.5", "CUDA 12", "Nearest: CUDA 12 with ctranslate2 4.8.5"),
         ("13.0", "2.10.0+cu130", "onnxruntime-gpu", "1.22.0", "CUDA 12", "onnxruntime-gpu 1.31.1"),
-        ("12.4", "2.5.1", "torchtext", "0.18.0", "torch 2.3", "torch 2.3"),
-        ("12.4", "2.6.0", "torchao", "0.18.0", "torch 2.10 or newer", "torch 2.10 or newer"),
-        ("12.4", "2.4.0+cu124", "dgl", "2.1.0", "torch >=2.0,<=2.2.1", "torch 2.2.1"),
+        ("12.4", "2.5.1", "torchtext", "0.18.0", "torch 2.3", "torch 2.3.1 for CUDA 12.1 with torchtext 0.18.0"),
+        ("12.4", "2.6.0", "torchao", "0.18.0", "torch 2.10 or newer", "Nearest: torchao 0.9.0"),
+        ("12.4", "2.4.0+cu124", "dgl", "2.1.0", "torch >=2.0,<=2.2.1", "torch 2.2.1 for CUDA 12.1 with dgl 2.1.0"),
         ("12.8", "2.8.0", "torch-scatter", "2.1.2+pt24cu118", "torch 2.4 and CUDA 11.8", "torch 2.8, CUDA 12"),
         ("12.8", "2.8.0", "flash-attn", "2.8.3+cu12torch2.5cxx11abifalse", "torch 2.5 and the older", "cxx11abiTRUE"),
     ],
@@ -113,6 +114,8 @@ def test_what_a_wheel_notes_speaks_where_the_facts_end(
         ("12.8", {"torch": "2.11.0", "torchcodec": "0.17.0"}, "torchcodec<=0.13.0"),
         ("12.8", {"torch": "2.11.0", "torchcodec": "0.10.0"}, "torchcodec>0.10.0"),
         ("13.0", {"torch": "2.10.0", "ctranslate2": "4.8.5"}, "ctranslate2<0"),
+        ("12.6", {"torch": "2.6.0", "torchao": "0.18.0"}, "torchao<=0.9.0"),
+        ("12.6", {"torch": "2.7.1", "torchao": "0.18.0"}, "torchao<=0.11.0"),
     ],
 )
 def test_the_bound_admits_what_fits(cuda: str, pins: dict[str, str], bound: str) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from envspec.facts.wheels import FAMILY
 from envspec.record import dataclass
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index import holes
+from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.torch_index.unheld import Unheld, unheld
 from envspec.rules.finding import Finding
+from envspec.uv.errors import unfitting
 
 
 @dataclass(frozen=True)
@@ -26,16 +31,27 @@ class PassedOver:
     glibc: str | None
 
 
+@dataclass(frozen=True)
+class Unbuilt:
+    """A package that isn't the newest because newer ones need a release of torch that the target can't have."""
+
+    name: str
+    taken: str
+    torch: Unheld
+
+
 def passed_over(
-    several: Iterable[Behind], request: Request, releases: Releases, lacking: Callable[[str], Collection[str]]
-) -> Iterator[PassedOver]:
-    """Find those of the packages that are behind for want of wheels. `lacking` says which packages without a wheel for
-    the target keep a bound from being met."""
+    several: Iterable[Behind], request: Request, index: TorchIndex, releases: Releases, refusal: Callable[[str], str]
+) -> Iterator[PassedOver | Unbuilt]:
+    """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
+    what keeps a bound from being met."""
     for one in several:
         # what bounds torch's family is its companions' table, and told with it
         if one.fits and one.name in FAMILY:
             continue
-        for name in sorted(lacking(f"{one.name}>={one.next}")) if one.fits else (one.name,):
+        why = refusal(f"{one.name}>={one.next}") if one.fits else ""
+        yield from (Unbuilt(one.name, one.taken, torch) for torch in unheld(why, request, index))
+        for name in sorted(unfitting(why)) if one.fits else (one.name,):
             release = without_fitting_wheel(name, request, releases, one.taken if name == one.name else "")
             if release is not None:
                 glibc = needed_glibc(release.wheels, request)
@@ -43,31 +59,51 @@ def passed_over(
 
 
 def tell_passed_over(
-    over: Mapping[Request, Sequence[PassedOver]],
+    over: Mapping[Request, Sequence[PassedOver | Unbuilt]],
     groups: Mapping[Request, tuple[str, ...]],
     notice: Callable[[Finding], None],
 ) -> None:
     """Write one line for each release that lacks wheels for a target, with the packages that are behind for it."""
-    told: dict[tuple[str, str | None], list[str]] = {}
+    told: dict[Finding, list[str]] = {}
     for request, several in over.items():
         glibc = f" with glibc {request.glibc or '2.28'}" if request.platform.startswith("linux-") else ""
         target = f"{request.platform}{glibc} and Python {request.python}"
-        for line in _lines(several, target):
+        unbuilt = [one for one in several if isinstance(one, Unbuilt)]
+        lines = _lines([one for one in several if isinstance(one, PassedOver)], target)
+        for line in (*_of_torch(unbuilt, request), *lines):
             told.setdefault(line, []).extend(groups[request])
-    for (message, floor), names in told.items():
-        remedy = f'if the machines have it: glibc = "{floor}" in the target' if floor else None
-        notice(Finding("info", "passed-over", f"{', '.join(names)}: {message}", remedy=remedy))
+    for line, names in told.items():
+        notice(replace(line, message=f"{', '.join(names)}: {line.message}"))
 
 
-def _lines(several: Sequence[PassedOver], target: str) -> Iterator[tuple[str, str | None]]:
-    """Give each line with the glibc that would do."""
+def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]:
+    behind: dict[Unheld, list[str]] = {}
+    for one in several:
+        behind.setdefault(one.torch, []).append(f"{one.name} {one.taken}")
+    for torch, taken in behind.items():
+        # a solution on the way may have newer ones than the last: said so that it holds of each
+        message = f"releases after {' and '.join(taken)} need {torch.sentence(request)}"
+        if torch.hole:
+            yield Finding("warning", holes.CODE, message, remedy="use --refresh-index to ask the PyTorch index")
+        else:
+            yield Finding("info", "passed-over", message)
+
+
+def _lines(several: Sequence[PassedOver], target: str) -> Iterator[Finding]:
     behind: dict[tuple[str, str, str | None], list[str]] = {}
     for one in several:
         if one.lacks == one.name:
-            yield f"{one.name} {one.release} has wheels, but none for {target}: {one.taken} is locked", one.glibc
+            message = f"{one.name} {one.release} has wheels, but none for {target}: {one.taken} is locked"
+            yield _with_glibc(message, one.glibc)
         else:
             behind.setdefault((one.lacks, one.release, one.glibc), []).append(f"{one.name} {one.taken}")
     for (lacks, release, glibc), taken in behind.items():
         verb = "is" if len(taken) == 1 else "are"
         needed = f"newer ones need {lacks}, whose {release} has wheels, but none for {target}"
-        yield f"{' and '.join(taken)} {verb} locked: {needed}", glibc
+        yield _with_glibc(f"{' and '.join(taken)} {verb} locked: {needed}", glibc)
+
+
+def _with_glibc(message: str, glibc: str | None) -> Finding:
+    """Tell what is passed over, with the glibc that would do."""
+    remedy = f'if the machines have it: glibc = "{glibc}" in the target' if glibc else None
+    return Finding("info", "passed-over", message, remedy=remedy)

@@ -16,7 +16,6 @@ from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.uv.answer import Found
-from envspec.uv.errors import unfitting
 from envspec.uv.program import Uv
 
 
@@ -61,13 +60,13 @@ class Question:
             proxy_host=self.proxy.host,
         )
 
-    def lacking(self, request: Request, bound: str) -> frozenset[str]:
-        """List the packages without a wheel for the target that keep a bound (`name>=2`) from being met."""
+    def refusal(self, request: Request, bound: str) -> str:
+        """Say, in uv's words, why a bound (`name>=2`) can't be met; nothing where it can."""
         try:
             self.ask(replace(request, constraints=(*request.constraints, bound)))
         except Unsatisfiable as conflict:
-            return frozenset(unfitting(conflict.message))
+            return conflict.message
         except EnvspecError:
             # the solution stands without it: this only says more of it
             pass
-        return frozenset()
+        return ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
@@ -46,7 +46,7 @@ from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import behind, has_pre_release, unasked
-from envspec.resolve.pip.passed_over import PassedOver, passed_over, tell_passed_over
+from envspec.resolve.pip.passed_over import PassedOver, Unbuilt, passed_over, tell_passed_over
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
@@ -59,6 +59,7 @@ from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.torch_index.unheld import hint_about_torch
 from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
@@ -104,7 +105,7 @@ class PipResolver:
     progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
     _told: set[Finding] = field(default_factory=set)
-    _lacking: dict[tuple[tuple[str, ...], str], frozenset[str]] = field(default_factory=dict)
+    _refused: dict[tuple[tuple[str, ...], str], str] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
@@ -155,17 +156,15 @@ class PipResolver:
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
 
-                def lacking(request: Request, bound: str) -> frozenset[str]:
+                def refusal(request: Request, bound: str) -> str:
                     asked = (groups[request], bound)
-                    if asked not in self._lacking:
-                        label, folder = ", ".join(groups[request]), _below(self.scratch)
-                        question = self._question(request, indexes[request], proxy, label, folder, direct)
-                        self._lacking[asked] = question.lacking(
-                            with_constraints(request, indexes[request].constraints), bound
-                        )
-                    return self._lacking[asked]
+                    if asked not in self._refused:
+                        index, label = indexes[request], ", ".join(groups[request])
+                        question = self._question(request, index, proxy, label, _below(self.scratch), direct)
+                        self._refused[asked] = question.refusal(with_constraints(request, index.constraints), bound)
+                    return self._refused[asked]
 
-                self._tell(answers, groups, keep, lacking)
+                self._tell(answers, groups, keep, indexes, refusal)
                 of = self._uv_indexes.releases
                 solved = {
                     request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
@@ -200,13 +199,14 @@ class PipResolver:
         answers: Mapping[Request, Resolution],
         groups: Mapping[Request, tuple[str, ...]],
         keep: Mapping[str, Preferences],
-        lacking: Callable[[Request, str], Collection[str]],
+        indexes: Mapping[Request, TorchIndex],
+        refusal: Callable[[Request, str], str],
     ) -> None:
-        over: dict[Request, tuple[PassedOver, ...]] = {}
+        over: dict[Request, tuple[PassedOver | Unbuilt, ...]] = {}
         for request, answer in answers.items():
             kept, of = first_of(keep, groups[request]).versions, self._uv_indexes.releases(request)
             several = behind(answer.found, request, answer.asks, kept, of)
-            over[request] = tuple(passed_over(several, request, of, partial(lacking, request)))
+            over[request] = tuple(passed_over(several, request, indexes[request], of, partial(refusal, request)))
 
         def once(finding: Finding) -> None:
             # the same targets may be resolved again, with what their first solution showed
@@ -318,11 +318,8 @@ class PipResolver:
                     return found
                 barred = (*barred, *more)
         except Unsatisfiable as conflict:
-            if question.gated and not index.live and any(name in conflict.message for name in FAMILY[1:]):
-                conflict.hint = (
-                    f"use --refresh-index to ask the PyTorch index, as envspec's own facts may lack a file of "
-                    f"{' or '.join(FAMILY[1:])} here; or loosen one of these requirements"
-                )
+            told = hint_about_torch(conflict.message, request, index, gated=question.gated)
+            conflict.hint = told or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             named = named_corrections(explained(conflict, request), request.corrections)

@@ -143,7 +143,7 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
             v
             for v in (release.version for release in torch_builds.releases())
             if asked.admits(v)
-            and _in_time(v, request.not_after("torch"))
+            and in_time(v, request.not_after("torch"))
             and (
                 v in default_builds(request.platform, str(from_index.variant))
                 or not _missing(request, from_index, v, family)
@@ -171,15 +171,20 @@ def hole_text(request: Request, index: TorchIndex) -> str:
 def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
     """List the torch releases that a request admits and that have a build for it, whether or not the facts have it."""
     variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
-    listed = {
-        build.version
-        for build in torch_builds.builds(variant=variant, platform=request.platform)
-        if build.trust != "planned" and request.python in build.pythons and _runs(build.glibc, request.glibc)
-    }
+    listed = builds_of(request, variant)
     from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
     held = set(default_builds(request.platform, variant)) if index.variant is None else from_index
     known = {*held, *(listed if index.variant else ())}
-    return frozenset(v for v in known if asked.admits(v) and _in_time(v, request.not_after("torch")))
+    return frozenset(v for v in known if asked.admits(v) and in_time(v, request.not_after("torch")))
+
+
+def builds_of(request: Request, variant: str) -> frozenset[str]:
+    """List the torch releases that have a build of a variant for a request, whoever holds its files."""
+    return frozenset(
+        build.version
+        for build in torch_builds.builds(variant=variant, platform=request.platform)
+        if build.trust != "planned" and request.python in build.pythons and _runs(build.glibc, request.glibc)
+    )
 
 
 def _missing(request: Request, index: TorchIndex, release: str, names: Sequence[str]) -> list[str]:
@@ -205,7 +210,7 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
     return needed is None or glibc is None or torch_builds.order(needed) <= torch_builds.order(glibc)
 
 
-def _in_time(version: str, exclude_newer: str | None) -> bool:
+def in_time(version: str, exclude_newer: str | None) -> bool:
     """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
     if exclude_newer is None:
         return True

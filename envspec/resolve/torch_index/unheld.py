@@ -1,0 +1,106 @@
+"""Releases of the torch family that a conflict of uv's is about, and that a target can't have: the facts lack their
+files, or nobody builds them for its CUDA. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envspec.facts import torch_builds
+from envspec.facts.wheels import FAMILY
+from envspec.record import dataclass
+from envspec.regex import regex
+from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index.choice import TorchIndex, asked_of, default_builds, index_builds
+from envspec.resolve.torch_index.holes import builds_of, in_time
+
+_ASKED = regex(
+    rf"depends on ({'|'.join(FAMILY)})((?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*)"
+)
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """releases  projects and their versions
+    hole      whether they are built for the target, and only the facts lack their files
+    """
+
+    releases: tuple[tuple[str, str], ...]
+    hole: bool
+
+    def sentence(self, request: Request) -> str:
+        """Say why the target can't have them: "torch 2.11.0, of which …"."""
+        target = f"{request.platform} and Python {request.python}"
+        cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
+        named = [(project, [v for name, v in self.releases if name == project]) for project in FAMILY]
+        several = " and ".join(f"{project} {_either(versions)}" for project, versions in named if versions)
+        if self.hole:
+            return f"{several}, of which envspec's own facts have no file for {cuda}, {target}"
+        return f"{several}, of which there is no build for {cuda}, {target}"
+
+
+def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
+    """Find what a conflict (uv's message) asks for of the family that a request can't have, holes first."""
+    if index.live or not any(f"depends on {name}" in message for name in FAMILY):
+        return ()
+    found = {hole: dict.fromkeys(_unheld(message, request, index, hole=hole)) for hole in (True, False)}
+    return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
+
+
+def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated: bool) -> str | None:
+    """Give the hint for a conflict about what the facts or nobody has of the family. `gated` says that the proxy serves
+    the facts. None for other conflicts."""
+    loosen = "or loosen one of these requirements"
+    for one in unheld(message, request, index):
+        way = "--refresh-index asks the PyTorch index" if one.hole else "give it another CUDA"
+        return f"the target needs {one.sentence(request)}: {way}; {loosen}"
+    companions = FAMILY[1:]
+    if gated and not index.live and any(name in message for name in companions):
+        return (
+            f"use --refresh-index to ask the PyTorch index, as envspec's own facts may lack a file of "
+            f"{' or '.join(companions)} here; {loosen}"
+        )
+    return None
+
+
+def _unheld(message: str, request: Request, index: TorchIndex, *, hole: bool) -> Iterator[tuple[str, str]]:
+    variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
+
+    def could_be(torch: str) -> bool:
+        return asked.admits(torch) and in_time(torch, request.not_after("torch"))
+
+    known = [release.version for release in torch_builds.releases() if could_be(release.version)]
+    built = [version for version in builds_of(request, variant) if could_be(version)]
+    for project, specifier in dict.fromkeys((found[1], found[2].rstrip(".")) for found in _ASKED.finditer(message)):
+        held = {version.partition("+")[0] for version in index_builds(request, variant, project)}
+        if project == "torch":
+            held |= set(default_builds(request.platform, variant))
+        elif index.variant is None:
+            continue
+        there = _matching(specifier, _of(project, built))
+        if _matching(specifier, sorted(held)):
+            continue
+        if hole and there:
+            yield project, there[-1]
+        elif not hole and not there and (released := _matching(specifier, _of(project, known))):
+            yield project, released[-1]
+
+
+def _of(project: str, releases: Sequence[str]) -> list[str]:
+    """List the versions of a project of the family that these releases of torch go with."""
+    if project == "torch":
+        return list(releases)
+    return [version for torch in releases for version in torch_builds.companions(torch).get(project, ())]
+
+
+def _matching(specifier: str, versions: Sequence[str]) -> list[str]:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    return sorted(SpecifierSet(specifier).filter(versions, prereleases=True), key=Version)
+
+
+def _either(versions: Sequence[str]) -> str:
+    from packaging.version import Version
+
+    *others, last = sorted(versions, key=Version)
+    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,60 @@
+"""A package that needs a torch which the facts lack, or which nobody builds for the target's CUDA, says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.resolve.pip.newest import Behind
+from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
+from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index.choice import choose
+from envspec.resolve.torch_index.unheld import hint_about_torch, unheld
+from envspec.rules.finding import Finding
+
+HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
+
+
+def request(*lines: str, cuda: str = "12.6") -> Request:
+    return Request("linux-64", "3.12", "2.28", lines, cuda)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "message", "said"),
+    [
+        ("12.6", HOLE, "torch 2.12.0, of which envspec's own facts have no file for CUDA 12.6, linux-64 and "),
+        ("12.8", "app depends on torch>=2.12,<2.13.", "torch 2.12.1, of which there is no build for CUDA 12.8, "),
+        (
+            "12.6",
+            f"{HOLE} app depends on torch==2.14.0; lib depends on torchvision==0.29.0,",
+            "torch 2.12.0 or 2.14.0 and torchvision 0.29.0, of which",
+        ),
+        ("12.6", "app depends on torch>=2.9 and lib depends on torchmetrics==99", None),
+        ("12.6", "app depends on torch==2.12.1", None),
+    ],
+)  # fmt: skip
+def test_what_a_conflict_asks_for_and_no_one_has(cuda: str, message: str, said: str | None) -> None:
+    asked = request("server", cuda=cuda)
+    found = unheld(message, asked, choose(asked))
+    assert (said is None and not found) or (said is not None and found[0].sentence(asked).startswith(said))
+
+
+def test_what_the_spec_itself_rules_out_is_no_hole() -> None:
+    asked = request("server", "torch<2.12")
+    assert unheld(HOLE, asked, choose(asked)) == ()
+
+
+def test_the_line_and_the_hint_say_what_would_help() -> None:
+    asked = request("server")
+    index, behind = choose(asked), Behind("server", "1", "3", True, "2")
+    over = tuple(passed_over([behind], asked, index, lambda name: (), lambda bound: HOLE))
+    told: list[Finding] = []
+    tell_passed_over({asked: over}, {asked: ("a", "b")}, told.append)
+    (warning,) = told
+    assert warning.severity == "warning" and warning.code == "torch-not-in-facts"
+    assert warning.message.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
+    assert "--refresh-index" in str(warning.remedy)
+    assert "--refresh-index asks" in str(hint_about_torch(HOLE, asked, index, gated=True))
+    newer = request("server", cuda="12.8")
+    hint = hint_about_torch(HOLE, newer, choose(newer), gated=True)
+    assert str(hint).startswith("the target needs torch 2.12.0, of which there is no build for CUDA 12.8")
+    assert hint_about_torch("app depends on numpy<1", asked, index, gated=True) is None
