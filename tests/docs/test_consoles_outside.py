@@ -61,7 +61,13 @@ def test_link_reads_the_wheels_of_the_shipped_lock(tmp_path: Path) -> None:
 def test_make_lock_in_a_fresh_clone(tmp_path: Path) -> None:
     """With what isn't committed yet: the files that git knows."""
     block = the("make lock")
-    known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    known = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     for name in filter(None, known.split("\0")):
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
