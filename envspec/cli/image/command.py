@@ -110,8 +110,11 @@ def command(
     if (verify, output, sif, squashfs) == (None, None, None, None):
         hint = "give -o DIR, -o FILE.tar, -o registry/name:tag, --sif, --squashfs or --verify"
         raise InputError("nothing is asked for", hint=hint)
+    from envspec.cli.image.memory import share_arenas
     from envspec.cli.image.prepare import ImageOrder
     from envspec.cli.policy import refuse_fetched
+
+    share_arenas()
 
     for kind, file in (("SIF", sif), ("squashfs", squashfs)):
         if file is not None and len(chosen) > 1:

@@ -1,0 +1,64 @@
+"""An image of 6 GB, from an index on loopback into a registry on loopback, takes less than 200 MB of memory."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.base_image import system, write_base
+from support.hub import serving
+from support.index import Index
+from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import Dist, wheel
+
+from bench.measure import envspec, run
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.slow,
+    pytest.mark.e2e,
+    pytest.mark.skipif(shutil.which("docker-registry") is None, reason="no docker-registry"),
+]
+
+LIBRARIES, LIBRARY = 14, 450 << 20
+"""Wheels with one library each, as CUDA's are; more than are fetched at a time would be."""
+FILES = 40_000
+"""Of all other packages of a large environment."""
+MOST = 200
+
+
+def large(name: str, files: dict[str, bytes]) -> Dist:
+    """Make a wheel whose files are packed: twenty bytes of content are one of it."""
+    made = wheel(name, "1.0", files=files)
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(made.content)) as plain,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
+        for info in plain.infolist():
+            archive.writestr(info.filename, plain.read(info))
+    return replace(made, content=packed.getvalue())
+
+
+def library(seed: int) -> bytes:
+    piece = random.Random(seed).randbytes(1 << 10) + bytes(19 << 10)
+    return (piece * (LIBRARY // len(piece) + 1))[:LIBRARY]
+
+
+def test_six_gigabytes_take_less_than_200_megabytes(machine: Machine, index: Index, tmp_path: Path) -> None:
+    stem = "nvidia_{:02}"
+    dists = [large(f"nvidia-lib{n:02}-cu12", {f"nvidia/{stem.format(n)}.so": library(n)}) for n in range(LIBRARIES)]
+    dists.append(large("many", {f"many/{n % 200}/module_of_a_package_{n}.py": b"%d" % n for n in range(FILES)}))
+    index.add(*dists)
+    write_lock(machine, [pip_pin(one) for one in dists], platform="linux-64")
+    write_base(machine.folder / "base", system(PYTHON))
+    with serving(tmp_path) as hub:
+        command = envspec("image", SPEC, "--base", "./base", "-o", f"{hub.host}/team/large:1")
+        taken = run(command, env=machine.environment(), cwd=machine.folder)
+    assert taken.megabytes < MOST
