@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.oci import Builder, envspec, opened_builder, skip_without, torch_mirror
+from support.sif import shipped_recipe
 
 from envspec.recipes.sums import digest, read_sums, sums_text
 
@@ -136,15 +137,18 @@ def test_targets_with_equal_requirements_share_all_but_what_names_them(builder: 
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11")
-def test_the_shipped_image_is_the_same_from_two_folders(builder: Builder, root: Path, tmp_path: Path) -> None:
+def test_the_shipped_image_is_the_same_from_two_folders(builder: Builder, tmp_path: Path) -> None:
     (tmp_path / "mirror").mkdir()
+    here, away = tmp_path / "here", tmp_path / "away"
+    for name, text in shipped_recipe("cpu-py311", "cpu", "dockerfile").items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(text, encoding="utf-8")
+    shutil.copytree(here, away)
     with torch_mirror(tmp_path / "mirror") as mirror:
         given = (
             *(one for one in builder.arguments if "PYTORCH_INDEX" not in one),
             f"--build-arg=PYTORCH_INDEX={mirror}",
         )
         at = Builder(builder.storage, builder.context, "cpu", given)
-        away = tmp_path / "away"
-        shutil.copytree(root / "recipes" / "cpu-py311", away)
-        found = [layers(at, recipe, "cpu", FIXED, "--no-cache") for recipe in (root / "recipes" / "cpu-py311", away)]
+        found = [layers(at, recipe, "cpu", FIXED, "--no-cache") for recipe in (here, away)]
     assert found[0] == found[1] and len(found[0]) == 6

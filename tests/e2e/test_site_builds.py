@@ -31,6 +31,7 @@ dependencies = ["six==1.16.0"]
 [targets.here]
 platform = "linux-64"
 [image]
+python = "base"
 apt = ["sl"]
 """
 
