@@ -115,6 +115,7 @@ def test_a_build_of_python_comes_for_a_base_without(
     assert "    python /opt/scratch/bundle/python\n" in text, "install.sh takes it from there"
 
 
+@pytest.mark.slow
 def test_what_a_base_lacks_is_said(locked: Machine) -> None:
     ran = locked.envspec("bundle", SPEC, "-o", "demo.tar", "--with-base", "--base", "./base")
     assert ran.status == 2 and "the base has no compilers for other, slow" in ran.error and "--build-wheels" in ran.hint

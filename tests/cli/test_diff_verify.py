@@ -125,6 +125,7 @@ def test_two_files_have_no_indexes(index: Index, project: Project, envspec: Envs
     assert ran.code == 2 and "two files have none" in ran.err
 
 
+@pytest.mark.slow
 def test_one_run_writes_every_format(index: Index, project: Project, envspec: Envspec) -> None:
     project.lock(lambda target: (pin_of(OTHER),))
     also = ("--also", "json", "out.json", "--also", "html", "out.html", "--also", "github", "out.txt")

@@ -128,6 +128,7 @@ def test_damage_is_repaired(machine: Machine, index: Index, prefix: Path, instal
     assert "envspec" in (prefix / "bin/activate").read_text()
 
 
+@pytest.mark.slow
 def test_what_somebody_added_goes(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP, LIB)
     write_lock(machine, [pip_pin(APP)])
@@ -242,6 +243,7 @@ def valid(text: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_json(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])

@@ -117,6 +117,7 @@ def test_a_conda_update(machine: Machine, mixed: list[Pin], channel: Channel, pr
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_conda_damage_is_repaired(mixed: list[Pin], prefix: Path, install: Install) -> None:
     install()
     (prefix / "share/tool.txt").unlink()
@@ -188,6 +189,7 @@ def test_the_activated_environment(mixed: list[Pin], prefix: Path, install: Inst
     assert told.splitlines() == [f"{prefix}/bin/python", f"{prefix} demo 1"]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", first_by_day(1, ["with space", "quo'te", "dollar$sign"]))
 def test_a_prefix_with_odd_characters(name: str, mixed: list[Pin], machine: Machine) -> None:
     prefix = machine.folder / name

@@ -56,6 +56,7 @@ def test_an_index_that_the_spec_lost(machine: Machine, index: Index, install: In
     assert "here: app is from internal, but must come from pypi  [wrong-index]" in install(status=2).err
 
 
+@pytest.mark.slow
 def test_the_pytorch_index_has_a_mirror(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     torch = wheel("torch", "2.99.0+cpu")
     with Index() as mirror:
@@ -92,6 +93,7 @@ def test_a_changed_file_at_hand_is_passed_over(machine: Machine, index: Index, p
     assert not (prefix / f"lib/python{PYTHON}/site-packages/torch.bin").exists()
 
 
+@pytest.mark.slow
 def test_a_page_of_files_at_hand(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """pip's `find-links` may name a page: a flat one, of many packages."""
     torch = wheel("torch", "2.99.0+cpu")

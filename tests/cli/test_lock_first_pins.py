@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
@@ -64,6 +65,7 @@ def test_a_lock_of_conda_s_gives_them_by_platform(machine: Machine, index: Index
     assert machine.versions("cpu") == {"alpha": "1.0"}
 
 
+@pytest.mark.slow
 def test_a_release_of_torch_is_kept_as_the_target_s_own_build(machine: Machine, index: Index) -> None:
     index.add(*stand_ins("cu126", "2.8.0"), *stand_ins("cu126", "2.9.1"))
     gpu = '[targets.gpu]\nplatform = "linux-64"\ncuda = "12.6"\ngpus = ["A100"]\n'

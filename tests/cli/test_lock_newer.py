@@ -101,6 +101,7 @@ def test_a_change_of_the_spec_moves_no_moment(index: Index, project: Project, en
     assert (moment(project), versions(project)) == (began, {"lib": "1.1", "other": "1.1"})
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("more", [["-U"], ["-P", "lib"]])
 def test_an_upgrade_counts_from_now(index: Index, project: Project, envspec: Envspec, more: list[str]) -> None:
     project.spec(spec(asked='["lib==1.0", "other==1.0"]'))
@@ -134,6 +135,7 @@ def test_a_package_with_a_bound_of_its_own(index: Index, project: Project, envsp
     assert "lib" not in told.out and "other 1.1 -> 1.2" in told.out and "before exclude-newer" in told.out
 
 
+@pytest.mark.slow
 def test_one_that_has_ended_no_longer_counts_at_an_upgrade(index: Index, project: Project, envspec: Envspec) -> None:
     line = 'lib = {{ reason = "a fix", until = "{}" }}\n'
     project.spec(spec("[env.exclude-newer-package]\n" + line.format(ago(0)[:10])))

@@ -230,6 +230,7 @@ def test_what_makes_no_sense_is_refused(smoke: Smoke, arguments: tuple[str, ...]
     assert says in smoke(*arguments, status=2).err
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_its_check(smoke: Smoke, machine: Machine) -> None:
     with start(machine, SPEC, "-o", "out", mode="sleep") as process:
         try:

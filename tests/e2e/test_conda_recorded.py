@@ -162,6 +162,7 @@ def test_the_tables_and_the_channel_agree(channel: Path) -> None:
     assert unknown == []
 
 
+@pytest.mark.slow
 def test_a_large_environment(resolver: CondaResolver, channel: Path) -> None:
     specs = (
         "pytorch * cuda129*", "torchvision", "transformers", "jupyterlab", "openssh", "pandas", "scikit-learn",

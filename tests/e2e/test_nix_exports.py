@@ -167,6 +167,7 @@ def test_the_check_runs_in_the_environment(machine: Nix, small: Path, files: Fil
     assert told == f"--config {prefix}/share/envspec/target.json --quick two words"
 
 
+@pytest.mark.slow
 def test_what_moves_elsewhere_in_the_folder_builds_nothing_anew(machine: Nix, small: Path, files: Files) -> None:
     machine.nixpkgs(host(files))
     built = machine.evaluate("packages.x86_64-linux.cpu.drvPath", cwd=small)

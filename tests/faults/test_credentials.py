@@ -50,6 +50,7 @@ def named(machine: Machine, url: str) -> Path:
     return machine.folder / machine.spec(cpu("alpha", "gamma", extra=f"{extra}\nallow-source = ['gamma']"))
 
 
+@pytest.mark.slow
 def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: Index) -> None:
     machine.default = private.url_with(USER, PASSWORD)
     machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']"))
@@ -81,6 +82,7 @@ def test_in_the_keyring(machine: Machine, private: Index) -> None:
     quiet(machine, ran)
 
 
+@pytest.mark.slow
 def test_in_uvs_variables_for_a_named_index(machine: Machine, private: Index) -> None:
     named(machine, private.url)
     machine.variables |= {"UV_INDEX_MY_INDEX_USERNAME": USER, "UV_INDEX_MY_INDEX_PASSWORD": PASSWORD}
@@ -89,6 +91,7 @@ def test_in_uvs_variables_for_a_named_index(machine: Machine, private: Index) ->
     quiet(machine, ran)
 
 
+@pytest.mark.slow
 def test_in_the_url_of_a_mirror(machine: Machine, private: Index) -> None:
     named(machine, "https://unreachable.invalid/simple")
     config = machine.configure(f'my-index = "{private.url_with(USER, PASSWORD)}"')

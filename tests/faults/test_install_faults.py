@@ -225,6 +225,7 @@ def test_a_file_that_doesnt_come_right(
     assert works(prefix, "import app, lib")
 
 
+@pytest.mark.slow
 def test_an_index_that_stumbles(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP)
     index.fail("/files/", passing(503, 1))

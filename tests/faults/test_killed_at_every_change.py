@@ -109,7 +109,7 @@ STATES = (
 )
 WAYS = [(one.name, other.name) for one in STATES for other in STATES if one is not other]
 NIGHTLY = [pytest.param(*way, 1, marks=pytest.mark.nightly) for way in WAYS]
-EXPORTS = [("services", "bare", 9), pytest.param("bare", "services", 2, marks=pytest.mark.nightly), *NIGHTLY]
+EXPORTS = [("services", "bare", 18), pytest.param("bare", "services", 2, marks=pytest.mark.nightly), *NIGHTLY]
 """What was exported before, the export that is killed, and at each so many changes."""
 EMPTIED = {
     place

@@ -101,6 +101,7 @@ def test_one_that_is_allowed_opens_no_door_for_others(machine: Machine, index: I
     assert not witness.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")
 def test_a_git_package_that_is_allowed_opens_no_door_either(machine: Machine, witness: Path, tmp_path: Path) -> None:
     folder = tmp_path / "friend"

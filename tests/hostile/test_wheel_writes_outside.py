@@ -158,6 +158,7 @@ def test_debris_that_is_a_link(tmp_path: Path) -> None:
     assert (victim / "precious").exists() and not os.path.lexists(site / "evil-1.0.dist-info")
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("folder", first_by_day(2, ["lib", SITE, "bin", "etc", "conda-meta"]))
 def test_a_folder_of_the_environment_leads_out(machine: Machine, index: Index, tmp_path: Path, folder: str) -> None:

@@ -114,6 +114,7 @@ def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None
     assert built_with(demo.locked()) == built_with(lock)
 
 
+@pytest.mark.slow
 def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machine) -> None:
     lock = demo.locked_before(__name__)
     evil = BuildPin("tool", "1.1", "tool-1.1.tar.gz", "e" * 64)

@@ -151,6 +151,7 @@ def test_builds_that_need_each_other_come_in_order(machine: Machine, index: Inde
     assert len(witness.read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_failed_build_says_what_to_do(machine: Machine, index: Index, witness: Path) -> None:
     machine.spec(spec(more='build-dependencies = { fast = ["part"] }'))
     machine.locked()

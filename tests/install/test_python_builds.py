@@ -121,6 +121,7 @@ def over_http(machine: Machine, mirror: Path) -> Iterator[list[str]]:
         yield asked
 
 
+@pytest.mark.slow
 def test_it_comes_from_the_mirror_of_the_configuration(without: tuple[Machine, LockedPython], mirror: Path) -> None:
     """Also where the machine has a Python of that version, and once for all environments."""
     machine, _ = without

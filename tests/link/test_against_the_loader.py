@@ -199,6 +199,7 @@ def test_libraries_that_nothing_imports_needs_are_told_in_one_line(stack: Stack)
     assert finding.remedy.endswith('in images [image] apt = ["libibverbs1", "libopenmpi3"]')
 
 
+@pytest.mark.slow
 def test_of_files_for_several_releases_of_a_library_one_must_load(stack: Stack) -> None:
     """As torchcodec has them for FFmpeg 4 to 8."""
     built = Compiler(stack.site / "built-against")
@@ -222,6 +223,7 @@ def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     assert (finding.level, finding.names) == ("warning", ("libmpi.so.40",))
 
 
+@pytest.mark.slow
 def test_of_two_libraries_of_one_name_the_search_path_chooses(
     stack: Stack,
 ) -> None:

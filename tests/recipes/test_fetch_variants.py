@@ -147,6 +147,7 @@ def test_a_netrc_has_logins(tmp_path: Path, index: Index) -> None:
     assert found(tmp_path, index.url) == ""
 
 
+@pytest.mark.slow
 def test_uv_s_own_settings_say_where(tmp_path: Path, index: Index) -> None:
     """Indexes by option, by variable and in uv.toml; a login of an index that only uv's sources would name, too."""
     uv, config = find_uv_bin(), tmp_path / "UV_CONFIG_FILE"

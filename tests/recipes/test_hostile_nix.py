@@ -70,6 +70,7 @@ def flakes_are_inert(tmp: Path, words: list[tuple[str, str]]) -> None:
 nix_missing = pytest.mark.skipif(shutil.which("nix-instantiate") is None, reason="no nix-instantiate")
 
 
+@pytest.mark.slow
 @nix_missing
 def test_nix_reads_every_piece(tmp_path: Path) -> None:
     flakes_are_inert(tmp_path, [("plain", "plain"), *((piece, piece) for piece in PIECES)])

@@ -166,6 +166,7 @@ def test_health_of_what_listens_by_ipv6(image: Image) -> None:
             assert (code, err) == (0, "")
 
 
+@pytest.mark.slow
 def test_code_server_gets_a_password_and_no_file_has_it(image: Image) -> None:
     if Path("/usr/lib/code-server").exists():
         pytest.skip("code-server is installed here")

@@ -74,6 +74,7 @@ def environment(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("commands", first_by_day(1, [dockerfile_commands, apptainer_commands]))
 @pytest.mark.parametrize("sees", [True, False])
 def test_a_build_sees_the_locks_torch(

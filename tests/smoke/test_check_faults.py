@@ -29,6 +29,7 @@ BODIES = {
 }
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("kind", "reason", "words", "remedy"),
     first_by_day(

@@ -82,6 +82,7 @@ except interface.Skip as skip:
     assert said_by_a_copy(tmp_path, FEW, program).startswith(told)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("words", [[], ["--workload", "deit"]])
 def test_a_workload_that_was_left_out_is_no_run(tmp_path: Path, words: list[str]) -> None:
     """cpu-py311 trains `basic`; the copy has `llm` alone."""

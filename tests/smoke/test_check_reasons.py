@@ -101,6 +101,7 @@ def test_memory_that_grows(tensors: int, process: int, steps: int, told: str | N
     assert leak(Held(1000, 1000), Held(1000 + tensors, 1000 + process), steps) == told
 
 
+@pytest.mark.slow
 def test_a_folder_for_temporary_files_may_be_relative(tmp_path: Path) -> None:
     path = program(
         tmp_path, "ended = ctx.run_again('shout', 'hey')\n    return interface.passed(details={'code': ended.code})"

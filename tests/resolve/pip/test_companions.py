@@ -58,6 +58,7 @@ def test_torchaudio_goes_with_the_torch_of_pypi(machine: Machine, index: Index, 
     assert versions(machine.locked().target("t")) == {"torch": "2.10.0", "torchaudio": "2.10.0"}
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_torchaudio_goes_with_the_torch_of_the_pytorch_index(machine: Machine, index: Index) -> None:
     """The facts of cu129 hold torchaudio 2.11.0, which names no torch."""

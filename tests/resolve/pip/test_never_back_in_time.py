@@ -115,6 +115,7 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
     assert machine.envspec("lock", "specs/demo.toml").err == ""
 
 
+@pytest.mark.slow
 def test_such_a_release_is_built_where_it_may_be(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
     machine.spec(cpu("lib", extra="allow-source = ['lib']"))
@@ -145,6 +146,7 @@ def test_a_pre_release_that_nothing_asks_for_is_not(machine: Machine, index: Ind
     assert machine.versions("cpu") == {"lib": "2.0rc1", "num": "2.0"}
 
 
+@pytest.mark.slow
 def test_a_named_index_has_stand_ins_too(machine: Machine, index: Index) -> None:
     with Index() as internal:
         internal.add(wheel("acme", "1.0"), sdist("acme", "2.0"))

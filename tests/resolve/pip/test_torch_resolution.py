@@ -50,6 +50,7 @@ def test_cuda_targets_share_versions_and_differ_in_the_build(machine: Machine, i
     }
 
 
+@pytest.mark.slow
 def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index: Index) -> None:
     index.add(*stand_ins("cu126", "2.9.1"), wheel("trainer", "1.0", "torch==2.9.1"), wheel("torch", "2.9.1"))
     machine.spec(cpu("trainer", targets=targets(t=CUDA.format("12.6"))))
@@ -66,6 +67,7 @@ def test_torch_with_a_correction_has_the_right_cuda(machine: Machine, index: Ind
     assert found["numpy"] == ("1.26.4", "pypi")
 
 
+@pytest.mark.slow
 def test_aarch64_takes_the_pytorch_index_where_pypi_has_a_cpu_build(machine: Machine, index: Index) -> None:
     arm = "platform = 'linux-aarch64'\ncuda = '12.8'\ngpus = ['GH200']"
     index.add(*stand_ins("cu128", "2.9.1", platform="linux-aarch64"), wheel("torch", "2.9.1"), wheel("triton", "3.5.1"))

@@ -149,6 +149,7 @@ def test_targets_differ_in_what_their_wheels_say(machine: Machine, numpys: Index
     assert machine.lock_path().read_bytes() == first
 
 
+@pytest.mark.slow
 def test_of_an_index_of_the_specs_own_its_own_wheels_count(machine: Machine, numpys: Index) -> None:
     """Behind a login, and of a name that PyPI has too: what PyPI's METADATA lacks says nothing of it."""
     numpys.add(wheel("acme", "3.0", "numpy"))
@@ -170,6 +171,7 @@ def test_of_an_index_of_the_specs_own_its_own_wheels_count(machine: Machine, num
         assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_of_a_flat_index_and_of_an_address_too(machine: Machine, numpys: Index) -> None:
     acme, other = compiled("acme", "1.0"), compiled("other", "1.0")
     tool = importing("tool", "1.0")
