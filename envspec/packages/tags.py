@@ -115,16 +115,16 @@ def _ends(platform: str, glibc: str | None) -> frozenset[str]:
     return frozenset(("any", *_platforms(platform, glibc)))
 
 
-def known_file_tags(file: str) -> frozenset[Tag]:
-    """Read the tags in the name of a wheel that the facts have: of thousands of files there are some dozens."""
-    return _parsed("-".join(read_name(file).plain.removesuffix(".whl").rsplit("-", 3)[1:]))
+def facts_wheel_installs(file: str, platform: str, python: str, glibc: str | None) -> bool:
+    """Say whether a target installs a wheel that the facts have: of thousands of files there are some dozens of ends.
+    Raises InputError as `wheel_tags` does."""
+    return _facts_tags_install(file.removesuffix(".whl").split("-", 2)[2], platform, python, glibc)
 
 
-@lru_cache(maxsize=1024)
-def _parsed(tags: str) -> frozenset[Tag]:
-    from packaging.tags import parse_tag
-
-    return parse_tag(tags)
+@lru_cache(maxsize=4096)
+def _facts_tags_install(end: str, platform: str, python: str, glibc: str | None) -> bool:
+    plain = read_name(f"of-0-{end}.whl").plain.removesuffix(".whl")
+    return plainly_installs("-".join(plain.rsplit("-", 3)[1:]), platform, python, glibc)
 
 
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:

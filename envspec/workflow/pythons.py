@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envspec.facts.python_builds import is_released, newest_build
-from envspec.lock.judge import Flaw
 from envspec.lock.model import Lock, LockedPython, LockedTarget
-from envspec.lock.rules.whole import WRONG_PYTHON
 from envspec.rules.finding import Finding
 from envspec.workflow.keep import Upgrade
 from envspec.workflow.notices import Notice
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
 
 PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""
@@ -28,6 +30,9 @@ def locked_pythons(
     """Choose the build for each platform that has targets without conda's Python. `bounds` are moments (RFC 3339): only
     what was released before all of them is taken. A platform without a known build has none, and `notice` hears so.
     """
+    # with what judges locks, which nobody needs before uv's answer
+    from envspec.lock.rules.whole import WRONG_PYTHON
+
     before = min((one for one in bounds if one is not None), default=None)
     moves = upgrade.everything or PACKAGE in upgrade.packages
     wrong = {name for flaw in flaws if flaw.code == WRONG_PYTHON for name in flaw.targets}

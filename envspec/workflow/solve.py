@@ -120,7 +120,7 @@ class Solved:
             **{pin.name: pin.version for pin in self.pip},
         }
 
-    @property
+    @cached_property
     def effects(self) -> tuple[Effect, ...]:
         """Give what corrections did to its pip half."""
         if self.request is None:

@@ -58,7 +58,17 @@ def test_a_page_equals_the_facts(proxy: IndexProxy, variant: str) -> None:
         page = json.loads(body)
         assert (status, headers["Content-Type"]) == (200, "application/vnd.pypi.simple.v1+json")
         assert (page["name"], page["files"]) == (project, expected)
-        assert headers["Cache-Control"] == "no-store"
+        # its address has a digest of the facts
+        assert headers["Cache-Control"] == "max-age=600"
+
+
+def test_what_an_index_says_besides_the_facts_is_not_kept() -> None:
+    with open_proxy({"cu126": lambda variant, project: []}) as live, open_proxy() as usual:
+        status, _, headers = get(f"{live.url('cu126')}/torch/")
+        assert (status, headers["Cache-Control"]) == (200, "no-store")
+        assert (live.lasts("cu126"), usual.lasts("cu126")) == (False, True)
+        assert live.url("cu126").rpartition("/")[2] == "cu126" != usual.url("cu126").rpartition("/")[2]
+        assert usual.variant_of(usual.url("cu126", triton=True)) == "cu126"
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)

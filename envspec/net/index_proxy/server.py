@@ -18,7 +18,7 @@ import socket
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,13 +34,14 @@ from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.corrected import corrected
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
-from envspec.net.index_proxy.torch_family import belongs, facts_page
+from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.storage import storage_error
 
 _WITH_TRITON = "+triton"
+_FACTS = "."
 _CORRECTED = "~"
 _PROVIDED = "provided-"
 _JSON = "application/vnd.pypi.simple.v1+json"
@@ -63,6 +64,8 @@ class IndexProxy:
     """The corrections of the roots of PyTorch's variants that have some."""
     failures: list[EnvspecError] = field(default_factory=list, compare=False)
     """Failures behind the proxy, of which uv only sees a status."""
+    live: Collection[str] = ()
+    """PyTorch's variants of which an index is asked besides the facts."""
 
     @property
     def host(self) -> str:
@@ -83,10 +86,16 @@ class IndexProxy:
     def url(self, variant: str, *, triton: bool = False, corrections: Corrections = NO_CORRECTIONS) -> str:
         """Give the proxy's URL for a variant of the PyTorch index."""
         root = f"{variant}{_WITH_TRITON * triton}"
+        if self.lasts(variant):
+            root = f"{root}{_FACTS}{facts_digest(variant)}"
         if corrections.digest:
             root = f"{root}{_CORRECTED}{corrections.digest}"
             self.torch[root] = corrections
         return f"{self.base}/{root}"
+
+    def lasts(self, variant: str) -> bool:
+        """Say whether the pages at a variant's URL stay the same, so that uv may keep them."""
+        return variant in wheels.variants() and variant not in self.live
 
     def corrections(self, root: str) -> Corrections:
         """Give the corrections of METADATA below a root."""
@@ -206,13 +215,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not files:
             return self._reply(404, b"not in the PyTorch index", "text/plain")
         page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
-        self._reply(200, json.dumps(page).encode(), _JSON)
+        self._reply(200, json.dumps(page).encode(), _JSON, age=600 if self.proxy.lasts(variant) else 0)
 
     def _metadata(self, variant: str, file: str, corrections: Corrections) -> None:
         wheel = wheels.load(variant).file(file) if variant in wheels.variants() else None
         if wheel is None:
             return self._reply(404, b"no such wheel", "text/plain")
-        self._reply(200, corrected(wheels.metadata_text(wheel), corrections), "text/plain")
+        age = 365 * 86400 if self.proxy.lasts(variant) else 0
+        self._reply(200, corrected(wheels.metadata_text(wheel), corrections), "text/plain", age=age)
 
     def _provided(self, parts: Sequence[str]) -> None:
         number = parts[0].removeprefix(_PROVIDED)
@@ -247,7 +257,7 @@ def _below_root(path: str) -> str:
 
 
 def _variant(root: str) -> str:
-    return root.partition(_CORRECTED)[0].removesuffix(_WITH_TRITON)
+    return root.partition(_CORRECTED)[0].partition(_FACTS)[0].removesuffix(_WITH_TRITON)
 
 
 def _without_suffix(address: FileAddress) -> FileAddress:
@@ -330,7 +340,8 @@ def open_proxy(
     answers = {"live": live or {}, "token": token, "metadata": staticmethod(metadata) if metadata else None}
     handler = type("Handler", (_Handler,), answers)
     server = _listen(handler, secret, lasting=folder is not None)
-    proxy = IndexProxy(f"http://{server.server_address[0]!s}:{server.server_address[1]}/{token}", provided, pages)
+    base = f"http://{server.server_address[0]!s}:{server.server_address[1]}/{token}"
+    proxy = IndexProxy(base, provided, pages, live=tuple(live or ()))
     handler.proxy = proxy  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

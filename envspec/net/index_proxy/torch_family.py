@@ -8,10 +8,24 @@ enough, the server joins them with the mirror's pages.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
 
-from envspec.facts import released, wheels
+from envspec.facts import edition, released, wheels
 from envspec.net.simple_page import Page
+
+_FORMAT = "1"
+"""Version of the pages and METADATA that uv keeps. A new one makes uv ask for them again."""
+
+
+@cache
+def facts_digest(variant: str) -> str:
+    """Make a digest of all that a variant's pages and METADATA are made of: uv keeps them for as long as it stays."""
+    digest = hashlib.sha256(_FORMAT.encode())
+    for file in (f"wheels/{variant}.json", "released.toml"):
+        digest.update((edition.current().folder / file).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def facts_page(variant: str, project: str, accept: Callable[[wheels.WheelFile], bool]) -> Page:

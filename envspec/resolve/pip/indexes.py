@@ -55,8 +55,9 @@ class UvIndexes:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
         pytorch = []
         if torch is not None:
-            url = proxy.url(str(torch.variant), triton=needs_own_triton(request), corrections=request.corrections)
-            pytorch.append(UvIndex("pytorch", url, cacheable=False))
+            variant = str(torch.variant)
+            url = proxy.url(variant, triton=needs_own_triton(request), corrections=request.corrections)
+            pytorch.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
         if not self.default_index:
             return [*ordered, *pytorch]
         special = self._special(request)

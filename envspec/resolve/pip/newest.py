@@ -173,8 +173,14 @@ def _admitted(release: Release, request: Request, name: str, asks: Asks | None) 
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         return False
     return _takes_python(release.requires_python or "", request.python) and (
-        asks is None or asks.specifier.contains(version, prereleases=True)
+        asks is None or _contains(asks.specifier, version)
     )
+
+
+@lru_cache(maxsize=1 << 14)
+def _contains(specifier: SpecifierSet, version: Version) -> bool:
+    """Say whether bounds admit a version: most targets of a spec ask the same of the same releases."""
+    return specifier.contains(version, prereleases=True)
 
 
 @lru_cache(maxsize=1024)

@@ -25,6 +25,14 @@ def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
     return {text: commits[name] for text in request.addressed if (name := requirement_name(text)) in commits}
 
 
+def after(found: Sequence[Found], solved: Request, own: Preferences, index: TorchIndex | None) -> Preferences:
+    """Give the preferences of a request that is solved after another one: its own, else what that one found. With the
+    request's index, the torch family's have the names that it has: uv then takes a release at once, and doesn't go back
+    to it from the newest, one by one."""
+    shared = own.over(Preferences(versions_of(found), commits_of(found, solved)))
+    return as_built(shared, index) if index else shared
+
+
 def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
     """Find the requests worth a second solve, so that packages which differ between requests may agree on the lowest
     version that any of them has; those `apart` have a reason to differ.

@@ -52,7 +52,7 @@ from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_o
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
-from envspec.resolve.pip.sharing import as_built, commits_of, first_of, public, to_share, versions_of, with_torch
+from envspec.resolve.pip.sharing import after, as_built, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
@@ -250,12 +250,12 @@ class PipResolver:
             releases = torch_holes.shared_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
             found = solve(first, old[first])
-            shared = Preferences(versions_of(found), commits_of(found, first))
+            apart = FAMILY if len(set(releases.values())) > 1 else ()
+            kept = {r: after(found, first, old[r], None if apart else indexes[r]) for r in others}
             # what follows from it is worked out while uv solves for the others
             jobs = {first: partial(answer_of, found, first, reading)}
-            jobs |= {r: partial(answer, r, old[r].over(shared)) for r in others}
+            jobs |= {r: partial(answer, r, kept[r]) for r in others}
             answers = _together(pool, jobs)
-            apart = FAMILY if len(set(releases.values())) > 1 else ()
             again = to_share({r: one.found for r, one in answers.items()}, apart)
             met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared

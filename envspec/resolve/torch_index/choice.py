@@ -16,7 +16,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.packages.tags import known_file_tags, wheel_tags
+from envspec.packages.tags import facts_wheel_installs
 from envspec.record import dataclass
 from envspec.resolve.pip.request import Request
 
@@ -162,9 +162,9 @@ def _builds_held(variant: str, project: str, platform: str, python: str, glibc: 
     """The same, cached: each lock needs it dozens of times a target, and the facts don't change while envspec runs."""
     if variant not in wheels.variants():
         return ()
-    tags, accept = wheel_tags(platform, python, glibc), belongs(variant)
+    accept = belongs(variant)
     files = wheels.load(variant).files(project)
-    return tuple(w.version for w in files if accept(w) and not tags.isdisjoint(known_file_tags(w.file)))
+    return tuple(w.version for w in files if accept(w) and facts_wheel_installs(w.file, platform, python, glibc))
 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:
