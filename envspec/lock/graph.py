@@ -96,7 +96,11 @@ class Graph:
             tuple(requirement for requirement, _ in inputs.overrides),
             tuple((Node(pin.kind, pin.name), pin.dependencies, pin.provides) for pin in target.pins),
         )
-        return Graph({Node(pin.kind, pin.name): pin for pin in target.pins}, *_followed(asked))
+        edges = _followed(asked)
+        return Graph(
+            {Node(pin.kind, pin.name): pin for pin in target.pins},
+            *(edges.roots, edges.outgoing, edges.extras, edges.missing, edges.incoming),
+        )
 
     def find(self, name: str) -> tuple[Node, ...]:
         """Return the nodes of `packages_named`."""
@@ -179,7 +183,8 @@ class Graph:
         return distance
 
 
-class _Asked(NamedTuple):
+@dataclass(frozen=True)
+class _Asked:
     """All of a target that its edges follow from: who requires what, and where. Versions and files aren't in it."""
 
     platform: str
@@ -191,7 +196,8 @@ class _Asked(NamedTuple):
     """Each with its dependencies, and with what it provides."""
 
 
-class _Edges(NamedTuple):
+@dataclass(frozen=True)
+class _Edges:
     """The fields of a `Graph` that follow from what is asked."""
 
     roots: tuple[Edge, ...]
