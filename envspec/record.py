@@ -9,10 +9,10 @@ asked for. Type checkers and `dataclasses.replace`, `fields` and `asdict` see a 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ else:
         """Make a class a dataclass. What is more than a plain frozen one is left to the standard library."""
         if made is None:
             return lambda one: dataclass(one, **options)
-        if options == {"frozen": True} and _is_plain(made):
-            return _frozen(made)
+        if options in _PLAIN and _is_plain(made):
+            return _frozen(made, "order" in options)
         return dataclasses.dataclass(made, **options)
 
 
-_WRITTEN = frozenset(("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"))
+_PLAIN = ({"frozen": True}, {"frozen": True, "order": True})
+_ORDERS = {"__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt, "__ge__": operator.ge}
+_WRITTEN = frozenset(("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", *_ORDERS))
 _NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 
 
@@ -59,7 +61,7 @@ def _default(value: Any) -> Any:
     return value.default_factory if value.default is MISSING else value.default
 
 
-def _frozen(made: type) -> type:
+def _frozen(made: type, ordered: bool) -> type:
     said = {name: vars(made).get(name, MISSING) for name in made.__annotations__}
     for name, value in said.items():
         if isinstance(value, Field):
@@ -70,33 +72,41 @@ def _frozen(made: type) -> type:
     own = {
         "__init__": _Init(made, said),
         "__match_args__": tuple(said),
-        **_comparing(tuple(name for name, value in said.items() if not isinstance(value, Field) or value.compare)),
-        "__repr__": _showing(tuple(name for name, value in said.items() if not isinstance(value, Field) or value.repr)),
+        **_comparing(_names(said, "compare"), ordered),
+        "__repr__": _showing(_names(said, "repr")),
         "__setattr__": _refuse_setting,
         "__delattr__": _refuse_deleting,
         "__replace__": _replaced,
-        **{name: _Kept(made, said, name) for name in ("__dataclass_fields__", "__dataclass_params__")},
+        **{name: _Kept(made, said, name, ordered) for name in ("__dataclass_fields__", "__dataclass_params__")},
     }
     for name, value in own.items():
         setattr(made, name, value)
     return made
 
 
+def _names(said: Mapping[str, Any], asked: str) -> tuple[str, ...]:
+    """List the fields that take part in what is asked: comparing, or being shown."""
+    return tuple(name for name, value in said.items() if not isinstance(value, Field) or getattr(value, asked))
+
+
 class _Kept:
     """What the standard library keeps of a dataclass: it makes it of the same fields when it's first asked for."""
 
-    def __init__(self, made: type, said: Mapping[str, Any], name: str) -> None:
-        self._made, self._said, self._name = made, said, name
+    def __init__(self, made: type, said: Mapping[str, Any], name: str, ordered: bool) -> None:
+        self._made, self._said, self._name, self._ordered = made, said, name, ordered
 
     def __get__(self, instance: object, owner: type) -> Any:
         made = self._made
         own = {name: value for name, value in self._said.items() if value is not MISSING}
-        like = type(made.__name__, (), {**own, "__annotations__": made.__annotations__, "__module__": made.__module__})
+        # without a docstring `dataclasses` would write one, by means that take longer than all else
+        said = {"__doc__": made.__name__, "__module__": made.__module__, "__annotations__": made.__annotations__}
+        like = type(made.__name__, (), {**own, **said})
         dataclasses.dataclass(init=False, repr=False, eq=False)(like)
         kept = vars(like)[self._name]
         if self._name == "__dataclass_params__":
             for name in ("init", "repr", "eq", "frozen"):
                 setattr(kept, name, True)
+            kept.order = self._ordered
         setattr(made, self._name, kept)
         return kept
 
@@ -166,12 +176,12 @@ def _compile(made: type, said: Mapping[str, Any]) -> Any:
     return method
 
 
-def _comparing(names: tuple[str, ...]) -> dict[str, Any]:
-    """Make `__eq__` and `__hash__` of these fields."""
+def _comparing(names: tuple[str, ...], ordered: bool) -> dict[str, Any]:
+    """Make `__eq__` and `__hash__` of these fields, and what orders by them."""
     if len(names) > 1:
-        values: Any = attrgetter(*names)
+        values: Any = operator.attrgetter(*names)
     elif names:
-        one = attrgetter(*names)
+        one = operator.attrgetter(*names)
 
         def values(self: object) -> tuple[Any, ...]:
             return (one(self),)
@@ -186,7 +196,13 @@ def _comparing(names: tuple[str, ...]) -> dict[str, Any]:
     def hashed(self: object) -> int:
         return hash(values(self))
 
-    return {"__eq__": equal, "__hash__": hashed}
+    def by(order: Callable[[Any, Any], bool]) -> Any:
+        return lambda self, other: (
+            order(values(self), values(other)) if other.__class__ is self.__class__ else NotImplemented
+        )
+
+    orders = _ORDERS if ordered else {}
+    return {"__eq__": equal, "__hash__": hashed, **{name: by(order) for name, order in orders.items()}}
 
 
 def _showing(names: tuple[str, ...]) -> Any:

@@ -17,9 +17,15 @@ of a lock has one.
 """
 
 
+def is_seen(text: str) -> bool:
+    """Say whether a text has no character of UNSEEN."""
+    # most are of printable ASCII, which costs less to see than a search
+    return (text.isascii() and text.isprintable()) or not UNSEEN.search(text)
+
+
 def without_unseen(text: str) -> str:
     """Clean a text from an index for a lock: one line, without invisible characters."""
-    return " ".join(UNSEEN.sub(" ", text).split()) if UNSEEN.search(text) else text
+    return text if is_seen(text) else " ".join(UNSEEN.sub(" ", text).split())
 
 
 def printable(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
@@ -67,13 +68,67 @@ def behaviour(kind: Any, *given: Any) -> dict[str, Any]:
         "values": asdict(one),
         "refused": (str(set_.value), str(deleted.value)),
         "positions": kind.__match_args__,
-        "parameters": {name: getattr(kind.__dataclass_params__, name) for name in ("init", "repr", "eq", "frozen")},
+        "parameters": {
+            name: getattr(kind.__dataclass_params__, name) for name in ("init", "repr", "eq", "order", "frozen")
+        },
     }
 
 
-@pytest.mark.parametrize(("make", "given"), [(made, ("a", 1, ("b",))), (made_of_one, ("y",)), (made_of_none, ())])
+def made_in_order(by: Callable[..., Any]) -> Any:
+    @by(frozen=True, order=True)
+    class Version:
+        major: int
+        minor: int = 0
+        label: str = field(default="", compare=False)
+
+    return Version
+
+
+@pytest.mark.parametrize(
+    ("make", "given"), [(made, ("a", 1, ("b",))), (made_of_one, ("y",)), (made_of_none, ()), (made_in_order, (1, 2))]
+)
 def test_behaves_as_the_standard_librarys(make: Callable[..., Any], given: tuple[Any, ...]) -> None:
     assert behaviour(make(record.dataclass), *given) == behaviour(make(dataclass), *given)
+
+
+def test_orders_as_the_standard_librarys() -> None:
+    kinds = made_in_order(record.dataclass), made_in_order(dataclass)
+    given = [(2, 1), (1, 3), (1,), (2,)]
+    ordered, other = (sorted(kind(*one) for one in given) for kind in kinds)
+    assert repr(ordered) == repr(other)
+    first, last = ordered[0], ordered[-1]
+    assert first < last and first <= first and last > first and last >= last
+    with pytest.raises(TypeError, match="not supported between instances"):
+        assert first < 1
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_wrong_calls_are_told_as_by_the_standard_library(many: bool) -> None:
+    """Before `__init__` is compiled, and afterwards."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}),
+        ((1, 2, 3, 4), {}),
+        ((1,), {"major": 1}),
+        ((1,), {"patch": 1}),
+        ((), {"minor": 1}),
+    ]
+    for args, named in calls:
+        told = []
+        for by in (record.dataclass, dataclass):
+            kind = made_in_order(by)
+            for _ in range(20 if many else 0):
+                kind(1)
+            with pytest.raises(TypeError) as error:
+                kind(*args, **named)
+            told.append(str(error.value).rpartition(".")[2])
+        assert told[0] == told[1]
+
+
+def test_signature_and_fields_are_there_before_the_first_value() -> None:
+    for make in (made, made_in_order, made_of_none):
+        kinds = make(record.dataclass), make(dataclass)
+        ours, theirs = (inspect.signature(kind).parameters for kind in kinds)
+        assert [*ours] == [*theirs]
 
 
 def test_defaults_post_init_and_what_is_cached() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from envspec.cli.console import out
 from envspec.cli.edition import tell_edition
 from envspec.cli.table import aligned_each, coloured
 from envspec.errors import AnswerNo, InputError
+from envspec.regex import regex
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ Examples:
 Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 """
 
-_DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
-_GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
+_DRIVER = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
+_GLIBC = regex(r"2\.(0|[1-9][0-9]?)")
 
 
 @click.command(epilog=EPILOG)

@@ -81,7 +81,7 @@ def choose(own: Edition, folders: Iterable[Path]) -> Edition:
             continue
         if _order(found.version) > _order(best.version):
             best = found
-    return replace(best, note="; ".join(notes) or None)
+    return replace(best, note="; ".join(notes)) if notes else best
 
 
 def read(folder: Path, own: Edition) -> Edition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import lru_cache
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
@@ -86,7 +87,20 @@ class Graph:
     def of(target: LockedTarget, roots: Iterable[str] | None = None) -> Graph:
         """Return the graph of a target from its spec's requirements, or from the pip requirements `roots` instead of
         those."""
-        return _Builder(target).build(target.inputs.requirements if roots is None else roots)
+        inputs = target.inputs
+        asked = _Asked(
+            inputs.platform,
+            inputs.python,
+            tuple(inputs.requirements if roots is None else roots),
+            inputs.conda_requirements,
+            tuple(requirement for requirement, _ in inputs.overrides),
+            tuple((Node(pin.kind, pin.name), pin.dependencies, pin.provides) for pin in target.pins),
+        )
+        edges = _followed(asked)
+        return Graph(
+            {Node(pin.kind, pin.name): pin for pin in target.pins},
+            *(edges.roots, edges.outgoing, edges.extras, edges.missing, edges.incoming),
+        )
 
     def find(self, name: str) -> tuple[Node, ...]:
         """Return the nodes of `packages_named`."""
@@ -169,19 +183,49 @@ class Graph:
         return distance
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """All of a target that its edges follow from: who requires what, and where. Versions and files aren't in it."""
+
+    platform: str
+    python: str
+    requirements: tuple[str, ...]
+    conda_requirements: tuple[str, ...]
+    overrides: tuple[str, ...]
+    packages: tuple[tuple[Node, tuple[str, ...], tuple[str, ...]], ...]
+    """Each with its dependencies, and with what it provides."""
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """The fields of a `Graph` that follow from what is asked."""
+
+    roots: tuple[Edge, ...]
+    outgoing: Mapping[Node, tuple[Edge, ...]]
+    extras: Mapping[Node, frozenset[str]]
+    missing: tuple[Missing, ...]
+    incoming: Mapping[Node, tuple[Edge, ...]]
+
+
+@lru_cache(maxsize=16)
+def _followed(asked: _Asked) -> _Edges:
+    """Follow the edges. Targets that differ in the files of their packages alone share them."""
+    return _Builder(asked).build()
+
+
 class _Builder:
-    def __init__(self, target: LockedTarget) -> None:
-        self.target = target
-        self.pins = {Node(pin.kind, pin.name): pin for pin in target.pins}
-        provided = {canonical_name(name): Node(pin.kind, pin.name) for pin in target.pins for name in pin.provides}
-        self.pip = {**provided, **{node.name: node for node in self.pins if node.kind == "pip"}}
-        self.markers = markers_of(target.inputs.platform, target.inputs.python)
-        self.overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
+    def __init__(self, asked: _Asked) -> None:
+        self.asked = asked
+        self.dependencies = {node: texts for node, texts, _ in asked.packages}
+        provided = {canonical_name(name): node for node, _, names in asked.packages for name in names}
+        self.pip = {**provided, **{node.name: node for node in self.dependencies if node.kind == "pip"}}
+        self.markers = markers_of(asked.platform, asked.python)
+        self.overrides = Overrides(asked.overrides)
         self.missing: dict[Missing, None] = {}
 
-    def build(self, requirements: Iterable[str]) -> Graph:
+    def build(self) -> _Edges:
         outgoing: dict[Node, tuple[Edge, ...]] = {}
-        roots = tuple(dict.fromkeys((*self._pip_roots(requirements), *self._conda_roots())))
+        roots = tuple(dict.fromkeys((*self._pip_roots(), *self._conda_roots())))
 
         def following(node: Node, extras: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
             edges = outgoing[node] = tuple(self._edges(node, extras))
@@ -192,8 +236,7 @@ class _Builder:
         for node in sorted(outgoing):
             for edge in sorted(outgoing[node], key=_requirement):
                 incoming.setdefault(edge.target, []).append(edge)
-        return Graph(
-            pins=self.pins,
+        return _Edges(
             roots=roots,
             outgoing=outgoing,
             extras=extras,
@@ -201,15 +244,15 @@ class _Builder:
             incoming={node: tuple(edges) for node, edges in incoming.items()},
         )
 
-    def _pip_roots(self, requirements: Iterable[str]) -> Iterable[Edge]:
-        return self._pip_edges(None, sorted(requirements), frozenset())
+    def _pip_roots(self) -> Iterable[Edge]:
+        return self._pip_edges(None, sorted(self.asked.requirements), frozenset())
 
     def _conda_roots(self) -> Iterator[Edge]:
-        for text in self.target.inputs.conda_requirements:
+        for text in self.asked.conda_requirements:
             yield from self._conda_edge(None, text)
 
     def _edges(self, node: Node, extras: frozenset[str]) -> Iterable[Edge]:
-        texts = self.pins[node].dependencies
+        texts = self.dependencies[node]
         if node.kind == "pip":
             return self._pip_edges(node, texts, extras)
         return (edge for text in texts for edge in self._conda_edge(node, text))
@@ -220,7 +263,7 @@ class _Builder:
         if name.startswith("__"):
             return
         target = Node("conda", name)
-        if target in self.pins:
+        if target in self.dependencies:
             yield Edge(source, target, text, "conda")
         else:
             self.missing[Missing(source, text)] = None

@@ -14,9 +14,9 @@ from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
-from envspec.spec.model import Located, Spec, Target
+from envspec.spec.model import Located, Override, Spec, Target
 from envspec.spec.newer import standing
-from envspec.texts import UNSEEN, printable
+from envspec.texts import UNSEEN, is_seen, printable
 
 
 def spec_inputs(spec: Spec) -> SpecInputs:
@@ -99,12 +99,12 @@ def implied_match_specs(python: str, *, with_pip: bool) -> tuple[str, ...]:
 
 def _refuse_unseen(text: str, place: Place) -> None:
     """Refuse characters that no lock can hold because its readers can't see them."""
-    unseen = UNSEEN.search(text)
+    unseen = None if is_seen(text) else UNSEEN.search(text)
     if unseen:
         raise SpecError(f'"{printable(text)}" contains the invisible character {unseen[0]!a}', place=place)
 
 
-def _normalised(located: Located) -> str:
+def _normalised(located: Located | Override) -> str:
     _refuse_unseen(located.text, located.place)
     try:
         return normalise_requirement(located.text)

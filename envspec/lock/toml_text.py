@@ -17,8 +17,11 @@ _BARE_KEY = regex(r"[A-Za-z0-9_-]+")
 def string(text: str) -> str:
     """Return a string: literal ('…') where that spares escaping quotes, as in a marker, else basic ("…")."""
     # most are of printable ASCII, which costs less to see than a search
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
+    if text.isascii() and text.isprintable():
+        if '"' not in text and "\\" not in text:
+            return f'"{text}"'
+        if "'" not in text:
+            return f"'{text}'"
     if not _ESCAPED.search(text):
         return f'"{text}"'
     if "'" not in text and not _ESCAPED.search(text.replace('"', "").replace("\\", "")):

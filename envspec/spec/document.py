@@ -138,6 +138,8 @@ def _refuse_odd_characters(text: str, file: str) -> None:
         raise SpecError(
             "the file begins with a byte order mark", hint="save it as UTF-8 without BOM", place=Place(file, 1, 1)
         )
+    if text.isascii() and "\0" not in text:
+        return
     odd = re.search("[\0\ud800-\udfff]", text)
     if odd is None:
         return

@@ -30,10 +30,12 @@ _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Override(Located):
-    """A requirement that takes the place of all others on its package, and why."""
+class Override:
+    """A requirement that takes the place of all others on its package, where it stands, and why."""
 
-    reason: str = ""
+    text: str
+    place: Place
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from envspec.lock.listed import REQUIREMENTS, TABLES
 from envspec.lock.toml_text import key as toml_key
 from envspec.lock.toml_text import string, unseen
 from envspec.packages.requirement import is_requirement
-from envspec.texts import UNSEEN, printable
+from envspec.texts import UNSEEN, is_seen, printable
 
 UNKNOWN = "a newer envspec may have written it: update envspec"
 RELOCK = "restore it from git, or delete it and run `envspec lock`"
@@ -107,7 +107,7 @@ class LockText:
     def refuse_unseen(self, data: Any) -> None:
         """Refuse characters that a reader of the lock, or a terminal that shows it, wouldn't see as they are."""
         # most locks have neither such a character nor an escape that could stand for one, so none of their values has
-        if "\\" not in self.text and not UNSEEN.search(self.text.replace("\n", "")):
+        if "\\" not in self.text and is_seen(self.text.replace("\n", "")):
             return
         for path, value in unseen(data):
             line = self.text.count("\n", 0, max(self.text.find(string(value)), 0)) + 1

@@ -163,7 +163,7 @@ class Reader(LockText):
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
 
-        made: dict[tuple[object, ...], Pin] = {}
+        made: dict[tuple[int, ...], Pin] = {}
         out = []
         for target in targets:
             files = artifacts.get(target, ())
@@ -171,7 +171,8 @@ class Reader(LockText):
                 self.fail(f"{target} has more than one artifact of {table['name']}", where, "artifacts")
             requires = dependencies.get(target, ())
             wheels = built_with.get(target, ()) if is_built else None
-            differing = (files, requires, wheels, target in directly)
+            # what targets share is the same object, and comparing by value takes longer than reading it
+            differing = (id(files), id(requires), id(wheels), target in directly)
             pin = made.get(differing)
             if pin is None:
                 pin = made[differing] = Pin(
@@ -201,7 +202,8 @@ class Reader(LockText):
         where: Where,
         read: Callable[[Any, Where], tuple[Value, list[str] | None]],
     ) -> dict[str, tuple[Value, ...]]:
-        """Return the items of a list by target, in the file's order; empty where the table has no such list."""
+        """Return the items of a list by target, in the file's order; empty where the table has no such list. Targets
+        with the same items share them."""
         if key not in table:
             return {}
         items = [read(item, where) for item in table.get(key, ())]
@@ -210,9 +212,12 @@ class Reader(LockText):
                 self.check_targets(names, targets, where, key)
         if all(names is None for _, names in items):
             return dict.fromkeys(targets, tuple(value for value, _ in items))
-        return {
-            target: tuple(value for value, names in items if names is None or target in names) for target in targets
-        }
+        shared: dict[tuple[int, ...], tuple[Value, ...]] = {}
+        found = {}
+        for target in targets:
+            held = tuple(nth for nth, (_, names) in enumerate(items) if names is None or target in names)
+            found[target] = shared.setdefault(held, tuple(items[nth][0] for nth in held))
+        return found
 
     def dependency(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
         if type(item) is not str:
