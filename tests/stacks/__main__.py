@@ -44,7 +44,8 @@ def record(names: list[str]) -> None:
     recording = Recording.load() if RECORDING.exists() else Recording()
     known = projects()
     for name in names or [name for name, project in known.items() if project.recorded]:
-        index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
+        builds = known[name].spec().pip.allow_source
+        index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder", builds=builds)
         with (
             index,
             tempfile.TemporaryDirectory() as scratch,

@@ -1,7 +1,8 @@
 """A recording in a small file: one compressed stream of columns, in which like stands beside like.
 
-A SHA-256 doesn't compress, and a page lists many hundred. So those of the releases that a resolver looked into are
-kept, which are all that an answer can name; the files of every other release have one made of their name.
+A SHA-256 doesn't compress, nor do sizes and microseconds, and a page lists many hundred. So those of the releases that
+a resolver looked into are kept, which are all that an answer can name; the files of every other release have a SHA-256
+made of their name, no size, and the second of their upload.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def pack(pages: Mapping[str, list[Row]], files: dict[str, bytes], asked: Iterabl
     rows = [row for page in whole.values() for row in page]
     known = {release(file) for file in asked}
     kept = [release(row[0]) in known for row in rows]
+    looked_into = [row for row, one in zip(rows, kept, strict=True) if one]
     pythons, yanked = (sorted({json.dumps(row[column]) for row in rows}) for column in (4, 5))
     head = {
         "pages": {project: len(page) for project, page in whole.items()},
@@ -43,11 +45,12 @@ def pack(pages: Mapping[str, list[Row]], files: dict[str, bytes], asked: Iterabl
         len(text).to_bytes(8, "little"),
         text,
         bytes(kept),
-        _planes((row[2] or 0 for row in rows), 8),
-        _planes((_microseconds(row[3]) for row in rows), 8),
+        _planes((_time(row[3])[0] for row in rows), 4),
         _planes((python_of[json.dumps(row[4])] for row in rows), 2),
         _planes((yanked_of[json.dumps(row[5])] for row in rows), 2),
-        *(bytes.fromhex(row[1]) for row, one in zip(rows, kept, strict=True) if one),
+        _planes((row[2] or 0 for row in looked_into), 8),
+        _planes((_time(row[3])[1] for row in looked_into), 4),
+        *(bytes.fromhex(row[1]) for row in looked_into),
         *(files[file] for file in sorted(files)),
     ]
     return lzma.compress(b"".join(parts), filters=_FILTERS)
@@ -63,28 +66,34 @@ class Pages(Mapping[str, list[Row]]):
         start = 0
         for project, count in head.pop("pages").items():
             self._at[project] = range(start, start := start + count)
-        rows = len(self._names)
-        widths = (1, 8, 8, 2, 2)
-        ends = [sum(widths[: number + 1]) * rows for number in range(len(widths))]
-        columns = [content[end - width * rows : end] for width, end in zip(widths, ends, strict=True)]
-        self._kept = bytes(columns[0])
-        self._sizes, self._times = (_values(one, 8) for one in columns[1:3])
-        self._python, self._yanked = (_values(one, 2) for one in columns[3:])
-        self._hashes = content[ends[-1] : ends[-1] + 32 * sum(self._kept)]
-        self.size = ends[-1] + len(self._hashes)
+        rows, at = len(self._names), 0
+
+        def column(count: int, width: int) -> memoryview:
+            nonlocal at
+            part, at = content[at : at + count * width], at + count * width
+            return part
+
+        self._kept = bytes(column(rows, 1))
+        self._seconds, self._python, self._yanked = (_values(column(rows, width), width) for width in (4, 2, 2))
+        kept = sum(self._kept)
+        self._sizes, self._microseconds = (_values(column(kept, width), width) for width in (8, 4))
+        self._hashes = column(kept, 32)
+        self.size = at
 
     def __getitem__(self, project: str) -> list[Row]:
         at = self._at[project]
         kept = self._kept[: at.start].count(1)
-        rows = []
+        rows: list[Row] = []
         for number in at:
-            name, sha256 = self._names[number], ""
+            name, seconds = self._names[number], self._seconds[number]
+            python, reason = self._pythons[self._python[number]], self._reasons[self._yanked[number]]
             if self._kept[number]:
                 sha256 = bytes(self._hashes[32 * kept : 32 * kept + 32]).hex()
+                time = _written(seconds, self._microseconds[kept])
+                rows.append([name, sha256, self._sizes[kept] or None, time, python, reason])
                 kept += 1
-            size, time = self._sizes[number] or None, _time(self._times[number])
-            python, yanked = self._pythons[self._python[number]], self._reasons[self._yanked[number]]
-            rows.append([name, sha256 or stand_in(name), size, time, python, yanked])
+            else:
+                rows.append([name, stand_in(name), None, _written(seconds, 0), python, reason])
         return rows
 
     def __iter__(self) -> Iterator[str]:
@@ -135,14 +144,14 @@ def _values(planes: memoryview, width: int) -> array[int]:
     whole = bytearray(len(planes))
     for byte in range(width):
         whole[byte::width] = planes[byte * count : (byte + 1) * count]
-    return array({2: "H", 8: "Q"}[width], bytes(whole))
+    return array({2: "H", 4: "I", 8: "Q"}[width], bytes(whole))
 
 
-def _microseconds(time: str) -> int:
-    moment = datetime.fromisoformat(time.replace("Z", "+00:00"))
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+def _time(text: str) -> tuple[int, int]:
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return int(moment.timestamp()), moment.microsecond
 
 
-def _time(microseconds: int) -> str:
-    moment = datetime.fromtimestamp(microseconds // 1_000_000, timezone.utc)
-    return moment.replace(microsecond=microseconds % 1_000_000).isoformat().replace("+00:00", "Z")
+def _written(seconds: int, microseconds: int) -> str:
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    return moment.replace(microsecond=microseconds).isoformat().replace("+00:00", "Z")

@@ -1,19 +1,22 @@
 """PyPI as far as the recorded stacks ask: pages up to a date, and METADATA. Recorded and replayed on loopback.
 
 `record` puts a server between envspec (and uv) and the real index, and keeps what they ask for: of each page every file
-up to the date, with name, SHA-256 (of the releases that were looked into: `stacks.packed`), size, time, Python and
-yanked; of METADATA the fields that a resolver reads; of the wheels that envspec reads what they say; sources whole, and
-the wheels of what builds them. The replay has no other wheel but stubs that say the same: it is for resolving.
+up to the date, with name, SHA-256 and size (of the releases that were looked into: `stacks.packed`), time, Python and
+yanked; of METADATA the fields that a resolver reads; of the wheels that envspec reads what they say, and of the sources
+that it only reads too; those that it may build whole, and the wheels of what builds them. The replay has no other wheel
+and no other source but stubs that say the same: it is for resolving.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
 import urllib.request
 from collections import ChainMap
 from collections.abc import MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,12 +30,14 @@ from support.packages import wheel
 
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
+from envspec.net.remote_file import DamagedFile
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
 from envspec.resolve.wheels.model import WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
 from envspec.uv.answer import FoundFile
-from stacks.packed import Row, pack, unpack
+from stacks.packed import Row, pack, release, unpack
+from stacks.read_sources import archive_of, speaking_members
 
 RECORDING = Path(__file__).resolve().parent / "recorded.xz"
 DATE = "2026-11-01T00:00:00Z"
@@ -48,24 +53,28 @@ class Recording:
     says      wheel → the NumPy that it was compiled for, the member that says it, and its modules that import
               pkg_resources
     files     source, or wheel of what builds sources → its content
+    sources   source that is only read → the members by which it speaks: `stacks.read_sources`
     """
 
-    pages: MutableMapping[str, list[Row]] = field(default_factory=dict)
-    metadata: dict[str, str] = field(default_factory=dict)
-    says: dict[str, list[Any]] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=dict)
+    pages: MutableMapping[str, list[Row]] = field(default_factory=dict, repr=False)
+    metadata: dict[str, str] = field(default_factory=dict, repr=False)
+    says: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    files: dict[str, bytes] = field(default_factory=dict, repr=False)
+    sources: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def save(self) -> None:
         """Write the recording; the same gives the same bytes."""
         asked = (*self.metadata, *self.says, *self.files)
         says = {wheel: said for wheel, said in self.says.items() if wheel not in self.files}
-        RECORDING.write_bytes(pack(self.pages, self.files, asked, {"metadata": self.metadata, "says": says}))
+        sources = {source: members for source, members in self.sources.items() if source not in self.files}
+        more = {"metadata": self.metadata, "says": says, "sources": sources}
+        RECORDING.write_bytes(pack(self.pages, self.files, asked, more))
 
     @staticmethod
     def load() -> Recording:
         """Read the recording."""
         pages, files, more = unpack(RECORDING.read_bytes())
-        return Recording(ChainMap({}, cast("Any", pages)), more["metadata"], more["says"], files)
+        return Recording(ChainMap({}, cast("Any", pages)), more["metadata"], more["says"], files, more["sources"])
 
 
 @dataclass
@@ -95,7 +104,16 @@ class RecordedPyPI(Index):
         """Give a project's files."""
         if project not in self.recording.pages:
             self.unknown.append(project)
-        return self.recording.pages.get(project, [])
+        rows = self.recording.pages.get(project, [])
+        return [[row[0], self._shown(row), *row[2:]] for row in rows] if rows else []
+
+    def _shown(self, row: Row) -> str:
+        """Give the SHA-256 that a page shows of a file: its own, but for what stands for a source."""
+        standing = row[0] in self.recording.sources and row[0] not in self.recording.files
+        return hashlib.sha256(self._standing(row[0])).hexdigest() if standing else str(row[1])
+
+    def _standing(self, source: str) -> bytes:
+        return archive_of(source, self.recording.sources[source])
 
     def text(self, wheel: str) -> str | None:
         """Give a wheel's METADATA, None without."""
@@ -111,6 +129,8 @@ class RecordedPyPI(Index):
 
     def content(self, file: str, whole: bool) -> bytes | None:
         """Give a file whole, None without. `whole`: it is asked for whole, not in ranges."""
+        if file in self.recording.sources and file not in self.recording.files:
+            return self._standing(file)
         return self.recording.files.get(file)
 
 
@@ -149,9 +169,13 @@ class WheelRecorder(RecordedPyPI):
 
 @dataclass
 class Recorder(WheelRecorder):
-    """The real index behind the same server; what is asked for goes into the recording. `passes_files`: but for files,
-    which uv asks for to build sources with, and a replay doesn't need."""
+    """The real index behind the same server; what is asked for goes into the recording.
 
+    builds        the packages that the spec allows to build: sources of others are only read
+    passes_files  but for files, which uv asks for to build sources with, and a replay doesn't need
+    """
+
+    builds: frozenset[str] = frozenset()
     passes_files: bool = False
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
 
@@ -186,13 +210,20 @@ class Recorder(WheelRecorder):
         return rows
 
     def content(self, file: str, whole: bool) -> bytes | None:
-        known = super().content(file, whole)
+        known = self.recording.files.get(file)
         if known is not None or file not in self._files or not (whole or self.passes_files):
             return known
         content = _get(self._files[file].url, "*/*")
         if not self.passes_files:
-            self.recording.files[file] = content
+            self._keep(file, content)
         return content
+
+    def _keep(self, file: str, content: bytes) -> None:
+        if not file.endswith(".whl") and release(file)[0] not in self.builds:
+            with suppress(DamagedFile):
+                self.recording.sources[file] = speaking_members(file, content)
+                return
+        self.recording.files[file] = content
 
     def text(self, wheel: str) -> str | None:
         known = self.recording.metadata
@@ -224,7 +255,8 @@ def _read_part(metadata: Metadata) -> str:
 def _page(project: str, rows: list[Row]) -> Answer:
     files = []
     for name, sha256, size, uploaded, python, yanked in rows:
-        row = {"filename": name, "url": f"../../files/{quote(name)}", "hashes": {"sha256": sha256}, "size": size}
+        row = {"filename": name, "url": f"../../files/{quote(name)}", "hashes": {"sha256": sha256}}
+        row |= {"size": size} if size else {}
         row |= {"upload-time": uploaded} if uploaded else {}
         row |= {"requires-python": python} if python else {}
         row |= {"yanked": yanked} if yanked else {}

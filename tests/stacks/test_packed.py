@@ -8,7 +8,7 @@ PAGES: dict[str, list[Row]] = {
     "b": [
         ["b-1.0-py3-none-any.whl", "11" * 32, 7, "2020-01-02T03:04:05.000600Z", ">=3.8", None],
         ["b-1.0.tar.gz", "22" * 32, 1 << 33, "2020-01-02T03:04:06Z", None, "broken"],
-        ["b-0.9.exe", "33" * 32, None, "1999-12-31T23:59:59.999999Z", None, None],
+        ["b-0.9.exe", "33" * 32, 5, "1999-12-31T23:59:59.999999Z", None, None],
     ],
     "a": [["a-2.tar.gz", "44" * 32, 1, "2026-10-31T00:00:00Z", ">=3.8", None]],
     "none": [],
@@ -24,5 +24,8 @@ def test_what_was_packed_comes_back() -> None:
     pages, files, more = unpack(packed)
     assert (files, more) == (FILES, {"metadata": {"w": "Name: w"}})
     first, second, third = PAGES["b"]
-    assert pages == {**PAGES, "b": [first, second, [third[0], stand_in(third[0]), *third[2:]]]}
+    assert pages == {
+        **PAGES,
+        "b": [first, second, [third[0], stand_in(third[0]), None, "1999-12-31T23:59:59Z", *third[4:]]],
+    }
     assert "absent" not in pages

@@ -39,38 +39,36 @@ def test_a_spec_names_the_project_and_its_revision(project: Project) -> None:
     assert project.spec().exclude_newer == "2026-11-01T00:00:00Z"
 
 
-def test_the_digests_are_those_of_the_projects_files() -> None:
+@pytest.fixture
+def checkouts() -> Path:
     folder = os.environ.get("ENVSPEC_STACKS")
     if not folder:
         pytest.skip("ENVSPEC_STACKS isn't set: a folder with checkouts, OWNER/NAME")
+    return Path(folder)
+
+
+def test_the_digests_are_those_of_the_projects_files(checkouts: Path) -> None:
     for name, project in PROJECTS.items():
-        files, asked, bounds = digest(Path(folder), project)
+        files, asked, bounds = digest(checkouts, project)
         assert files == {file["path"]: file["sha256"] for file in digests()[name]["files"]}, name
         assert asked == project.as_the_project_has_them(), name
         assert bounds == project.bounds(), name
 
 
-@pytest.mark.parametrize("project", PROJECTS.values(), ids=lambda project: project.name)
 def test_a_spec_can_begin_with_each_of_the_projects_requirements_files(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkouts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = os.environ.get("ENVSPEC_STACKS")
-    if not folder:
-        pytest.skip("ENVSPEC_STACKS isn't set: a folder with checkouts, OWNER/NAME")
-    files = [path for path in project.files if path.endswith(".txt")]
-    if not files:
-        pytest.skip("its requirements stand in a file of another kind")
-    checkout = Checkout(Path(folder), project)
-    if not (checkout.repository.exists() or checkout.tree.exists()):
-        pytest.skip(f"{folder} has no checkout of {project.repository}")
-    asked = set(own_requirements(checkout.read, tuple(files), ()))
-    for path in checkout.seen:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(checkout.read(path), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    begun = [text for path in files for text in read_draft(Path(path)).pip]
-    named = {requirement_name(text) for text in asked}
-    assert {requirement_name(text) for text in begun} == named
+    for name, project in PROJECTS.items():
+        files = [path for path in project.files if path.endswith(".txt")]
+        checkout = Checkout(checkouts, project)
+        asked = own_requirements(checkout.read, tuple(files), ())
+        for path in checkout.seen:
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_text(checkout.read(path), encoding="utf-8")
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / name)
+        begun = [text for path in files for text in read_draft(Path(path)).pip]
+        assert {requirement_name(text) for text in begun} == {requirement_name(text) for text in asked}, name
 
 
 def test_the_table_is_made_from_the_results() -> None:
