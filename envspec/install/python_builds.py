@@ -16,7 +16,7 @@ from envspec.recipes.python_build import TABLE, folder_name, uv_table
 from envspec.redact import redact
 from envspec.settings import load_settings
 from envspec.shortage import shortage
-from envspec.uv.errors import ended_by_a_signal
+from envspec.uv.errors import cause, ended_by_a_signal
 from envspec.uv.program import Uv
 
 MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
@@ -73,7 +73,7 @@ def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str]
     if stopped := ended_by_a_signal(done.returncode, done.stderr, "uv") or shortage("uv", done.stderr):
         raise stopped
     if done.returncode:
-        told = " ".join(redact(done.stderr).removeprefix("error: ").split())[-400:]
+        told = cause(redact(done.stderr))
         if build is None:
             raise ToolError(
                 f"this machine has no CPython {python}, and uv can't fetch one: {told}",

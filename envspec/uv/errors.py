@@ -125,6 +125,14 @@ def ended_by_a_signal(status: int, said: str, program: str) -> ToolError | None:
     return ToolError(f"{program} was ended by {name}{told and f': {told}'}", hint="run the same command again")
 
 
+def cause(stderr: str) -> str:
+    """Return what uv says went wrong, and why at bottom: the first and the last link of its chain."""
+    body = _PART.search(stderr)
+    parts = [" ".join(part.split()) for part in _PART.split(stderr[body.start() :] if body else stderr)]
+    said = list(filter(None, parts)) or [""]
+    return said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}"
+
+
 def unfitting(message: str) -> set[str]:
     """List the packages that a conflict's message says have no wheel for the target."""
     return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from envspec.lock.formats import intent
 from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins
 from envspec.lock.formats.pixi_platform import ARCHSPEC, pixi_platform
+from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.marker_environment import marker_environment
@@ -109,7 +110,7 @@ def _feature(spec: Spec, target: LockedTarget, addresses: Addresses, feature: st
 
 
 def _pins(target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[str]:
-    """Give the lock's pins as bounds: conda's ask for nothing, and pip's for what the lock has anyway."""
+    """Give the lock's pins as bounds: they ask for nothing but what the lock has anyway."""
     flat = {index for index, _ in target.inputs.find_links}
     conda: dict[str, object] = {}
     pip: dict[str, object] = {}
@@ -121,9 +122,12 @@ def _pins(target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[
             at = {"index": addresses[index]} if index and index not in flat else {}
             pip[pin.name] = {"version": f"=={pin.version}", **at} if at else f"=={pin.version}"
     why = "the lock's pins: without this feature pixi chooses anew"
+    implied = map(conda_name, implied_match_specs(target.inputs.python, with_pip=bool(pip)))
+    asked = {name: conda[name] for name in implied if name in conda}
     yield f"[{feature}]"
     yield f"platforms = {inline_strings([pixi_platform(target).name])}"
     yield ""
+    yield from _table(f"{feature}.dependencies", asked, "what envspec asks conda for by itself")
     yield from _table(f"{feature}.constraints", conda, why)
     yield from _table(f"{feature}.pypi-dependencies", pip, why)
 
