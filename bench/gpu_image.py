@@ -4,9 +4,10 @@
     PYTHONPATH=tests .venv/bin/python -m bench.gpu_image SPEC.toml TARGET OCI-LAYOUT  # a real lock, on this base
 
 The stand-ins are wheels with the names of CUDA's largest, a quarter of their sizes, and a content that packs as well.
-What it is compared with reads the plain layers from a disk ("bytes"), or the files out of the wheels ("wheels"), and
-puts them through envspec's own compressor into a file: no order, no names, no digests. Needs three times the
-wheels' size on the disk. The memory is that of all processes together.
+What it is compared with puts the same bytes through envspec's own compressor, of the same level and with as many
+threads, into a file on the same disk: no order, no names, no digests. It has them out of the same wheels, by the same
+inflater ("wheels"), or plain from the disk ("bytes"), as nobody has them. All take turns. Needs three times the wheels'
+size on the disk. The memory is that of all processes together.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from support.base_image import PACKAGES, system, write_base
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
-from support.packages import Dist, wheel
+from support.packages import Dist, packed_anew, wheel
 
-from bench.measure import Run, envspec, run
+from bench.measure import Run, envspec, run, turns
 from envspec.image.compress import unpacked
 from envspec.net.file_store import ARTIFACTS
 
@@ -48,22 +49,24 @@ WHEELS = {
 FILE = 256 << 20
 SCALE = 4
 MOST, MEMORY = 1.3, 200
+ROUNDS = 3
 COMPRESS = """
 import sys, zipfile
 from pathlib import Path
 from envspec.image.compress import compressor
+from envspec.image.member import WheelMember
 def streams():
-    for name in sys.argv[2:]:
-        if name.endswith(".whl"):
-            archive = zipfile.ZipFile(name)
-            yield from (archive.open(one) for one in archive.infolist())
+    for name in map(Path, sys.argv[2:]):
+        if name.suffix == ".whl":
+            yield from (WheelMember.of(name, one)() for one in zipfile.ZipFile(name).infolist())
         else:
-            yield open(name, "rb")
+            yield name.open("rb")
 packed = compressor("zstd")
 with open(sys.argv[1], "wb") as out:
     for stream in streams():
-        while piece := stream.read(1 << 20):
-            out.write(packed.compress(piece))
+        with stream:
+            while piece := stream.read(1 << 20):
+                out.write(packed.compress(piece))
     out.write(packed.flush())
 """
 
@@ -73,20 +76,27 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with given(*arguments) if arguments else stand_in(folder) as (command, env, wheels):
-            cold = run([*command, "-o", str(folder / "out")], env=env)
-            shutil.rmtree(folder / "out")
-            image = run([*command, "-o", str(folder / "out")], env=env)
+            making = [*command, "-o", str(folder / "out")]
+            cold = run(making, env=env)
             sides = {
-                "image": image,
-                "fetched": cold,
-                "wheels": written(folder, wheels),
-                "bytes": total(written(folder, [tar]) for tar in plain(folder)),
+                "image": lambda: run(making, env=env),
+                "bytes": lambda: plainly_written(folder),
+                "wheels": lambda: written(folder, wheels),
             }
-            told(sides)
+            told({"fetched": cold, **turns(sides, ROUNDS)})
+
+
+def plainly_written(folder: Path) -> Run:
+    """Measure the compressor over the layers of the image, which is removed: two of them fill a disk."""
+    taken = total(written(folder, [tar]) for tar in plain(folder))
+    shutil.rmtree(folder / "out")
+    return taken
 
 
 def written(folder: Path, files: list[Path]) -> Run:
     """Measure the compressor alone, over these files."""
+    # what was written before isn't this one's to bring to the disk
+    os.sync()
     taken = run([sys.executable, "-c", COMPRESS, str(folder / "packed"), *map(str, files)])
     (folder / "packed").unlink()
     return taken
@@ -126,8 +136,8 @@ def given(spec: str, target: str, base: str) -> Iterator[Given]:
     _, lock = read_lock(spec, None)
     (chosen,) = locked_targets(lock, [target])
     store = load_settings(os.environ).cache() / ARTIFACTS
-    names = [pin.artifact.sha256 for pin in chosen.pins if pin.artifact]
-    yield command, None, [path for name in names for path in (store / name).iterdir() if path.suffix == ".whl"]
+    files = [pin.artifact for pin in chosen.pins if pin.artifact and pin.is_wheel]
+    yield command, None, [store / one.sha256 / one.file for one in files]
 
 
 @contextmanager
@@ -151,7 +161,7 @@ def stand_in_wheel(name: str, megabytes: int) -> Dist:
     while left > 0:
         files[f"{name}/lib{len(files)}.so"] = content(min(left, FILE), len(files))
         left -= FILE
-    return wheel(name, "1.0", files=files)
+    return packed_anew(wheel(name, "1.0", files=files))
 
 
 def content(size: int, seed: int) -> bytes:
@@ -171,8 +181,11 @@ def content(size: int, seed: int) -> bytes:
 def told(sides: dict[str, Run]) -> None:
     image = sides["image"]
     for name, one in sides.items():
-        over = f", {image.seconds / one.seconds:.2f} x" if one is not image else ""
-        print(f"{name:7} {one.seconds:6.1f} s, {one.processor:6.1f} s of processors, {one.megabytes:5.0f} MB{over}")
+        beside = f", {image.seconds / one.seconds:.2f} x, {image.processor / one.processor:.2f} x of processors"
+        print(
+            f"{name:7} {one.seconds:6.1f} s, {one.processor:6.1f} s of processors, {one.megabytes:5.0f} MB"
+            f"{beside if name in ('bytes', 'wheels') else ''}"
+        )
     print(f"limits: {MOST} x, {MEMORY} MB")
 
 

@@ -16,8 +16,9 @@ _REPRODUCIBLE = "--reproducible"
 _TOLD = 600
 
 
-def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> None:
-    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it. Raises ToolError."""
+def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> bool:
+    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it, and say whether it has. Raises
+    ToolError."""
     program = next((found for name in _PROGRAMS if (found := shutil.which(name, path=env.get("PATH")))), None)
     if program is None:
         raise ToolError(
@@ -40,6 +41,7 @@ def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> N
     if done.returncode or not sif.is_file():
         told = " ".join(redact(done.stderr).split())[-_TOLD:]
         raise ToolError(f"{os.path.basename(program)} can't build the SIF: {told}", hint="see what it needs here")
+    return bool(more)
 
 
 def _said(program: str) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import random
 import shutil
-import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from support.hub import serving
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
-from support.packages import Dist, wheel
+from support.packages import Dist, packed_anew, wheel
 
 from bench.measure import envspec, run
 
@@ -33,28 +30,19 @@ FILES = 40_000
 MOST = 200
 
 
-def large(name: str, files: dict[str, bytes]) -> Dist:
-    """Make a wheel whose files are packed: twenty bytes of content are one of it."""
-    made = wheel(name, "1.0", files=files)
-    packed = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(made.content)) as plain,
-        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-    ):
-        for info in plain.infolist():
-            archive.writestr(info.filename, plain.read(info))
-    return replace(made, content=packed.getvalue())
-
-
 def library(seed: int) -> bytes:
     piece = random.Random(seed).randbytes(1 << 10) + bytes(19 << 10)
     return (piece * (LIBRARY // len(piece) + 1))[:LIBRARY]
 
 
+def packed(name: str, files: dict[str, bytes]) -> Dist:
+    return packed_anew(wheel(name, "1.0", files=files))
+
+
 def test_six_gigabytes_take_less_than_200_megabytes(machine: Machine, index: Index, tmp_path: Path) -> None:
-    stem = "nvidia_{:02}"
-    dists = [large(f"nvidia-lib{n:02}-cu12", {f"nvidia/{stem.format(n)}.so": library(n)}) for n in range(LIBRARIES)]
-    dists.append(large("many", {f"many/{n % 200}/module_of_a_package_{n}.py": b"%d" % n for n in range(FILES)}))
+    many = {f"many/{n % 200}/module_of_a_package_{n}.py": b"%d" % n for n in range(FILES)}
+    dists = [packed(f"nvidia-lib{n:02}-cu12", {f"nvidia/lib{n:02}.so": library(n)}) for n in range(LIBRARIES)]
+    dists.append(packed("many", many))
     index.add(*dists)
     write_lock(machine, [pip_pin(one) for one in dists], platform="linux-64")
     write_base(machine.folder / "base", system(PYTHON))

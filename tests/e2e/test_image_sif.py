@@ -32,7 +32,7 @@ def machine(machine: Machine, index: Index) -> Machine:
     return machine
 
 
-def test_a_stand_in_for_apptainer_is_asked_for_a_reproducible_sif(machine: Machine) -> None:
+def test_a_stand_in_for_apptainer_is_asked_for_a_reproducible_sif_where_it_can(machine: Machine) -> None:
     programs, told = machine.base / "programs", machine.base / "told"
     programs.mkdir()
     (programs / "apptainer").write_text(STAND_IN)
@@ -43,6 +43,11 @@ def test_a_stand_in_for_apptainer_is_asked_for_a_reproducible_sif(machine: Machi
     build, option, _, archive, epoch = told.read_text().split()
     assert (build, option, epoch) == ("build", "--reproducible", "315532800")
     assert archive == f"oci-archive:{machine.folder / 'one.tar'}"
+    assert "reproducible" not in ran.err
+    (programs / "apptainer").write_text(STAND_IN.replace("  --reproducible", "  --force"))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "--sif", "one.sif")
+    assert ran.status == 0 and "note: another build of one.sif has other bytes" in ran.err
+    assert "--reproducible" not in told.read_text()
 
 
 @pytest.mark.nightly

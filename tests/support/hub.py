@@ -19,6 +19,10 @@ storage:
 http:
   addr: {host}
 """
+_AUTH = """\
+auth:
+  htpasswd: {{realm: here, path: {path}}}
+"""
 _POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}'
 
 
@@ -70,8 +74,8 @@ class Hub:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Hub]:
-    """A registry that serves until the block ends."""
+def serving(folder: Path, *, users: str = "") -> Iterator[Hub]:
+    """A registry that serves until the block ends: everyone, or these `users`, as htpasswd writes them."""
     (folder / ".config" / "containers").mkdir(parents=True)
     (folder / ".config" / "containers" / "policy.json").write_text(_POLICY, encoding="utf-8")
     (folder / "auth.json").write_text("{}", encoding="utf-8")
@@ -79,7 +83,11 @@ def serving(folder: Path) -> Iterator[Hub]:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     config = folder / "registry.yml"
-    config.write_text(_CONFIG.format(folder=folder / "registry", host=f"127.0.0.1:{port}"), encoding="utf-8")
+    text = _CONFIG.format(folder=folder / "registry", host=f"127.0.0.1:{port}")
+    if users:
+        (folder / "users").write_text(users, encoding="utf-8")
+        text += _AUTH.format(path=folder / "users")
+    config.write_text(text, encoding="utf-8")
     with subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.PIPE, text=True) as process:
         try:
             _wait(process, port)

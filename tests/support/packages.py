@@ -84,6 +84,18 @@ def wheel(
     return Dist(name, version, f"{stem}-{version}-{tag}.whl", buffer.getvalue(), metadata, requires_python)
 
 
+def packed_anew(made: Dist) -> Dist:
+    """Pack the files of a wheel, as real ones are; those of `wheel` lie there plainly."""
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(made.content)) as plain,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
+        for info in plain.infolist():
+            archive.writestr(zipfile.ZipInfo(info.filename, _EPOCH), plain.read(info), zipfile.ZIP_DEFLATED, 1)
+    return replace(made, content=packed.getvalue())
+
+
 _BACKEND = """\
 import base64, hashlib, os, zipfile
 NAME, VERSION, REQUIRES, WITNESS = {name!r}, {version!r}, {requires!r}, {witness!r}

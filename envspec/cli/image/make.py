@@ -10,6 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from envspec.cli.console import say
 from envspec.cli.image.base import opened_base
 from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
 from envspec.cli.image.prepare import ImageOrder, built_here, prepared
@@ -26,6 +27,7 @@ from envspec.record import dataclass
 from envspec.scratch import scratch_folder
 from envspec.settings import load_settings
 from envspec.storage import storage_error
+from envspec.texts import printable
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,9 @@ def _make_sif(
             with archive.open("wb") as file:
                 write_archive(layout, top, name, blobs, file, plan.epoch)
         progress.phase(f"building {sif}")
-        build_sif(archive, scratch / "image.sif", os.environ, plan.epoch)
+        if not build_sif(archive, scratch / "image.sif", os.environ, plan.epoch):
+            told = f"note: another build of {printable(str(sif))} has other bytes: this Apptainer has no --reproducible"
+            say(told, style="cyan")
         with (scratch / "image.sif").open("rb") as made, written(sif, "--sif", [order.spec.path]) as file:
             shutil.copyfileobj(made, file, 1 << 20)
     return f"{sif}: {name}"
