@@ -35,3 +35,8 @@ def _of_image(plan: Plan) -> Iterator[str]:
         yield f"packages of apt in {plan.compiling.image.name}, where sources are built, are the newest on that day"
     if plan.build is None and plan.explicit is None and not plan.base_python:
         yield f"the lock names no build of Python {plan.python}"
+    loose = {name for step in plan.pip if step.source and not step.built_with for name in step.packages}
+    # what is built in the environment itself has the lock's own packages alone
+    loose -= {name for step in plan.pip for name in step.unisolated}
+    if loose:
+        yield f"the lock names no wheels to build {', '.join(sorted(loose))} with"

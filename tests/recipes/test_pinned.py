@@ -81,6 +81,10 @@ def test_what_is_not_pinned_is_told() -> None:
         "the image nvidia/cuda:11.8.0-devel-ubuntu22.04 has no digest",
         "packages of apt in nvidia/cuda:11.8.0-devel-ubuntu22.04",
     ]
+    older = replace(compiled, pip=tuple(replace(step, built_with=None) for step in compiled.pip))
+    assert "the lock names no wheels to build deepspeed with" in unpinned([older], ["dockerfile"])
+    inside = replace(older, pip=tuple(replace(step, unisolated=step.packages) for step in older.pip))
+    assert unpinned([inside], ["dockerfile"]) == unpinned([compiled], ["dockerfile"])
 
 
 def test_the_lock_names_the_build_that_uv_checks() -> None:
