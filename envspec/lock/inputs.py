@@ -14,7 +14,7 @@ from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
-from envspec.spec.model import Located, Override, Spec, Target
+from envspec.spec.model import Located, Spec, Target
 from envspec.spec.newer import standing
 from envspec.texts import UNSEEN, is_seen, printable
 
@@ -104,7 +104,7 @@ def _refuse_unseen(text: str, place: Place) -> None:
         raise SpecError(f'"{printable(text)}" contains the invisible character {unseen[0]!a}', place=place)
 
 
-def _normalised(located: Located | Override) -> str:
+def _normalised(located: Located) -> str:
     _refuse_unseen(located.text, located.place)
     try:
         return normalise_requirement(located.text)

@@ -30,12 +30,10 @@ _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Override:
-    """A requirement that takes the place of all others on its package, where it stands, and why."""
+class Override(Located):
+    """A requirement that takes the place of all others on its package, and why."""
 
-    text: str
-    place: Place
-    reason: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
