@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import product
@@ -19,6 +20,9 @@ _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
 # The oldest glibc with a manylinux tag, by machine: aarch64 came with manylinux2014.
 _OLDEST_MINOR = {"x86_64": 5, "aarch64": 17}
+
+_MOST_TAGS = 100
+"""Tags of a wheel that are judged one by one: real ones have a dozen, and a hostile page could have millions."""
 
 _NEWEST_GLIBC = "2.99"
 """Newer than any there is: what a target may ask for has no upper bound."""
@@ -82,10 +86,13 @@ def plainly_installs(tags: str, platform: str, python: str, glibc: str | None) -
 
 @lru_cache(maxsize=1 << 14)
 def installs_somewhere(tags: str) -> bool:
-    """Say whether a target of any platform, glibc and CPython 3 installs a wheel with these tags, build tag or not
-    before them. Cached: the wheels of a hundred pages have a thousand endings between them."""
+    """Say whether a target of any platform, glibc and CPython 3 may install a wheel with these tags, build tag or not
+    before them: one with very many tags may. Cached: the wheels of a hundred pages have a thousand endings between
+    them."""
     parts = [part.split(".") for part in tags.lower().split("-")[-3:]]
-    return len(parts) == 3 and any(
+    if len(parts) != 3 or math.prod(map(len, parts)) > _MOST_TAGS:
+        return len(parts) == 3
+    return any(
         _runs(interpreter, abi, int(number) if (number := interpreter[3:]).isdecimal() else 0, end == "any")
         for interpreter, abi, end in product(*parts)
         if end in _any_ends()

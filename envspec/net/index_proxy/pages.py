@@ -326,8 +326,8 @@ def _shown(
 
 
 def _of_some_target(rows: Page) -> Page:
-    """Choose the wheels that some target could install: of the wheels of a hundred pages that is a third, and uv reads
-    each. Of a release without any such wheel give all, so that uv says what it has."""
+    """Choose the wheels that some target could install: of the wheels of a hundred pages that is two fifths, and uv
+    reads each. Of a release without any such wheel give all, so that uv says what it has."""
     wheels = [(row, file) for row in rows if (file := row["filename"]).endswith(".whl")]
     found = [row for row, file in wheels if installs_somewhere(file[:-4].split("-", 2)[2])]
     return found or [row for row, _ in wheels]
