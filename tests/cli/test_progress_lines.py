@@ -12,13 +12,22 @@ from envspec.cli.progress import InLines
 def test_a_long_resolution_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     progress = InLines(every=0.02)
     progress.reading(3, 9)
-    with progress.solving(["cpu", "gpu"]):
+    with progress.telling(), progress.solving(["cpu", "gpu"]), progress.doing("reading mamba_ssm-2.2.4.tar.gz"):
         time.sleep(0.3)
     lines = capsys.readouterr().err.splitlines()
-    assert lines and set(lines) == {"still resolving cpu, gpu: 0 s, METADATA of 3 of 9 packages read"}
+    assert lines and set(lines) == {
+        "still at work after 0 s: resolving cpu, gpu (0 s); reading mamba_ssm-2.2.4.tar.gz (0 s); "
+        "METADATA of 3 of 9 packages read"
+    }
+
+
+def test_also_between_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    with InLines(every=0.02).telling():
+        time.sleep(0.1)
+    assert "still at work after 0 s: resolving" in capsys.readouterr().err
 
 
 def test_a_short_one_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with InLines().solving(["cpu"]):
+    with InLines().telling() as progress, progress.solving(["cpu"]):
         pass
     assert capsys.readouterr().err == ""
