@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
 from envspec.record import dataclass
+from envspec.regex import regex
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -76,6 +77,11 @@ def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
 class AnswerNo(EnvspecError):
     exit_code = 1
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The packages of the spec that it is about, as far as it names them."""
+        return ()
+
 
 class Unsatisfiable(AnswerNo):
     """No set of versions satisfies the spec for a target.
@@ -86,6 +92,13 @@ class Unsatisfiable(AnswerNo):
 
     targets: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        return tuple(_ASKED.findall(self.message))
+
+
+_ASKED = regex(r"asks for ([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
 
 
 class Infeasible(AnswerNo):

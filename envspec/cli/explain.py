@@ -14,6 +14,7 @@ from envspec.errors import InputError
 EPILOG = """\b
 Examples:
   envspec explain driver-too-old
+  envspec explain torch-numpy-2          a correction that lock told
   envspec explain                        every code
 """
 
@@ -23,7 +24,8 @@ Examples:
 def command(code: str | None) -> None:
     """Say what the code of a finding means, and what to do.
 
-    Codes stand in brackets behind findings, and in JSON. Without a code, envspec lists them all.
+    Codes stand in brackets behind findings, and in JSON. Without a code, envspec lists them all. Of a correction of
+    published metadata, by its name, it says what it is about and its source.
     """
     known = meanings()
     if code is None:
@@ -33,10 +35,27 @@ def command(code: str | None) -> None:
         return
     found = known.get(code.strip("[]"))
     if found is None:
+        if _tell_correction(code):
+            return
         raise _unknown(code, known)
     out(f"{found.code}: {found.means}")
     out(f"what to do: {found.do}")
     out(f"said by {found.said_by.replace('`', '')}")
+
+
+def _tell_correction(name: str) -> bool:
+    """Say what a correction of published metadata is about, and whence it is; False where the tables have none."""
+    from envspec.facts.corrections import sources_of, table
+
+    rows = [row for row in table() if row.name == name]
+    for row in rows:
+        out(f"{row.package}{row.versions} needs {row.requirement}: {row.reason}")
+    for text in dict.fromkeys(text for row in rows for text in sources_of(row)):
+        out(f"source: {text}")
+    if rows:
+        out(f"proved: {rows[0].proved}")
+        out(f'to do without: without-corrections = ["{name}"] in [pip]')
+    return bool(rows)
 
 
 def _unknown(code: str, known: Mapping[str, Meaning]) -> InputError:

@@ -18,6 +18,28 @@ if TYPE_CHECKING:
     from envspec.resolve.progress import SilentResolution
 
 
+@contextmanager
+def _every(seconds: float, look: Callable[[], None]) -> Iterator[None]:
+    """Call `look` now and then, as long as the block lasts."""
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(seconds):
+            look()
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+_LONG = 2
+"""Seconds after which a step is drawn: dozens of files are read at a time, most of them in a moment."""
+
+
 class OnTerminal:
     """Progress of a resolution, drawn by rich."""
 
@@ -25,12 +47,28 @@ class OnTerminal:
         self._bars = bars
         self._reading: int | None = None
 
+    @contextmanager
+    def telling(self) -> Iterator[OnTerminal]:
+        """Draw what takes long as long as the block lasts."""
+        with _every(1, self._show_long):
+            yield self
+
+    def _show_long(self) -> None:
+        for task in self._bars.tasks:
+            if not task.visible and (task.elapsed or 0) >= _LONG:
+                self._bars.update(task.id, visible=True)
+
     def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        return self._solving(targets)
+        return self._step(f"resolving {', '.join(targets)}", visible=True)
+
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        return self._step(what, visible=False)
 
     @contextmanager
-    def _solving(self, targets: Sequence[str]) -> Iterator[None]:
-        task = self._bars.add_task(f"resolving {', '.join(targets)}", total=None)
+    def _step(self, what: str, *, visible: bool) -> Iterator[None]:
+        from rich.markup import escape
+
+        task = self._bars.add_task(escape(what), total=None, visible=visible)
         try:
             yield
         finally:
@@ -43,32 +81,41 @@ class OnTerminal:
 
 
 class InLines:
-    """Progress of a resolution where nothing can be drawn: a line now and then, once it takes long."""
+    """Progress of a resolution where nothing can be drawn: a line now and then, from the first moment to the last."""
 
-    def __init__(self, every: float = 20) -> None:
+    def __init__(self, every: float = 10) -> None:
         self._every = every
         self._read = (0, 0)
-
-    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        return self._solving(", ".join(targets))
+        self._steps: dict[object, tuple[str, float]] = {}
+        self._started = time.monotonic()
 
     @contextmanager
-    def _solving(self, targets: str) -> Iterator[None]:
-        ended = threading.Event()
-        thread = threading.Thread(target=self._tell, args=(targets, ended), daemon=True)
-        thread.start()
+    def telling(self) -> Iterator[InLines]:
+        """Write the lines as long as the block lasts."""
+        with _every(self._every, self._tell):
+            yield self
+
+    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
+        return self.doing(f"resolving {', '.join(targets)}")
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        key = object()
+        self._steps[key] = (what, time.monotonic())
         try:
             yield
         finally:
-            ended.set()
-            thread.join()
+            del self._steps[key]
 
-    def _tell(self, targets: str, ended: threading.Event) -> None:
-        started = time.monotonic()
-        while not ended.wait(self._every):
-            done, total = self._read
-            read = f", METADATA of {done} of {total} packages read" if total else ""
-            say(f"still resolving {targets}: {time.monotonic() - started:.0f} s{read}")
+    def _tell(self) -> None:
+        now = time.monotonic()
+        # what has lasted longest holds up the rest
+        steps = [(what, since) for what, since in list(self._steps.values()) if now - since >= self._every / 2]
+        told = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or "resolving"
+        more = f"; and {len(steps) - 3} more" if steps[3:] else ""
+        done, total = self._read
+        read = f"; METADATA of {done} of {total} packages read" if total else ""
+        say(f"still at work after {now - self._started:.0f} s: {told}{more}{read}")
 
     def reading(self, done: int, total: int) -> None:
         self._read = (done, total)
@@ -95,12 +142,16 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
 def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | InLines | SilentResolution]:
     """Show progress of one resolution: drawn on a terminal, else in lines if it takes long."""
     with bars(_of_resolution, quiet=quiet) as drawn:
-        if drawn is None:
+        if drawn is not None:
+            with OnTerminal(drawn).telling() as on_terminal:
+                yield on_terminal
+        elif quiet:
             from envspec.resolve.progress import SilentResolution
 
-            yield SilentResolution() if quiet else InLines()
+            yield SilentResolution()
         else:
-            yield OnTerminal(drawn)
+            with InLines().telling() as lines:
+                yield lines
 
 
 def _of_resolution() -> tuple[ProgressColumn, ...]:

@@ -238,6 +238,16 @@ def table() -> tuple[Correction, ...]:
     )
 
 
+def sources_of(one: Correction) -> tuple[str, ...]:
+    """Give where a row of the tables is from, in words: upstream's thread, or the file of those who reported it. None
+    for what was read from METADATA or a wheel."""
+    for name in _TABLES:
+        texts: Mapping[str, str] = read(name)["sources"]
+        if one.sources and all(key in texts for key in one.sources):
+            return tuple(texts[key] for key in one.sources)
+    return ()
+
+
 def corrections(off: Iterable[str] = ()) -> Corrections:
     """Give every correction but those that are switched off by name."""
     switched_off = set(off)

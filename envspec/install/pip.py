@@ -39,6 +39,7 @@ from envspec.resolve.pip.build_requirements import BuildIndex, build_requirement
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.readers import index_readers
 from envspec.resolve.pip.reading import Counting
+from envspec.resolve.progress import SilentResolution
 from envspec.uv.errors import failure
 from envspec.uv.processes import end
 from envspec.uv.program import Uv
@@ -136,7 +137,7 @@ class PipInstaller:
         cache, scratch = store.folder.parent, place / "building"
         scratch.mkdir(parents=True)
         readers = index_readers(cache, store.fetcher, self.uv)
-        describe = Describer(readers.wheels, readers.sources, scratch, Counting(lambda done, total: None))
+        describe = Describer(readers.wheels, readers.sources, scratch, Counting(SilentResolution()))
         return build_requirements(readers.pages, describe, self.default, cache)
 
     def _install(

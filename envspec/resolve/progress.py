@@ -16,6 +16,9 @@ class ResolutionProgress(Protocol):
     def reading(self, done: int, total: int) -> None:
         """Report the number of METADATA files read so far, and of all."""
 
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        """Wrap a step that may take long beside uv: "reading torch-2.9.1.tar.gz"."""
+
 
 class SilentResolution:
     """Progress that reports nothing."""
@@ -25,3 +28,6 @@ class SilentResolution:
 
     def reading(self, done: int, total: int) -> None:
         return None
+
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        return nullcontext()

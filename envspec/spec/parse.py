@@ -143,6 +143,11 @@ def _pip(checked: Checked) -> PipTable:
     )
 
 
+_NO_INDEX = (
+    'add it: indexes = { NAME = "https://…" }, or for a single page with links: find-links = { NAME = "https://…" }'
+)
+
+
 def _sources(checked: Checked) -> MappingProxyType[str, str]:
     named = [str(path[-1]) for path in checked.document.positions if len(path) == 3 and path[:2] == ("pip", "indexes")]
     known = [*named, *flat_names(checked), "pypi"]
@@ -151,7 +156,7 @@ def _sources(checked: Checked) -> MappingProxyType[str, str]:
         name = canonical_name(str(path[-1]))
         if index not in known:
             meant = nearest(index, known)
-            hint = f"did you mean {meant!r}?" if meant else 'add it: indexes = { NAME = "https://…" }'
+            hint = f"did you mean {meant!r}?" if meant else _NO_INDEX
             checked.problem(path, f"{dotted(path)}: there is no index {show(index)} in pip.indexes", hint)
         if name in sources:
             checked.problem(path, f"pip.sources names {name} twice", "remove one of them", at_key=True)

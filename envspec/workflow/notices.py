@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from envspec.errors import Infeasible, InfeasibleTargets
-from envspec.facts.corrections import Correction
+from envspec.facts.corrections import Correction, sources_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.rules.accepted import hint_to_accept
@@ -51,17 +51,18 @@ def tell_flaws(flaws: Iterable[Flaw], notice: Notice) -> None:
 
 def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> None:
     """Report what corrections of published metadata did, by target name: each once, with its targets."""
-    targets: dict[tuple[str, str, str], list[str]] = {}
+    targets: dict[tuple[str, str, str, str], list[str]] = {}
     for target, effect in found:
         one = effect.correction
-        targets.setdefault((one.name, effect.text, one.reason), []).append(target)
-    for (name, text, reason), names in targets.items():
+        more = f"; `envspec explain {one.name}` has its source" if sources_of(one) else ""
+        targets.setdefault((one.name, effect.text, one.reason, more), []).append(target)
+    for (name, text, reason, more), names in targets.items():
         notice(
             Finding(
                 "info",
                 "correction",
                 f"{', '.join(names)}: {text}, because {reason}",
-                remedy=f'to do without: without-corrections = ["{name}"] in [pip]',
+                remedy=f'to do without: without-corrections = ["{name}"] in [pip]{more}',
             )
         )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from envspec.errors import InputError
+from envspec.errors import AnswerNo, InputError, Place
 from envspec.lock.inputs import has_equal_inputs, spec_inputs
 from envspec.lock.model import Lock
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
@@ -75,7 +77,11 @@ def relock(
 
         return of_pins(spec, one)
 
-    solved = solve(prepared, resolver, conda, kept, judged, inspect)
+    try:
+        solved = solve(prepared, resolver, conda, kept, judged, inspect)
+    except AnswerNo as refused:
+        refused.place = refused.place or _place_of(spec, refused)
+        raise
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.workflow.accept import accept
     from envspec.workflow.builds import with_build_environments
@@ -106,6 +112,16 @@ def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
     from envspec.lock.judge import judge
 
     return judge(old, spec if has_equal_inputs(spec, old) else None)
+
+
+def _place_of(spec: Spec, refused: AnswerNo) -> Place | None:
+    """Find where the spec asks for the first of the packages that a refusal is about."""
+    for name in map(canonical_name, refused.asked):
+        for target in spec.targets:
+            for located in spec.pip_dependencies(target):
+                if requirement_name(located.text) == name:
+                    return located.place
+    return None
 
 
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Flaw]) -> tuple[Target, ...]:

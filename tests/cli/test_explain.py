@@ -124,3 +124,11 @@ def test_unknown_codes(envspec: Envspec, name: str, hint: str) -> None:
 
 def test_the_words_are_sentences() -> None:
     assert [text for one in meanings().values() for text in (one.means, one.do) if not text.endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("torch-numpy-2", "pytorch/pytorch#107302"), ("conda-forge-scikit-learn-numpy", "patch_yaml")]
+)
+def test_a_correction_has_its_source(envspec: Envspec, name: str, source: str) -> None:
+    done = envspec("explain", name)
+    assert done.code == 0 and source in done.out and f'without-corrections = ["{name}"]' in done.out

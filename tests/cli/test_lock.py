@@ -198,11 +198,13 @@ def test_of_several_specs_the_one_that_fails_is_named(machine: Machine, packages
     ran = machine.envspec("lock", *(f"specs/{name}.toml" for name in ("one", "two", "three", "four")))
     assert ran.status == 1 and ran.out.startswith("wrote locks/one/envspec.lock") and ran.out.count("\n") == 1
     first, *_, last = ran.err.splitlines()
-    assert first.startswith("error: specs/two.toml: cpu: ") and "beta" in first
+    assert first.startswith("error: specs/two.toml:4:17: cpu: ") and "beta" in first
     assert last == "not tried: specs/three.toml, specs/four.toml"
     assert sorted(machine.files()) == ["one/cpu/requirements.txt", "one/envspec.lock"]
     alone = machine.envspec("lock", "specs/two.toml")
-    assert alone.status == 1 and alone.err.startswith("error: cpu: ") and "not tried" not in alone.err
+    assert (
+        alone.status == 1 and alone.err.startswith("error: specs/two.toml:4:17: cpu: ") and "not tried" not in alone.err
+    )
 
 
 def test_without_a_spec_every_one_is_locked(machine: Machine, packages: Index) -> None:

@@ -179,7 +179,7 @@ def test_unsatisfiable(machine: Machine, packages: Index) -> None:
     lines = ran.err.splitlines()
     assert (
         len(lines) == 2
-        and lines[0].startswith(f"error: laptop: {CONFLICT}")
+        and lines[0].startswith(f"error: specs/demo.toml:4:17: laptop: {CONFLICT}")
         and lines[1].startswith("hint: loosen one")
     )
     assert re.search(r"the spec asks for alpha and gamma: no versions satisfy this target\.$", lines[0])
@@ -190,7 +190,7 @@ def test_unsatisfiable_names_every_target_that_shares_it(machine: Machine, packa
     machine.spec(cpu("alpha>5", targets="[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'linux-64'\n"))
     ran = quick(machine)
     assert ran.status == 1 and ran.error.startswith(
-        "error: a, b: Because only alpha==1.0 is available and the spec asks for alpha>5"
+        "error: specs/demo.toml:4:17: a, b: Because only alpha==1.0 is available and the spec asks for alpha>5"
     )
 
 
@@ -202,5 +202,5 @@ def test_one_impossible_target_of_two_writes_nothing(machine: Machine, packages:
     targets += "[targets.other.pip]\ndependencies = ['nosuch']\n"
     machine.spec(cpu("alpha", targets=targets))
     ran = quick(machine)
-    assert ran.status == 1 and ran.error.startswith("error: other: ") and "nosuch" in ran.error
+    assert ran.status == 1 and ran.error.startswith("error: specs/demo.toml:11:17: other: ") and "nosuch" in ran.error
     assert machine.files() == before

@@ -80,7 +80,9 @@ def test_corrections_are_told_before_what_is_odd_about_the_pins() -> None:
         ("correction", "a, b"),
         ("unknown-extra", "a, b"),
     ]
-    assert notices[0].remedy == 'to do without: without-corrections = ["deepspeed-numpy-2"] in [pip]'
+    without, source = str(notices[0].remedy).split("; ")
+    assert without == 'to do without: without-corrections = ["deepspeed-numpy-2"] in [pip]'
+    assert source == "`envspec explain deepspeed-numpy-2` has its source"
     assert notices[1].place is not None and notices[1].place.line == 4
 
 

@@ -28,7 +28,9 @@ from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
+from envspec.resolve.pip.unbuilt import missing_module
 from envspec.rules.finding import Finding
+from envspec.uv.errors import build_failure
 
 if TYPE_CHECKING:
     from envspec.resolve.pip.solve import PipResolver
@@ -81,7 +83,7 @@ def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> 
         path.mkdir(parents=True)
         return path
 
-    counting = Counting(resolver.progress.reading)
+    counting = Counting(resolver.progress)
     describe = Describer(resolver.wheels, resolver.sources, folder(), counting)
     with build_requirements(resolver.pages, describe, resolver.default_index, resolver.cache) as builds:
         reader = replace(resolver.sources, builds=builds)
@@ -134,7 +136,7 @@ class _Builds:
         if known is not None:
             return known.requires_dist
         failed: BuildFailed | None = None
-        with self.counting.one():
+        with self.counting.one(f"asking what the build of {name} requires"):
             if repository is not None:
                 source = self.reader.git_source(*repository, self.folder())
             elif file is not None:
@@ -167,16 +169,17 @@ class _Builds:
         url = proxy.index(Upstream(self.index.default))
         label = f"the build of {name}"
         try:
-            found = compile_request(
-                self.resolver.uv,
-                request,
-                preferences=Preferences(),
-                indexes=[UvIndex("pypi", url, default=True)],
-                direct={},
-                folder=self.folder(),
-                label=label,
-                proxy_host=proxy.host,
-            )
+            with self.resolver.progress.doing(f"resolving what {label} requires"):
+                found = compile_request(
+                    self.resolver.uv,
+                    request,
+                    preferences=Preferences(),
+                    indexes=[UvIndex("pypi", url, default=True)],
+                    direct={},
+                    folder=self.folder(),
+                    label=label,
+                    proxy_host=proxy.host,
+                )
         except EnvspecError as error:
             if proxy.failures and not isinstance(error, AnswerNo):
                 # uv saw the proxy fail; what failed is behind it
@@ -201,8 +204,7 @@ def _key(pin: Pin, *, runs: bool) -> str:
 
 
 def _not_asked(name: str, failed: BuildFailed) -> Finding:
-    return Finding(
-        "info",
-        "build-not-asked",
-        f"{name}: its build can't say here what else it needs, so the lock has what it declares: {failed.message}",
-    )
+    module = missing_module(failed.output)
+    why = f"it imports {module}, which the build doesn't have" if module else build_failure(failed.output)
+    message = f"{name}: its build can't say here what else it needs, so the lock has what it declares: {why}"
+    return Finding("info", "build-not-asked", message)

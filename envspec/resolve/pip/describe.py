@@ -20,6 +20,7 @@ from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
+from envspec.texts import printable
 from envspec.uv.answer import Found, FoundFile
 
 _NO_METADATA = b"Metadata-Version: 2.1\n\n"
@@ -43,7 +44,7 @@ class Describer:
         needs no build. Raises IndexFailure or ToolError."""
         file = found_file(address)
         if file.sha256 is None and self.hashes is not None:
-            with self.counting.one():
+            with self.counting.one(f"hashing {file.file}"):
                 file = with_hash(file, self.hashes)
         if address.fault is not None:
             raise IndexFailure(
@@ -63,16 +64,17 @@ class Describer:
             return metadata_text(metadata_of(said, version))
         if address.kind == ALLOWED:
             return metadata_text(self._of_build(file, name, version))
-        return metadata_text(self.sources.static.read(file, name, version).metadata)
+        with self.counting.progress.doing(f"reading {printable(file.file)}"):
+            return metadata_text(self.sources.static.read(file, name, version).metadata)
 
     def _of_wheel(self, file: FoundFile, sidecar: bool) -> Metadata:
-        with self.counting.one():
+        with self.counting.one(f"reading {file.file}"):
             return self.wheels.read(file, sidecar=sidecar)
 
     def _of_build(self, file: FoundFile, name: str, version: str) -> Metadata:
         folder = self.scratch / f"build-{next(self._numbers)}"
         folder.mkdir(parents=True)
-        with self.counting.one():
+        with self.counting.one(f"reading {file.file}, and building its metadata where it must be"):
             return self.sources.read_sdist(file, name, version, folder)
 
 

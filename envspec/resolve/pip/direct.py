@@ -122,7 +122,7 @@ class DirectReader:
         key = cache_key(name, url, fragment, repr(stated))
         with self._lock:
             if key not in self._read:
-                with self.counting.one():
+                with self.counting.one(f"reading {redact(url)}"):
                     self._read[key] = self._fetched(name, url, sha256, below, allowed, stated)
             return self._read[key]
 

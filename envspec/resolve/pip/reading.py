@@ -4,7 +4,7 @@ other targets."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -21,6 +21,8 @@ from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
 from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.progress import ResolutionProgress
+from envspec.texts import printable
 from envspec.uv.answer import Found, FoundFile
 
 _WORKERS = 8
@@ -34,25 +36,26 @@ Stated = tuple[StatedMetadata, ...]
 
 @dataclass
 class Counting:
-    """A counter of readings, for a progress called with `(done, total)` from several threads."""
+    """A counter of readings, for a progress that several threads report to."""
 
-    on_read: Callable[[int, int], None]
+    progress: ResolutionProgress
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _done: int = 0
     _total: int = 0
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """Wrap the reading of one artifact."""
+    def one(self, what: str) -> Iterator[None]:
+        """Wrap the reading of one artifact. `what` says what is done with it, should it take long."""
         self._count(0, 1)
-        yield
+        with self.progress.doing(printable(what)):
+            yield
         self._count(1, 0)
 
     def _count(self, done: int, total: int) -> None:
         with self._lock:
             self._done += done
             self._total += total
-        self.on_read(self._done, self._total)
+        self.progress.reading(self._done, self._total)
 
 
 @dataclass
@@ -105,7 +108,7 @@ class Reading:
         cached = self._cached(package, file)
         if cached is not None:
             return cached
-        with self.counting.one():
+        with self.counting.one(f"reading {file.file if file else package.name}"):
             return self._read(package, file, stated, folder)
 
     def _cached(self, package: Found, file: FoundFile | None) -> Description | None:

@@ -68,7 +68,7 @@ def pip_resolver(
             pages=readers.pages,
             cache=settings.cache(),
             scratch=scratch,
-            inspector=WheelInspector(reader, places, Counting(progress.reading)),
+            inspector=WheelInspector(reader, places, Counting(progress)),
             indexes=indexes,
             flat=flat,
             hashes=FlatHashes(settings.cache(), fetcher),

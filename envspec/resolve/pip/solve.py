@@ -122,7 +122,7 @@ class PipResolver:
             refuse_conflicts(name, request)
         groups = group(requests)
         live = self._live(groups)
-        counting = Counting(self.progress.reading)
+        counting = Counting(self.progress)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with ExitStack() as stack:
             sources = stack.enter_context(self._building(allowed, counting))
@@ -318,8 +318,8 @@ class PipResolver:
                     return found
                 barred = (*barred, *more)
         except Unsatisfiable as conflict:
-            told = hint_about_torch(conflict.message, request, index, gated=question.gated)
-            conflict.hint = told or conflict.hint
+            about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
+            conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             named = named_corrections(explained(conflict, request), request.corrections)

@@ -60,7 +60,13 @@ from pyproject_hooks import quiet_subprocess_runner
 with DefaultIsolatedEnv(installer="uv") as env:
     builder = ProjectBuilder.from_isolated_env(env, sys.argv[1], runner=quiet_subprocess_runner)
     env.install(builder.build_system_requires)
-    asked = sorted(builder.get_requires_for_build("wheel"))
+    try:
+        asked = sorted(builder.get_requires_for_build("wheel"))
+    except Exception as error:
+        # what the backend wrote says why; its runner keeps it
+        said = getattr(getattr(error, "exception", None), "output", None) or b""
+        sys.stderr.write(said.decode(errors="replace"))
+        raise
 sys.stdout.write("\\n" + json.dumps(asked))
 """
 """Asks the backend of a project, in an environment of its own, for PEP 517's requirements of a wheel's build."""

@@ -54,6 +54,10 @@ class SourcesNeeded(AnswerNo):
             f"run `envspec lock --allow-needed`, or add to [pip]: {line}",
         )
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        return tuple(one.path[0] for one in self.needed)
+
 
 def _open_end(needed: Sequence[NeededSource]) -> str:
     """Say that the list may be incomplete, if requirements aren't certain."""

@@ -1,5 +1,5 @@
 """Releases of the torch family that a conflict of uv's is about, and that a target can't have: the facts lack their
-files, or nobody builds them for its CUDA. Pure."""
+files, or there is no build of them for its CUDA. Pure."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, .
 
 
 def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated: bool) -> str | None:
-    """Give the hint for a conflict about what the facts or nobody has of the family. `gated` says that the proxy serves
-    the facts. None for other conflicts."""
+    """Give the hint for a conflict about releases of the family that the facts lack, or that have no build. `gated`
+    says that the proxy serves the facts. None for other conflicts."""
     loosen = "or loosen one of these requirements"
     for one in unheld(message, request, index):
         way = "--refresh-index asks the PyTorch index" if one.hole else "give it another CUDA"

@@ -72,7 +72,7 @@ class WheelInspector:
         file, origin = self.places.file(pin), self.places.origin(pin)
         if file is None:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
-        with self.counting.one():
+        with self.counting.one(f"looking into {file.file}"):
             return self.reader.ask(file, origin, questions)
 
 

@@ -10,6 +10,7 @@ from support.machine import Machine
 
 from envspec.lock.model import Lock
 from envspec.resolve.pip.setup import pip_resolver
+from envspec.resolve.progress import SilentResolution
 from envspec.spec.parse import load_spec
 from envspec.workflow.keep import Upgrade
 from envspec.workflow.relock import relock
@@ -21,7 +22,7 @@ def targets(**lines: str) -> str:
     return "\n".join(f"[targets.{name}]\n{text}" for name, text in lines.items())
 
 
-class Watched:
+class Watched(SilentResolution):
     """A progress that remembers what was solved, in order, and how many artifacts were read."""
 
     def __init__(self) -> None:

@@ -114,7 +114,7 @@ def test_a_direct_conflict_names_both_sides(machine: Machine, index: Index, chan
     spec(machine, ["numpy"], ["numpy<2"])
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1
-    assert ran.error == "error: t: [pip] asks for numpy<2, but conda installs numpy 2.1.0"
+    assert ran.error == "error: specs/demo.toml:8:17: t: [pip] asks for numpy<2, but conda installs numpy 2.1.0"
     assert '"numpy <2"' in ran.hint
 
 

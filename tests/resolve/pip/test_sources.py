@@ -29,7 +29,7 @@ def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(
         machine.spec(cpu(asked))
         ran = machine.envspec("lock", "specs/demo.toml")
         assert ran.status == 1, ran.err
-        assert ran.error.startswith("error: cpu: the newest solution needs a package published only as source: ")
+        assert ran.error.startswith("error: specs/demo.toml:4:17: cpu: the newest solution needs a package ")
         assert ("alpha 1.0 (pure Python)" if asked == "alpha" else "alpha 1.0 (app → alpha, pure Python)") in ran.error
         assert 'add to [pip]: allow-source = ["alpha"]' in ran.hint
     machine.spec(cpu("alpha==0.3.dev5"))

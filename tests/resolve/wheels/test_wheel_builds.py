@@ -16,6 +16,7 @@ from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.resolve.pip.reading import Counting
+from envspec.resolve.progress import SilentResolution
 from envspec.resolve.wheels import reader as reader_module
 from envspec.resolve.wheels.builds import build_questions
 from envspec.resolve.wheels.inspector import WheelInspector
@@ -93,7 +94,7 @@ def inspector(index: Index, folder: Path, dist: Dist, asked: Pin) -> WheelInspec
     assert asked.artifact
     file = FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content))
     places._files[asked.index, dist.file, dist.sha256] = file
-    return WheelInspector(reader, places, Counting(lambda done, total: None))
+    return WheelInspector(reader, places, Counting(SilentResolution()))
 
 
 def pinned(dist: Dist) -> Pin:
