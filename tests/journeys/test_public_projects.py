@@ -22,10 +22,13 @@ from envspec.lock.toml_text import string
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
+_GLIBC = "the recording has what glibc 2.35 gets, and `init` writes a target for 2.28"
+_METADATA = "a spec's `metadata` says what basicsr requires, whose build imports torch"
 BEYOND = {
     "mmdetection": "a spec's `sources` says that mmcv comes from the find-links page",
     "pyg-lib": "a spec's `sources` says that pyg-lib comes from the find-links page",
-    "trl-vllm": "the recording has what glibc 2.35 gets, and `init` writes a target for 2.28",
+    **dict.fromkeys(("trl-vllm", "nerfstudio", "simpletuner", "sglang"), _GLIBC),
+    **dict.fromkeys(("stable-diffusion-webui", "real-esrgan"), _METADATA),
 }
 """Stacks for which two commands don't do, and why."""
 PROJECTS = [project for project in projects().values() if project.recorded and project.name not in BEYOND]
