@@ -71,3 +71,6 @@ def test_lock_says_it(machine: Machine, index: Index, requirements: Sequence[str
     assert ran.status == 0, ran.err
     warned = 'cpu: the service "jupyter" needs jupyterlab' in ran.err
     assert warned == ("jupyterlab" not in requirements)
+    again = machine.envspec("lock", "specs/demo.toml")
+    assert "is fresh" in again.out
+    assert ('cpu: the service "jupyter" needs jupyterlab' in again.err) == warned

@@ -200,6 +200,7 @@ def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
 def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, object]:
     from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
     from envspec.cli.lock.summary import changes, describe
+    from envspec.workflow.images import tell_images
     from envspec.workflow.pythons import with_missing_pythons
     from envspec.workflow.relock import flaws_of
 
@@ -210,6 +211,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     fresh = old is not None and not forced and not _is_stale(spec, old) and not flaws_of(spec, old)
     resolved = with_missing_pythons(old, partial(bound_in_time, spec, policy)) if fresh and old else None
     if resolved is not None:
+        tell_images(spec, resolved.targets, notice)  # the spec's [image] may have changed, and stales no lock
         # for a lock that stays nobody is asked, unless the site wants it
         wanted = policy is not None and policy.advisories
         refuse_malicious(spec, resolved, str(folder.path), offline=choices.offline or not wanted, quiet=True)
