@@ -175,13 +175,17 @@ class _Record:
         self._known = {row[0]: (row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3}
 
     def kept(self, place: str, name: str) -> None:
-        self._rows.append((posixpath.relpath(place, self._site), *self._known.get(name, ("", ""))))
+        self._rows.append((self._listed(place), *self._known.get(name, ("", ""))))
 
     def added(self, entry: LayerEntry, content: bytes) -> LayerEntry:
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-        path = posixpath.relpath(entry.path, self._site)
-        self._rows.append((path, f"sha256={digest}", str(len(content))))
+        self._rows.append((self._listed(entry.path), f"sha256={digest}", str(len(content))))
         return entry
+
+    def _listed(self, place: str) -> str:
+        within = f"{self._site}/"
+        # a place is a plain path (`path_fault`)
+        return place.removeprefix(within) if place.startswith(within) else posixpath.relpath(place, self._site)
 
     def entry(self) -> LayerEntry:
         text = io.StringIO(newline="")

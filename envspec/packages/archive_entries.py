@@ -30,7 +30,9 @@ def path_fault(path: str) -> str:
     """
     if not path:
         return "an empty name"
-    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in path):
+    # what is ASCII and printable has neither; a wheel has tens of thousands of names
+    plain = path.isascii() and path.isprintable()
+    if not plain and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in path):
         # half of a surrogate pair stands for a byte that is no UTF-8
         surrogate = any("\ud800" <= letter <= "\udfff" for letter in path)
         return "it isn't UTF-8" if surrogate else "it has a control character"
@@ -45,6 +47,8 @@ def path_fault(path: str) -> str:
         return "it leads out of its folder (..)"
     if "" in parts or "." in parts:
         return "it has an empty part"
+    if len(path) * 4 <= LONGEST_NAME:
+        return ""
     if any(len(part.encode()) > LONGEST_NAME for part in parts) or len(path.encode()) >= LONGEST_PATH:
         return "it's longer than a file's name can be"
     return ""

@@ -30,6 +30,8 @@ dependencies = ["numpy==2.3.4", "pyyaml", "markupsafe", "click", "pygments"]
 platform = "linux-64"
 [targets.arm]
 platform = "linux-aarch64"
+[image]
+python = "base"
 """
 MACHINES = {"x86": "x86_64", "arm": "aarch64"}
 OWN = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")

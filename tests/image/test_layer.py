@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import tarfile
+from itertools import product
 
 import pytest
 
 from envspec.errors import ToolError
 from envspec.image.compress import unpacked
 from envspec.image.entry import LayerEntry, folder_entry, in_order, link_entry, text_entry
-from envspec.image.layer import LayerPlan, diff_id, pack, tar_pieces
+from envspec.image.layer import LayerPlan, _head, diff_id, pack, tar_pieces
 
 LONG = "opt/env/" + "x" * 120 + "/" + "y" * 120
 ENTRIES = [
@@ -32,6 +33,16 @@ def names(entries: list[LayerEntry]) -> list[str]:
     with tarfile.open(fileobj=io.BytesIO(b"".join(tar_pieces(entries, 7)))) as archive:
         assert {member.mtime for member in archive} == {7}
         return archive.getnames()
+
+
+def test_heads_are_those_of_tarfile() -> None:
+    paths = ("a", "opt/" + "x" * 96, "opt/" + "x" * 97, "opt/ü", "opt/a b", "opt/~")
+    sizes, owned = (0, 1, 8**7, 8**11 - 1, 8**11), ((0o644, 0), (0o755, 1000))
+    for path, size, (mode, owner) in product(paths, sizes, owned):
+        info = tarfile.TarInfo(path)
+        info.size, info.mode, info.uid, info.gid, info.mtime = size, mode, owner, owner, 315532800
+        own = _head(LayerEntry(path, size, io.BytesIO, mode=mode, owner=owner), 315532800)
+        assert own == info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"), (path, size, mode)
 
 
 def test_entries_come_after_their_folders() -> None:
