@@ -10,7 +10,7 @@ from pathlib import Path
 from envspec.net.index_proxy.server import open_proxy
 from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
-from stacks.answers import envspec_answer, uv_answer
+from stacks.answers import envspec_answer, torch_index_of, uv_answer
 from stacks.checkouts import digests_text
 from stacks.flat_pages import flat_page
 from stacks.projects import DIGESTS, FOLDER, projects
@@ -29,7 +29,7 @@ def run(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder, open_proxy() as proxy, flat_page(project) as page:
             ours = envspec_answer(project.spec_path, CACHES / "envspec", Path(folder), page=page)
             theirs = uv_answer(project.spec(), CACHES / "uv", Path(folder), proxy, page=page)
-        results[name] = result_of(ours, theirs)
+        results[name] = result_of(ours, theirs, torch_index_of(project.spec()))
         RESULTS.write_text(results_text(results), encoding="utf-8")
         row = results[name]
         sys.stderr.write(

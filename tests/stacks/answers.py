@@ -95,6 +95,11 @@ def uv_answer(
     return Answer(pins, seconds, ended.stderr.strip())
 
 
+def torch_index_of(spec: Spec) -> str:
+    """Name the PyTorch index of a spec's torch family; empty for PyPI."""
+    return torch_index.choose(_request(spec)).variant or ""
+
+
 def _request(spec: Spec) -> Request:
     (target,) = spec.targets
     return request_for(spec_inputs(spec), target_inputs(spec, target))

@@ -26,6 +26,7 @@ class Result:
     told      notes, or the refusal
     uv_…      the same of uv's answer
     differs   `name ours theirs` of every package that differs, `-` where one has none
+    torch     the PyTorch index that both were given for the torch family (`cu128`); none where it comes from PyPI
     """
 
     packages: int | None
@@ -35,9 +36,10 @@ class Result:
     uv_seconds: float
     uv_told: str
     differs: tuple[str, ...]
+    torch: str = ""
 
 
-def result_of(ours: Answer, theirs: Answer) -> Result:
+def result_of(ours: Answer, theirs: Answer, torch: str = "") -> Result:
     """Compare two answers. Nothing differs where one is a refusal."""
     names = sorted(ours.packages.keys() | theirs.packages.keys()) if ours.packages and theirs.packages else []
     differs = tuple(
@@ -53,6 +55,7 @@ def result_of(ours: Answer, theirs: Answer) -> Result:
         round(theirs.seconds, 1),
         _plain(theirs.told),
         differs,
+        torch,
     )
 
 
@@ -80,6 +83,7 @@ def _result(table: Mapping[str, Any]) -> Result:
         table["uv-seconds"],
         table.get("uv-told", ""),
         tuple(table.get("differs", ())),
+        table.get("torch-index", ""),
     )
 
 
@@ -88,6 +92,7 @@ def results_text(results: Mapping[str, Result]) -> str:
     lines = ["# What envspec and uv answered to each spec here. Made by: PYTHONPATH=tests python -m stacks run", ""]
     for name, result in sorted(results.items()):
         lines.append(f"[{string(name)}]" if "." in name else f"[{name}]")
+        lines += [f"torch-index = {string(result.torch)}"] if result.torch else []
         for prefix, packages, seconds, told in (
             ("", result.packages, result.seconds, result.told),
             ("uv-", result.uv_packages, result.uv_seconds, result.uv_told),
@@ -107,11 +112,12 @@ HEAD = """\
 
 Public projects' own requirements, locked by envspec and compiled by uv: the same requirements, Python, platform and
 date (2026-11-01). The torch family comes from PyPI where its build there has the CUDA of the target, else from the
-PyTorch index, which for both is what envspec's facts have of it. Flat indexes (`find-links`) are pages on loopback,
-with the names and the requirements of the projects' own wheels. `tests/stacks` has the specs, the projects' revisions
-and the digests of the files that they follow. uv's answer is that of `uv pip compile` without options that choose, so
-it builds what it needs from source, whatever the spec allows. The seconds are wall time on two cores that others used,
-one run after another, each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
+PyTorch index of the third column: both were locked against what envspec's facts have of that index, with its hashes,
+not against the index itself. Flat indexes (`find-links`) are pages on loopback, with the names and the requirements of
+the projects' own wheels. `tests/stacks` has the specs, the projects' revisions and the digests of the files that they
+follow. uv's answer is that of `uv pip compile` without options that choose, so it builds what it needs from source,
+whatever the spec allows. The seconds are wall time on two cores that others used, one run after another, each with
+caches that the earlier stacks had filled. They show what is slow; they don't measure.
 
 """
 
@@ -128,17 +134,17 @@ def table_text(projects: Mapping[str, Project], results: Mapping[str, Result]) -
         f"answer, {len(same)} are the same, package by package. {sum(one.recorded for one in projects.values())} are "
         "locked in CI too, from a recording of PyPI's pages.",
         "",
-        "| stack | project | packages | seconds | uv's packages | uv's seconds | difference |",
-        "|---|---|---:|---:|---:|---:|---|",
+        "| stack | project | torch from | packages | seconds | uv's packages | uv's seconds | difference |",
+        "|---|---|---|---:|---:|---:|---:|---|",
     ]
     for name, project in sorted(projects.items()):
         row = rows.get(name)
         cells = [name, project.repository]
         if row is None:
-            cells += [""] * 5
+            cells += [""] * 6
         else:
             cells += [
-                str(row.packages or "refused"), f"{row.seconds:g}",
+                row.torch or "PyPI", str(row.packages or "refused"), f"{row.seconds:g}",
                 str(row.uv_packages or "refused"), f"{row.uv_seconds:g}", difference(project, row),
             ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from support.machine import Machine
 
+from envspec.lock.model import Lock
+from stacks.answers import SECONDS
 from stacks.flat_pages import flat_page
 from stacks.projects import Project, projects
 from stacks.recording import RECORDING, RecordedPyPI, Recording
+from stacks.results import read_results
 
 RECORDED = [project for project in projects().values() if project.recorded]
 EACH_COMMIT = ("open-clip", "lerobot", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
@@ -31,15 +34,15 @@ def pypi(recording: Recording) -> Iterator[RecordedPyPI]:
         yield index
 
 
-def lock(project: Project, folder: Path, index: str | None) -> bytes:
-    """Lock a stack on a machine of its own; gives the lock's text."""
+def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes]:
+    """Lock a stack on a machine of its own; gives the lock, and its text."""
     machine = Machine(folder, index)
     name = project.name
     machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
     with flat_page(project) as page:
         machine.configure(page.mirror if page else "")
-        machine.locked(name=name)
-    return machine.lock_path(name).read_bytes()
+        locked = machine.locked(name=name, seconds=SECONDS)
+    return locked, machine.lock_path(name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -50,17 +53,20 @@ def lock(project: Project, folder: Path, index: str | None) -> bytes:
     ],
 )
 def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
-    assert lock(project, tmp_path, pypi.url)
+    locked, _ = lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []
+    (target,) = locked.targets
+    row = read_results()[project.name]
+    assert len(target.pins) == row.packages, "docs/stacks.md says another number"
 
 
 @pytest.mark.network
 @pytest.mark.nightly
 @pytest.mark.parametrize("project", RECORDED, ids=lambda project: project.name)
 def test_the_real_index_gives_the_same_bytes(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
-    assert lock(project, tmp_path / "real", os.environ.get("UV_DEFAULT_INDEX")) == lock(
-        project, tmp_path / "recorded", pypi.url
-    )
+    _, real = lock(project, tmp_path / "real", os.environ.get("UV_DEFAULT_INDEX"))
+    _, recorded = lock(project, tmp_path / "recorded", pypi.url)
+    assert real == recorded
 
 
 def test_the_recording_is_small_and_holds_nothing_after_its_date(recording: Recording) -> None:

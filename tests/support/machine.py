@@ -161,9 +161,11 @@ class Machine:
     def lock(self, name: str = "demo") -> Lock:
         return load(self.lock_path(name))
 
-    def locked(self, *arguments: str, name: str = "demo", env: Mapping[str, str] | None = None) -> Lock:
+    def locked(
+        self, *arguments: str, name: str = "demo", env: Mapping[str, str] | None = None, seconds: float = 90
+    ) -> Lock:
         """Run `envspec lock specs/<name>.toml`, which must succeed, and read the lock."""
-        ran = self.envspec("lock", f"specs/{name}.toml", *arguments, env=env)
+        ran = self.envspec("lock", f"specs/{name}.toml", *arguments, env=env, seconds=seconds)
         assert ran.status == 0, ran.err
         return self.lock(name)
 
