@@ -21,7 +21,7 @@ from envspec.smoke.report.result import Results, Run
 pytest_plugins = ["pytester"]
 
 CPU = SmokeTarget("specs/cpu-py311.toml", "cpu-py311", "cpu")
-ALLOWED = {"envspec.pytest_plugin", "envspec.errors", "envspec.record", "envspec.texts", "envspec.redact"}
+ALLOWED = {f"envspec.{name}" for name in ("pytest_plugin", "errors", "record", "regex", "texts", "redact")}
 OPTIONS = ("-p", "envspec.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
 
 
