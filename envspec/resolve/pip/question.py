@@ -9,11 +9,13 @@ from pathlib import Path
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.names import requirement_name
 from envspec.record import dataclass
 from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.pip.sharing import versions_of
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.uv.answer import Found
 from envspec.uv.program import Uv
@@ -60,10 +62,13 @@ class Question:
             proxy_host=self.proxy.host,
         )
 
-    def refusal(self, request: Request, bound: str) -> str:
-        """Say, in uv's words, why a bound (`name>=2`) can't be met; nothing where it can."""
+    def refusal(self, request: Request, bound: str, found: Sequence[Found]) -> str:
+        """Say, in uv's words, why a bound (`name>=2`) can't be met beside what was found; nothing where it can."""
+        # no other package goes back: uv would read releases of ten years, sources among them, for one line
+        name = requirement_name(bound)
+        floors = tuple(f"{other}>={version}" for other, version in versions_of(found).items() if other != name)
         try:
-            self.ask(replace(request, constraints=(*request.constraints, bound)))
+            self.ask(replace(request, constraints=(*request.constraints, *floors, bound)))
         except Unsatisfiable as conflict:
             return conflict.message
         except EnvspecError:

@@ -161,7 +161,8 @@ class PipResolver:
                     if asked not in self._refused:
                         index, label = indexes[request], ", ".join(groups[request])
                         question = self._question(request, index, proxy, label, _below(self.scratch), direct)
-                        self._refused[asked] = question.refusal(with_constraints(request, index.constraints), bound)
+                        more = with_constraints(request, index.constraints)
+                        self._refused[asked] = question.refusal(more, bound, answers[request].found)
                     return self._refused[asked]
 
                 self._tell(answers, groups, keep, indexes, refusal)
