@@ -1,4 +1,4 @@
-"""A description made of `envspec.spec.nodes` as a JSON Schema, draft 2020-12."""
+"""A description made of `envspec.spec.nodes` as a JSON Schema, in keywords that draft-07 and later ones share."""
 
 from __future__ import annotations
 

@@ -327,9 +327,12 @@ FORMAT = Table(
 
 
 def json_schema() -> dict[str, Any]:
-    """Return `FORMAT` as a JSON Schema, draft 2020-12. TOML's dates count as the strings they're written as."""
+    """Return `FORMAT` as a JSON Schema, draft-07: what most editors read, and what SchemaStore asks for.
+
+    TOML's dates count as the strings they're written as.
+    """
     head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:envspec:spec",
         "title": "envspec",
     }

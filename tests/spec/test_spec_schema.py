@@ -89,9 +89,9 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 # TOML tells 50.0 from 50; JSON doesn't.
-_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+_TYPES = jsonschema.Draft7Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
 _Validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator, {"pattern": _pattern}, type_checker=_TYPES
+    jsonschema.Draft7Validator, {"pattern": _pattern}, type_checker=_TYPES
 )
 VALIDATOR = _Validator(json_schema())
 
@@ -111,7 +111,7 @@ def test_shipped_file_is_the_generated_one() -> None:
 
 
 def test_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(json_schema())
+    jsonschema.Draft7Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize("case", sorted((HERE / "valid").glob("*.toml")), ids=lambda case: case.stem)
