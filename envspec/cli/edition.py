@@ -7,8 +7,10 @@ from envspec.cli.console import say, warn
 
 def tell_edition() -> None:
     """Say it where the facts aren't those that ship with envspec, and warn of an `envspec-facts` that isn't used."""
-    from envspec.facts.edition import DISTRIBUTION, current
+    from envspec.facts.edition import DISTRIBUTION, current, installed
 
+    if not installed():
+        return
     found = current()
     if found.note:
         warn(found.note)

@@ -7,7 +7,6 @@ looked at: a repository brings no facts.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,8 @@ MANIFEST = "edition.json"
 """Says `format` and `version`; in the distribution also `files`: the SHA-256 of each."""
 
 _SWITCH = "ENVSPEC_FACTS"
+
+_SHIPPED = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,27 @@ class Unfit(ValueError):
 @cache
 def current() -> Edition:
     """Choose once a process. `ENVSPEC_FACTS=shipped` takes those that ship. Raises InputError for another value."""
+    return choose(shipped(), installed())
+
+
+@cache
+def folder() -> Path:
+    """Where the tables of the current edition lie. With none installed, no manifest needs to be read for that. Raises
+    as `current`."""
+    return current().folder if installed() else _SHIPPED
+
+
+def installed() -> list[Path]:
+    """The folders in which an `envspec-facts` lies that may be taken. Raises InputError for a wrong switch."""
     asked = os.environ.get(_SWITCH, "")
     if asked not in ("", "shipped"):
         raise InputError(f"{_SWITCH} is {asked!r}", hint="the one value is `shipped`: the facts that ship with envspec")
-    return shipped() if asked else choose(shipped(), _places())
+    return [] if asked else [folder for folder in _places() if (folder / MANIFEST).is_file()]
 
 
 def shipped() -> Edition:
     """The edition that ships with envspec."""
-    folder = Path(__file__).parent / "data"
-    return Edition(json.loads((folder / MANIFEST).read_bytes())["version"], folder)
+    return Edition(_json((_SHIPPED / MANIFEST).read_bytes())["version"], _SHIPPED)
 
 
 def choose(own: Edition, folders: Iterable[Path]) -> Edition:
@@ -107,7 +119,7 @@ def names(folder: Path) -> frozenset[str]:
 
 def _manifest(text: bytes) -> dict[str, Any]:
     try:
-        found: Any = json.loads(text)
+        found = _json(text)
     except (ValueError, RecursionError):
         raise Unfit(f"{MANIFEST} isn't JSON") from None
     if not isinstance(found, dict):
@@ -121,6 +133,12 @@ def _manifest(text: bytes) -> dict[str, Any]:
     if wrong := sorted(name for name in files if not plain.fullmatch(name)):
         raise Unfit(f"{MANIFEST} lists {wrong[0]!r}, which is no table")
     return found
+
+
+def _json(text: bytes) -> Any:
+    import json
+
+    return json.loads(text)
 
 
 def _order(version: str) -> tuple[int, ...]:

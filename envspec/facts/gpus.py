@@ -8,7 +8,7 @@ from functools import cache
 
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
-from envspec.facts.tables import read, words
+from envspec.facts.tables import rows, words
 from envspec.record import dataclass
 
 
@@ -76,13 +76,19 @@ def capabilities() -> dict[str, Capability]:
             row.get("last-driver"),
             words(row["source"]),
         )
-        for row in read("gpus")["capabilities"]
+        for row in rows("gpus", "capabilities")
     }
 
 
 @cache
 def known() -> tuple[Gpu, ...]:
     """Every product, by capability."""
+    return _holding("")
+
+
+@cache
+def _holding(text: str) -> tuple[Gpu, ...]:
+    """The products whose rows hold a text: who names one as the table does needs no other."""
     table = capabilities()
     return tuple(
         Gpu(
@@ -95,7 +101,7 @@ def known() -> tuple[Gpu, ...]:
             tuple(row.get("aliases", ())),
             words(row["source"]),
         )
-        for row in read("gpus")["gpus"]
+        for row in rows("gpus", "gpus", text)
     )
 
 
@@ -131,7 +137,7 @@ def _capability(name: str) -> tuple[Gpu, ...]:
     if architecture is None:
         return ()
     capability = architecture.capability
-    products = tuple(gpu for gpu in known() if gpu.capability == capability)
+    products = tuple(gpu for gpu in _holding(f'capability = "{capability}"') if gpu.capability == capability)
     entry = capabilities().get(capability)
     if products or not entry:
         return products
@@ -148,7 +154,9 @@ def _architecture(name: str) -> tuple[Gpu, ...]:
 
 
 def _product(name: str) -> tuple[Gpu, ...]:
-    same = _by_name().get(name.strip().lower())
+    name = name.strip()
+    same = next((gpu for gpu in _holding(f'name = "{name}"') if gpu.name == name), None)
+    same = same or _by_name().get(name.lower())
     if same:
         return (same,)
     for board in gpu_names.boards(name):

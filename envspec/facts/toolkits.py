@@ -6,7 +6,7 @@ from functools import cache
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.drivers import reaches
-from envspec.facts.tables import read, words
+from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
 from envspec.record import dataclass
 
@@ -82,7 +82,7 @@ def known() -> tuple[Toolkit, ...]:
             tuple(row.get("forward-branches", ())),
             words(row["source"]),
         )
-        for row in read("toolkits")["toolkits"]
+        for row in rows("toolkits", "toolkits")
     )
 
 
@@ -91,7 +91,7 @@ def releases() -> tuple[ToolkitRelease, ...]:
     """Every update release, oldest first."""
     return tuple(
         ToolkitRelease(row["version"], row.get("linux"), row.get("windows"), words(row["source"]))
-        for row in read("toolkits")["releases"]
+        for row in rows("toolkits", "releases")
     )
 
 

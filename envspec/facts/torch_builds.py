@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from envspec.facts.compute_capability import covers
-from envspec.facts.tables import read, words
+from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
 from envspec.record import dataclass
 
@@ -74,14 +75,11 @@ def _releases() -> dict[str, TorchRelease]:
             row["pypi"],
             words(row["source"]),
         )
-        for row in read("torch")["releases"]
+        for row in rows("torch", "releases")
     }
 
 
-@cache
-def _build(index: int) -> TorchBuild:
-    """Make the build of a row. Most commands need few of them, so each is made on demand."""
-    row = read("torch")["builds"][index]
+def _build(row: Mapping[str, Any]) -> TorchBuild:
     return TorchBuild(
         row["torch"],
         row["variant"],
@@ -123,11 +121,15 @@ def builds(
         version = version.split("+")[0]
     if cuda is not None:
         variant = variant_of(cuda)
-    return tuple(
-        _build(index)
-        for index, row in enumerate(read("torch")["builds"])
-        if version in (None, row["torch"]) and variant in (None, row["variant"]) and platform in (None, row["platform"])
-    )
+    return _builds(version, variant, platform)
+
+
+@cache
+def _builds(version: str | None, variant: str | None, platform: str | None) -> tuple[TorchBuild, ...]:
+    asked = {"torch": version, "variant": variant, "platform": platform}
+    named = {key: value for key, value in asked.items() if value is not None}
+    found = rows("torch", "builds", *(f'{key} = "{value}"' for key, value in named.items()))
+    return tuple(_build(row) for row in found if named.items() <= row.items())
 
 
 def companions(version: str) -> dict[str, tuple[str, ...]]:

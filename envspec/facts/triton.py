@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
 from envspec.record import dataclass
 
@@ -41,22 +43,26 @@ class TritonRelease:
 @cache
 def releases() -> tuple[TritonRelease, ...]:
     """Every release in the table, oldest first."""
-    return tuple(
-        TritonRelease(row["version"], row["ptxas"], row.get("ptxas-blackwell"), words(row["sm"]), words(row["source"]))
-        for row in read("triton")["releases"]
+    return tuple(map(_release, rows("triton", "releases")))
+
+
+def _release(row: Mapping[str, Any]) -> TritonRelease:
+    return TritonRelease(
+        row["version"], row["ptxas"], row.get("ptxas-blackwell"), words(row["sm"]), words(row["source"])
     )
 
 
 def release(version: str) -> TritonRelease | None:
     """Find a release by its version, or the newest that `~=3.8.0` admits; ignores a local part. None if none does."""
-    compatible, wanted = re.match(r"(~=\s*)?([\d.]+)", version), version.partition("+")[0]
-    if compatible and compatible[1]:
-        least = numbers(compatible[2])
+    wanted = version.partition("+")[0]
+    if version.startswith("~=") and (bound := re.match(r"[\d.]+", version[2:].lstrip())):
+        least = numbers(bound[0])
         admitted = [
             one for one in releases() if numbers(one.version)[:2] == least[:2] and numbers(one.version) >= least
         ]
         return admitted[-1] if admitted else None
-    return next((one for one in releases() if one.version == wanted), None)
+    found = (_release(row) for row in rows("triton", "releases", f'version = "{wanted}"'))
+    return next((one for one in found if one.version == wanted), None)
 
 
 def is_newer(version: str) -> bool:

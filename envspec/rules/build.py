@@ -72,8 +72,8 @@ def _is_compiled_by(case: Case, build: CandidateBuild) -> bool:
 def compiler(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     """Judge triton, with which torch.compile compiles kernels: its wheels have a ptxas of their own."""
     known = triton.release(build.triton) if build.triton and case.platform.startswith("linux") else None
-    newest = triton.releases()[-1].version
     if build.triton and known is None and triton.is_newer(build.triton) and case.capabilities:
+        newest = triton.releases()[-1].version
         message = (
             f"triton {build.triton} is newer than any that envspec knows (up to {newest}): its compiler isn't judged"
         )

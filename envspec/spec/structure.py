@@ -96,18 +96,21 @@ def _text_fault(node: Text, value: str) -> tuple[str, str | None] | None:
     control = node.forbidden_in(value)
     if control:
         return f"has the control character U+{ord(control):04X}", "remove it"
-    hint = node.advice(value) if node.advice else None
-    if node.choices:
-        if value in node.choices:
-            return None
+    if node.choices and value not in node.choices:
         meant = nearest(value, node.choices)
-        hint = hint or (f"did you mean {meant!r}?" if meant else f"for example: {node.example}")
-        return f"is not one of {', '.join(node.choices)}", hint
+        hint = f"did you mean {meant!r}?" if meant else f"for example: {node.example}"
+        return f"is not one of {', '.join(node.choices)}", _advice(node, value) or hint
+    if node.choices:
+        return None
     if not node.fits(value):
-        return f"is not {node.says}", hint or f"for example: {node.example}"
+        return f"is not {node.says}", _advice(node, value) or f"for example: {node.example}"
     if node.max_length is not None and len(value) > node.max_length:
         return f"is longer than {node.max_length} characters", "make it shorter"
     return None
+
+
+def _advice(node: Text, value: str) -> str | None:
+    return node.advice(value) if node.advice else None
 
 
 def _number(node: Integer | Number, value: Any, path: Path) -> Iterator[Violation]:
