@@ -9,7 +9,7 @@ from support.base_image import documents, members, system, write_base
 from support.index import Index
 from support.installs import PYTHON, SUBDIR
 from support.machine import Machine, Ran, cpu
-from support.packages import sdist, source_files, wheel
+from support.packages import ASKING, sdist, wheel
 
 from envspec.lock.store import LockFolder
 
@@ -19,22 +19,6 @@ pytestmark = [
     pytest.mark.skipif(SUBDIR != "linux-64", reason="the base is for linux-64"),
 ]
 
-ASKING = (
-    source_files("src", "1.0")["backend.py"]
-    + """
-import importlib.metadata
-
-def get_requires_for_build_wheel(config_settings=None):
-    return ["asked>=1"]
-
-_plain = build_wheel
-def build_wheel(folder, *given):
-    seen = sorted(f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions())
-    with open(os.environ["WITNESS"], "a") as file:
-        file.write(", ".join(seen) + "\\n")
-    return _plain(folder, *given)
-"""
-)
 PROJECT = """[build-system]
 requires = ["tool>=1", "gone; python_version < '3'"]
 build-backend = "backend"

@@ -3,11 +3,11 @@ title and its pictures, and there is a dark form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.playwright import Browser, Missing, chromium
+from support.playwright import Browser
+from support.playwright import browser as browser
 from test_site import build
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.e2e]
@@ -32,15 +32,6 @@ for (const width of [1400, 400]) {
 }
 return found;
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        with chromium() as running:
-            yield running
-    except Missing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import report as sample
-from support.playwright import Browser, Missing, chromium
+from support.playwright import Browser
+from support.playwright import browser as browser
 
 from envspec.diff.model import nothing
 from envspec.diff.review import review
@@ -28,15 +28,6 @@ if (given.options?.javaScriptEnabled !== false) await page.waitForSelector("html
 FOCUSED = "await page.evaluate(() => document.activeElement.textContent)"
 SHOWN = "#matrix .body .row:not([hidden]) button"
 ROWS = f"await page.evaluate(() => [...document.querySelectorAll('{SHOWN}')].map((one) => one.textContent))"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        with chromium() as running:
-            yield running
-    except Missing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module")

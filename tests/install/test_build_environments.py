@@ -14,29 +14,13 @@ import pytest
 from support.index import Index
 from support.installs import PYTHON
 from support.machine import Machine, cpu
-from support.packages import Dist, metadata_text, sdist, source_files, wheel
+from support.packages import ASKING, Dist, metadata_text, sdist, wheel
 from support.site import place_policy
 from uv import find_uv_bin
 
 from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.lock.store import LockFolder
 
-ASKING = (
-    source_files("src", "1.0")["backend.py"]
-    + """
-import importlib.metadata
-
-def get_requires_for_build_wheel(config_settings=None):
-    return ["asked>=1"]
-
-_plain = build_wheel
-def build_wheel(folder, *given):
-    seen = sorted(f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions())
-    with open(os.environ["WITNESS"], "a") as file:
-        file.write(", ".join(seen) + "\\n")
-    return _plain(folder, *given)
-"""
-)
 SPEC = cpu("src", extra="allow-source = ['src']", python=PYTHON).replace(
     "[pip]", "exclude-newer = '2026-03-01'\n[pip]", 1
 )

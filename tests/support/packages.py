@@ -177,3 +177,22 @@ def with_members(dist: Dist, name: str, size: int, count: int = 1) -> Dist:
         for number in range(count):
             archive.writestr(f"{name}{number}", bytes(size))
     return replace(dist, content=buffer.getvalue())
+
+
+ASKING = (
+    source_files("src", "1.0")["backend.py"]
+    + """
+import importlib.metadata
+
+def get_requires_for_build_wheel(config_settings=None):
+    return ["asked>=1"]
+
+_plain = build_wheel
+def build_wheel(folder, *given):
+    seen = sorted(f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions())
+    with open(os.environ["WITNESS"], "a") as file:
+        file.write(", ".join(seen) + "\\n")
+    return _plain(folder, *given)
+"""
+)
+"""A backend of "src" that asks for one more requirement, and writes what its build sees to the file WITNESS names."""

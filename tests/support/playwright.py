@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PACKAGES = ("playwright-core@1.65.1", "axe-core@4.14.1")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -59,6 +61,16 @@ def chromium() -> Iterator[Browser]:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for all tests of a module, which are skipped where there is none."""
+    try:
+        with chromium() as running:
+            yield running
+    except Missing as missing:
+        pytest.skip(str(missing))
 
 
 def _packages(npm: str) -> Path:
