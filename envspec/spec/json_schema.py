@@ -32,7 +32,7 @@ def _keys(node: Table) -> dict[str, Any]:
     if node.required:
         schema["required"] = list(node.required)
     if node.any_of:
-        schema["anyOf"] = [{"required": [key]} for key in node.any_of]
+        schema["anyOf"] = [{"properties": {key: {}}, "required": [key]} for key in node.any_of]
     schema["properties"] = {key: schema_of(value) for key, value in node.keys.items()}
     schema["additionalProperties"] = False
     return schema

@@ -9,7 +9,7 @@ NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
 # PEP 508's names.
 PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 # The host has no user part, so no URL with credentials matches; the path is printable ASCII without '?' and '#'.
-_URL_PATH = r"/[!-\"$->@-~]*"
+_URL_PATH = r'/[!-"$->@-~]*'
 WEB_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?:{_URL_PATH})?"
 URL = rf"{WEB_URL}|file://{_URL_PATH}"
 # One line with something to see in it.

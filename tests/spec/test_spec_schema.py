@@ -114,6 +114,26 @@ def test_schema_is_a_schema() -> None:
     jsonschema.Draft7Validator.check_schema(json_schema())
 
 
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all objects in it."""
+    if isinstance(schema, dict):
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from parts(part)
+
+
+def test_what_strict_validators_refuse_is_not_there() -> None:
+    """Those of editors and of SchemaStore compile patterns with ECMA 262's flag `u`, which takes no needless escape,
+    and want each required key among the properties beside it."""
+    found = list(parts(json_schema()))
+    patterns = {part["pattern"] for part in found if isinstance(part.get("pattern"), str)}
+    assert len(patterns) > 20
+    escape = re.compile(r"\\(?![\\^$.*+?()\[\]{}|/dDsSwWbB-]|u[0-9a-f]{4}).")
+    assert [pattern for pattern in sorted(patterns) if escape.search(pattern)] == []
+    needed = [part for part in found if isinstance(part.get("required"), list)]
+    assert needed and all(set(part["required"]) <= set(part["properties"]) for part in needed)
+
+
 @pytest.mark.parametrize("case", sorted((HERE / "valid").glob("*.toml")), ids=lambda case: case.stem)
 def test_valid_specs(case: Path) -> None:
     document = tomli.loads(case.read_text())
