@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envspec.cli import inputs
 from envspec.cli.policy import ask, judge_file, site_policy
-from envspec.doctor.result import Result
 from envspec.errors import LockError
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.doctor.result import Result
 
 
 def policy_results() -> tuple[Result, ...]:
     """What the policy demands, and whom to ask; empty where the site has none. Raises nothing for a broken one: it is
     an error of its own."""
+    from envspec.doctor.result import Result
     from envspec.policy.read import PolicyError
     from envspec.policy.tell import rules
 

@@ -59,7 +59,7 @@ def standings_of(
     nothing is told. Raises InputError, StorageError."""
     from envspec.proof.records import read_records
     from envspec.proof.standing import standings
-    from envspec.spec.project_file import project_root
+    from envspec.spec.document import project_root
 
     if folder is None:
         folder = project_root(spec) / FOLDER

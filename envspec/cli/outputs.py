@@ -14,7 +14,7 @@ from envspec.storage import storage_error
 
 def location(path: Path, specs: Iterable[str] = ()) -> Location:
     """Give a folder that the user named; each spec's project and the current folder may come from a repository."""
-    from envspec.spec.project_file import project_root
+    from envspec.spec.document import project_root
 
     return located(path, map(project_root, specs))
 

@@ -138,11 +138,19 @@ def companions(version: str) -> dict[str, tuple[str, ...]]:
     return {"torchvision": found.torchvision, "torchaudio": found.torchaudio} if found else {}
 
 
-@cache
 def torch_for(companion: str, version: str) -> tuple[str, ...]:
     """List the torch releases that a torchvision or torchaudio release was made for, oldest first."""
-    version = version.split("+")[0]
-    return tuple(r.version for r in releases() if version in companions(r.version).get(companion, ()))
+    return _torches(companion).get(version.split("+")[0], ())
+
+
+@cache
+def _torches(companion: str) -> dict[str, tuple[str, ...]]:
+    """The torch releases by the release of a companion that was made for them."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in releases():
+        for version in companions(one.version).get(companion, ()):
+            found[version] = (*found.get(version, ()), one.version)
+    return found
 
 
 def newest() -> TorchRelease:

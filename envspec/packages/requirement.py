@@ -40,7 +40,6 @@ _CLAUSES = rf"{_CLAUSE}[ \t]*(?:,[ \t]*{_CLAUSE}[ \t]*)*"
 _NAME = r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*"
 _EXTRAS = rf"{_NAME}[ \t]*(?:,[ \t]*{_NAME}[ \t]*)*"
 _REQUIREMENT = regex(rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_EXTRAS})\][ \t]*)?({_CLAUSES})?", re.ASCII)
-_SPECIFIER = regex(rf"[ \t]*{_CLAUSES}", re.ASCII)
 _LONG_NUMBER = regex(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _PARENTHESIS = regex(r"""[()]|'[^']*'|"[^"]*\"""")
 
@@ -177,7 +176,7 @@ def _marker(text: str) -> Marker | PlainMarker:
 
 def too_much(text: str) -> str | None:
     """Give the reason why a text mustn't be parsed, or None."""
-    if _LONG_NUMBER.search(text):
+    if _has_long_number(text):
         return f"a number has more than {MAX_DIGITS} digits"
     if text.count("(") > MAX_DEPTH:
         depth = 0
@@ -188,9 +187,13 @@ def too_much(text: str) -> str | None:
     return None
 
 
+def _has_long_number(text: str) -> bool:
+    return len(text) > MAX_DIGITS and _LONG_NUMBER.search(text) is not None
+
+
 def plain_requirement(text: str) -> PlainRequirement | None:
     """Parse a plain requirement. None for any other text."""
-    found = None if _LONG_NUMBER.search(text) else _REQUIREMENT.fullmatch(text)
+    found = None if _has_long_number(text) else _REQUIREMENT.fullmatch(text)
     if found is None:
         return None
     extras = tuple(extra.strip() for extra in found[2].split(",")) if found[2] else ()
@@ -205,7 +208,9 @@ def plain_specifier(text: str) -> tuple[Clause, ...] | None:
     """Parse a plain version specifier into clauses, none for an empty one. None for any other text."""
     if not text.strip():
         return ()
-    return _clauses(text) if _SPECIFIER.fullmatch(text) and not _LONG_NUMBER.search(text) else None
+    # it is what may stand behind a name
+    found = None if _has_long_number(text) else _REQUIREMENT.fullmatch(f"a{text}")
+    return _clauses(text) if found and found[1] == "a" and found[2] is None else None
 
 
 def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from envspec.errors import Place
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.record import dataclass
-from envspec.rules import companions, driver, fallback, jetson, nearest, toolkit
+from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted
-from envspec.rules.beyond import eased
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, of_target
 from envspec.rules.finding import Finding
@@ -43,7 +42,7 @@ def judge(spec: Spec, target: Target) -> Verdict:
     for problem in against:
         remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case)
         told = replace(problem, remedy=remedy)
-        found.append(located(spec, target, wanted, eased(told, wanted, case) if wanted else told))
+        found.append(located(spec, target, wanted, _eased(told, wanted, case) if wanted else told))
     for companion in family:
         found += companions.findings(companion, wanted, versions)
     found = list(accepted(found, spec.pip_terms(target).accept))
@@ -194,6 +193,12 @@ def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Problem:
     )
 
 
+def _eased(problem: Problem, wanted: Wanted, case: Case) -> Problem:
+    from envspec.rules.beyond import eased  # most targets have no problem, and pay for no answer to one
+
+    return eased(problem, wanted, case)
+
+
 def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
     """Combine a rule's remedy with the nearest alternatives from the tables."""
     if problem.severity != "error" or problem.code in (
@@ -203,6 +208,8 @@ def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], ca
         "jetson",
     ):
         return problem.remedy
+    from envspec.rules import nearest
+
     found = nearest.alternatives(wanted, versions, case) if wanted else []
     if problem.code.startswith("driver"):
         others = [change for change in found if change.startswith("CUDA")]
@@ -212,6 +219,8 @@ def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], ca
 
 def _last_resort(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
     """Propose a remedy where no other wheel works: conda-forge's builds, or fewer GPUs in the target."""
+    from envspec.rules import nearest
+
     if wanted is None:
         return nearest.toolkit_change(case) if problem.subject == "cuda" else None
     if wanted.channel == "pip":

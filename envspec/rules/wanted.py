@@ -8,7 +8,6 @@ from typing import Literal
 
 from envspec.errors import Place
 from envspec.facts import conda_builds, torch_builds
-from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement, plain_requirement
 from envspec.record import dataclass
@@ -102,6 +101,8 @@ def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     plain = plain_requirement(text)
     if plain is not None:
         return Specifier(plain.clauses)
+    from envspec.packages.edges import Markers
+
     requirement = parse_requirement(text)
     left_out = requirement.url or not Markers(platform, python).hold(text)
     return None if left_out else parse(str(requirement.specifier))

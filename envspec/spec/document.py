@@ -99,6 +99,12 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
     return SpecError(f"can't be read: {reason}", hint=hint, place=Place(path))
 
 
+def project_root(spec: str | os.PathLike[str]) -> pathlib.Path:
+    """Give the folder that a spec belongs to: the one that contains `specs/`, or else the spec's own. Absolute."""
+    folder = pathlib.Path(spec).absolute().parent
+    return folder.parent if folder.name == "specs" else folder
+
+
 def decode(data: bytes, file: str) -> str:
     """Decode the text of a spec. Raises SpecError, with line and column, where it isn't UTF-8."""
     for mark, encoding in _OTHER_ENCODINGS:

@@ -20,20 +20,14 @@ _NO_ACCEPTED: Mapping[tuple[str, str], Waiver] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Located:
-    """A requirement or match spec as the user wrote it (normalised), and where it stands."""
+    """A requirement or match spec as the user wrote it (normalised), and where it stands; of an override also why."""
 
     text: str
     place: Place
+    reason: str = ""
 
 
 _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Override(Located):
-    """A requirement that takes the place of all others on its package, and why."""
-
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,7 @@ class PipTerms:
     """
 
     constraints: tuple[Located, ...] = ()
-    overrides: tuple[Override, ...] = ()
+    overrides: tuple[Located, ...] = ()
     find_links: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     accept: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     metadata: tuple[StatedMetadata, ...] = ()

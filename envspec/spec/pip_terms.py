@@ -9,7 +9,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import Override, PipTerms
+from envspec.spec.model import Located, PipTerms
 from envspec.spec.positions import Path
 from envspec.spec.sources import build_dependencies, stated_metadata
 from envspec.spec.values import BadValue, Dependency, bound, override
@@ -37,7 +37,7 @@ def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
     )
 
 
-def _overrides(checked: Checked, *path: str | int) -> tuple[Override, ...]:
+def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
     found = []
     lines: dict[tuple[str, ...], int] = {}
     for item, _ in checked.children(*path):
@@ -54,7 +54,7 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Override, ...]:
             checked.problem(at, f"{dotted(path)}: {show(text)} overrides {parsed.name} a second time", hint)
             continue
         lines[parsed.identity] = place.line
-        found.append(Override(parsed.text, place, reason.strip()))
+        found.append(Located(parsed.text, place, reason.strip()))
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 import tomli
 
@@ -194,7 +195,7 @@ def _unquoted(raw: str) -> str:
 
 class _Lines:
     def __init__(self, text: str) -> None:
-        self.starts = [0] + [found.end() for found in re.finditer("\n", text)]
+        self.starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
     def mark(self, offset: int) -> Mark:
         line = bisect_right(self.starts, offset)

@@ -10,18 +10,12 @@ from types import MappingProxyType
 
 from envspec.errors import NotPlain, Place, SpecError, StorageError
 from envspec.open_folder import Location
-from envspec.spec.document import MAX_BYTES, decode
+from envspec.spec.document import MAX_BYTES, decode, project_root
 from envspec.spec.model import Project, ProjectParts, Spec
 from envspec.spec.project import parse_project
 
 FILE = "pyproject.toml"
 _NAME_IT = f"name the folder that has {FILE}"
-
-
-def project_root(spec: str | os.PathLike[str]) -> Path:
-    """Give the folder that a spec belongs to: the one that contains `specs/`, or else the spec's own. Absolute."""
-    folder = Path(spec).absolute().parent
-    return folder.parent if folder.name == "specs" else folder
 
 
 def project_location(spec: Spec) -> Location:

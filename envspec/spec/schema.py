@@ -13,7 +13,6 @@ from envspec.spec import advice
 from envspec.spec.audit_schema import audit_table
 from envspec.spec.cluster_schema import KUBERNETES_TABLE, SLURM_TABLE
 from envspec.spec.image_schema import IMAGE_TABLE
-from envspec.spec.json_schema import schema_of
 from envspec.spec.model import Smoke, Target
 from envspec.spec.newer_schema import newer_for
 from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Names, Number, Table, Text
@@ -331,6 +330,8 @@ def json_schema() -> dict[str, Any]:
 
     TOML's dates count as the strings they're written as.
     """
+    from envspec.spec.json_schema import schema_of
+
     head = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "urn:envspec:spec",

@@ -7,7 +7,6 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.errors import ToolError
-from envspec.packages.match_spec import MAX_MATCH_SPEC
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.record import dataclass
 from envspec.redact import has_credentials, redact
@@ -134,6 +133,8 @@ def match_spec(text: str) -> Dependency:
     Plain match specs are read without rattler, so that reading a lock doesn't need it. Raises ToolError for other match
     specs where py-rattler isn't installed.
     """
+    from envspec.packages.match_spec import MAX_MATCH_SPEC
+
     if len(text) > MAX_MATCH_SPEC:
         raise BadValue(f"is longer than {MAX_MATCH_SPEC} characters", "make it shorter")
     if reason := too_much(text):
