@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from support.base_image import system, write_base, write_index
 from support.oci import envspec
+from support.other_python import envspec_of
 from uv import find_uv_bin
 
-from envspec.errors import ToolError
 from envspec.image.compress import unpacked
-from envspec.install.interpreter import find_interpreter
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
@@ -112,19 +111,12 @@ def test_the_image_has_the_files_that_uv_lays_out_for_its_platform(
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.13"])
-def test_another_python_makes_the_same_index(project: Path, root: Path, tmp_path: Path, version: str) -> None:
-    try:
-        python = find_interpreter(version, os.environ)
-    except ToolError:
-        pytest.skip(f"no Python {version}")
-    uv = [find_uv_bin(), "--quiet"]
-    subprocess.run([*uv, "venv", "--python", str(python), str(tmp_path / "env")], check=True)
-    subprocess.run([*uv, "pip", "install", "--python", str(tmp_path / "env"), f"{root}[image]"], check=True)
-    command = [str(tmp_path / "env" / "bin" / "envspec"), "image", "specs/both.toml", "--base", "./base"]
-    env = {**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C"}
+def test_another_python_makes_the_same_index(project: Path, tmp_path: Path, version: str) -> None:
+    program = [str(envspec_of(version, tmp_path / "env"))]
+    words = ("image", "specs/both.toml", "--base", "./base", "-o", str(tmp_path / "image.tar"))
     before = os.umask(0o077)
     try:
-        subprocess.run([*command, "-o", str(tmp_path / "image.tar")], cwd=project, env=env, check=True)
+        envspec(project, *words, program=program, TZ="Asia/Tokyo", LC_ALL="C")
     finally:
         os.umask(before)
     assert (tmp_path / "image.tar").read_bytes() == (project / "image.tar").read_bytes()

@@ -83,8 +83,8 @@ def exported(folder: Path, sha256: str) -> Path:
 
 
 def with_sites(builder: Builder, address: str) -> Builder:
-    settings, mirrors = builder.storage / "uv.toml", builder.storage / "apt-mirrors"
-    settings.write_text(f'{settings.read_text()}python-install-mirror = "{address}"\n')
+    builder.with_pythons(address)
+    mirrors = builder.storage / "apt-mirrors"
     mirrors.write_text(f"debian-snapshot={address}/snap")
     return replace(builder, arguments=(*builder.arguments, f"--secret=id=apt-mirrors,src={mirrors}"))
 

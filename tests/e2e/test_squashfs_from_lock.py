@@ -6,68 +6,41 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from support.debian import debian_tree
 from support.installs import SUBDIR
-from support.python_build import locked_build, served, standalone_build
+from support.other_python import envspec_of
+from support.python_build import standalone_build
+from support.shipped_project import ShippedProject, shipped_project
 from support.sif import torch_wheel
-
-from envspec.errors import ToolError
-from envspec.install.interpreter import find_interpreter
-from envspec.lock.read import load
-from envspec.lock.store import LockFolder
 
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.slow,
     pytest.mark.network,
     pytest.mark.e2e,
-    pytest.mark.skipif(
-        SUBDIR != "linux-64" or sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11 on linux-64"
-    ),
+    pytest.mark.skipif(SUBDIR != "linux-64", reason="the lock is for linux-64"),
     pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs"),
 ]
 
 IMPORTS = "import sys, torch, numpy; print(torch.__version__, sys.prefix)"
 
 
-@dataclass(frozen=True)
-class Project:
-    """A copy of the shipped spec and its lock, which names the stand-in, and where that is served."""
-
-    folder: Path
-    mirror: str
-
-    def squashfs(self, file: Path, program: list[str], **more: str) -> str:
-        command = [*program, "install", "specs/cpu-py311.toml", "--squashfs", str(file)]
-        env = {**os.environ, "UV_PYTHON_INSTALL_MIRROR": self.mirror, **more}
-        ran = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-
 @pytest.fixture(scope="module")
-def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShippedProject]:
     torch_wheel()
     build = standalone_build(tmp_path_factory)
-    folder = tmp_path_factory.mktemp("project")
-    (folder / "specs").mkdir()
-    shutil.copy(root / "specs" / "cpu-py311.toml", folder / "specs")
-    lock = load(root / "locks" / "cpu-py311" / "envspec.lock")
-    LockFolder(folder / "locks", "cpu-py311").write(replace(lock, pythons=(locked_build(build),)))
-    with served(build, tmp_path_factory.mktemp("mirror") / "builds") as mirror:
-        yield Project(folder, mirror)
+    with shipped_project("cpu-py311", build, tmp_path_factory.mktemp("shipped")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def file(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(project: ShippedProject, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "cpu.sqfs"
-    project.squashfs(path, [sys.executable, "-m", "envspec"])
+    project.envspec("install", "--squashfs", str(path))
     return path
 
 
@@ -122,19 +95,8 @@ def test_it_runs_bound_into_an_image(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.13"])
-def test_another_python_makes_the_same_file(
-    version: str, root: Path, project: Project, file: Path, tmp_path: Path
-) -> None:
-    from uv import find_uv_bin
-
-    env = tmp_path / "env"
-    try:
-        python = find_interpreter(version, os.environ)
-    except ToolError:
-        pytest.skip(f"no Python {version}")
-    uv = [find_uv_bin(), "--quiet"]
-    subprocess.run([*uv, "venv", "--python", str(python), str(env)], check=True)
-    subprocess.run([*uv, "pip", "install", "--python", str(env), f"{root}[image]"], check=True)
+def test_another_python_makes_the_same_file(version: str, project: ShippedProject, file: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.sqfs"
-    project.squashfs(again, [str(env / "bin" / "envspec")], TZ="Asia/Tokyo")
+    program = [str(envspec_of(version, tmp_path / "env"))]
+    project.envspec("install", "--squashfs", str(again), program=program, TZ="Asia/Tokyo")
     assert again.read_bytes() == file.read_bytes()

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from support.sif import torch_wheel
 
 BASE = "localhost/base:bookworm"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+_SETTINGS = "uv.toml"
 
 
 @dataclass
@@ -56,6 +57,11 @@ class Builder:
             "-f", str(self.context / self.target / "Dockerfile"), str(self.context),
         )  # fmt: skip
 
+    def with_pythons(self, mirror: str) -> None:
+        """Have uv fetch builds of Python from a mirror while images are built."""
+        settings = self.storage / _SETTINGS
+        settings.write_text(f'{settings.read_text()}python-install-mirror = "{mirror}"\n')
+
     def ready_base(self, recipe: str) -> Path:
         """Build the base of which `envspec image --base-recipe` printed the recipe, on `BASE`; gives it as a layout."""
         folder = self.storage / "ready"
@@ -76,10 +82,13 @@ class Builder:
         )
 
 
-def envspec(folder: Path, *arguments: str) -> str:
-    """Run envspec in a folder; gives what it prints."""
-    command = [sys.executable, "-m", "envspec", *arguments]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+ENVSPEC = (sys.executable, "-m", "envspec")
+
+
+def envspec(folder: Path, *arguments: str, program: Sequence[str] = ENVSPEC, **more: str) -> str:
+    """Run envspec in a folder; gives what it prints. `more` are environment variables."""
+    env = {**os.environ, **more}
+    ran = subprocess.run([*program, *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -121,7 +130,7 @@ def torch_mirror(folder: Path) -> Iterator[str]:
 def opened_builder(storage: Path, recipe: Path, target: str, mirror: str) -> Iterator[Builder]:
     """A builder of a recipe's target that has the base as `BASE` and the image of uv."""
     (kept() / "tmp").mkdir(parents=True, exist_ok=True)
-    settings = storage / "uv.toml"
+    settings = storage / _SETTINGS
     # What stands between here and the index may have a certificate of its own.
     settings.write_text("system-certs = true\n")
     image = f"localhost/{UV}"

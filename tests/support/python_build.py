@@ -35,12 +35,13 @@ _LEFT_OUT = {"test", "idlelib", "tkinter", "lib2to3", "ensurepip", "__pycache__"
 
 def standalone_build(factory: pytest.TempPathFactory) -> Path:
     """The archive of the build, made once a test run. Skips where this machine's Python works at its own path alone."""
+    return once(factory, "python-build", lambda folder: make_build(folder / FILE)) / FILE
+
+
+def make_build(path: Path) -> None:
+    """Write the archive of the build. Skips as `standalone_build`."""
     if sys.base_prefix == "/usr":
         pytest.skip("Debian's own Python works below /usr alone")
-    return once(factory, "python-build", lambda folder: _make(folder / FILE)) / FILE
-
-
-def _make(path: Path) -> None:
     base = Path(sys.base_prefix)
     with gzip.open(path, "wb", compresslevel=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         _add(tar, f"bin/python{PYTHON}", (base / "bin" / f"python{PYTHON}").read_bytes(), 0o755)
