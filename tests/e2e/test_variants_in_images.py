@@ -60,7 +60,7 @@ def made(folder: Path, index: Index, packages: str) -> Project:
     spec = machine.spec(
         f'[env]\nname = "demo"\npython = "{PYTHON}"\n[pip]\ndependencies = [{packages}]\n'
         f'indexes = {{ own = "{index.url}" }}\nsources = {{ torch = "own", kernels = "own", fast = "own" }}\n'
-        f"{GPU}"
+        f"{GPU}[image]\npython = 'base'\n"
     )
     for command in (["lock", spec], ["export", spec, "--format", "all", "-o", str(folder / "recipe")]):
         ran = machine.envspec(*command)
