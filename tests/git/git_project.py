@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -191,7 +192,9 @@ class Repository:
         return ran.stdout + ran.stderr
 
     def envspec(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """The command line, in this process; what git starts is a process."""
+        """The command line, in this process where it can be; what git starts is a process."""
+        if not in_process.can_run(self.env):
+            return self.run(sys.executable, "-m", "envspec", *arguments)
         ran = in_process.run(arguments, cwd=self.folder, env=self.env, seconds=60)
         return subprocess.CompletedProcess(arguments, *ran)
 

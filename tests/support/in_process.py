@@ -30,8 +30,9 @@ class TooLong(BaseException):
 
 
 def can_run(env: Mapping[str, str]) -> bool:
-    """Whether an environment holds nothing that Python reads at its start alone. Signals need the main thread."""
-    started = {name for name in env if name.startswith(("PYTHON", "LC_"))} - {"PYTHONPATH"}
+    """Whether an environment holds nothing that Python reads at its start alone, and no language: the C library keeps a
+    translated message for as long as its process lives. Signals need the main thread."""
+    started = {name for name in env if name.startswith(("PYTHON", "LC_", "LANGUAGE"))} - {"PYTHONPATH"}
     return not started and threading.current_thread() is threading.main_thread()
 
 
