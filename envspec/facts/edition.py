@@ -84,8 +84,6 @@ def choose(own: Edition, folders: Iterable[Path]) -> Edition:
     """Take the newest sound edition among envspec's own and those in these folders."""
     best, notes = own, []
     for folder in folders:
-        if not (folder / MANIFEST).is_file():
-            continue
         try:
             found = read(folder, own)
         except (OSError, Unfit) as error:

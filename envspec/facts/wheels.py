@@ -89,7 +89,7 @@ class WheelIndex:
 @cache
 def variants() -> tuple[str, ...]:
     """List the variants that ship: `("cpu", "cu118", … "cu130")`."""
-    return tuple(sorted(path.stem for path in (edition.current().folder / "wheels").glob("*.json")))
+    return tuple(sorted(path.stem for path in (edition.folder() / "wheels").glob("*.json")))
 
 
 @cache
@@ -97,7 +97,7 @@ def load(variant: str) -> WheelIndex:
     """Read the index of a variant. Raises KeyError for one that `variants()` doesn't list."""
     if variant not in variants():
         raise KeyError(variant)
-    data = json.loads((edition.current().folder / "wheels" / f"{variant}.json").read_bytes())
+    data = json.loads((edition.folder() / "wheels" / f"{variant}.json").read_bytes())
     return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
 
 

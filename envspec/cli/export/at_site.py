@@ -50,7 +50,7 @@ def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Itera
 
 @dataclass(frozen=True)
 class _Build:
-    """What this site gives the build of a Dockerfile: arguments, the texts of secrets by their variables, proxies.
+    """What this site gives the build of a Dockerfile: arguments, the texts of secrets by name, proxies.
     `hidden`: a proxy has a password, and its variables stand in no command."""
 
     arguments: Mapping[str, str]
@@ -60,13 +60,12 @@ class _Build:
 
     @staticmethod
     def of(text: str, settings: Settings) -> _Build:
-        from envspec.recipes.given import SECRETS
         from envspec.recipes.site_build import UV_SETTINGS, build_arguments, build_files
 
         files = build_files(text, settings)
         uv = files[UV_SETTINGS] if settings.mirrors.get("python") else ""
         texts = {apt_mirrors.FILE: files.get(apt_mirrors.FILE, ""), "uv": uv}
-        secrets = {SECRETS[name]: told.strip() for name, told in texts.items() if told}
+        secrets = {name: told.strip() for name, told in texts.items() if told}
         hidden = has_credentials(settings.site.proxy or "")
         return _Build(build_arguments(text, settings), secrets, settings.site.variables({}), hidden)
 
@@ -77,8 +76,10 @@ class _Build:
     @property
     def variables(self) -> tuple[str, ...]:
         """The words before a command that takes all of it from the environment."""
+        from envspec.recipes.given import SECRETS
+
         proxies = {} if self.hidden else self.proxies
-        values = {**self.secrets, **self.arguments, **proxies}
+        values = {**{SECRETS[name]: text for name, text in self.secrets.items()}, **self.arguments, **proxies}
         return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())
 
 
@@ -88,15 +89,14 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
     build = _Build.of(text, settings)
     if not build:
         return
-    names = {variable: name_of for name_of, variable in SECRETS.items()}
-    words = [f"{variable}={shlex.quote(value)}" for variable, value in build.secrets.items()]
+    words = [f"{SECRETS[secret]}={shlex.quote(value)}" for secret, value in build.secrets.items()]
     words += ["docker buildx build"]
     words += [f"--build-arg {shlex.quote(f'{argument}={value}')}" for argument, value in build.arguments.items()]
     # by name alone, a builder takes the value from its own environment
     words += [
         f"--build-arg {one if build.hidden else shlex.quote(f'{one}={value}')}" for one, value in build.proxies.items()
     ]
-    words += [f"--secret id={names[variable]},env={variable}" for variable in build.secrets]
+    words += [f"--secret id={secret},env={SECRETS[secret]}" for secret in build.secrets]
     yield " ".join([*words, f"-f {name} -t {of.image} ."])
 
 

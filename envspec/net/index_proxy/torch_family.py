@@ -24,7 +24,7 @@ def facts_digest(variant: str) -> str:
     """Make a digest of all that a variant's pages and METADATA are made of: uv keeps them for as long as it stays."""
     digest = hashlib.sha256(_FORMAT.encode())
     for file in (f"wheels/{variant}.json", "released.toml"):
-        digest.update((edition.current().folder / file).read_bytes())
+        digest.update((edition.folder() / file).read_bytes())
     return digest.hexdigest()[:16]
 
 

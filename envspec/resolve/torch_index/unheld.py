@@ -42,7 +42,9 @@ def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, .
     """Find what a conflict (uv's message) asks for of the family that a request can't have, holes first."""
     if index.live or not any(f"depends on {name}" in message for name in FAMILY):
         return ()
-    found = {hole: dict.fromkeys(_unheld(message, request, index, hole=hole)) for hole in (True, False)}
+    found: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for name, hole in dict.fromkeys(_unheld(message, request, index)):
+        found[hole].append(name)
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
 
 
@@ -62,7 +64,8 @@ def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated
     return None
 
 
-def _unheld(message: str, request: Request, index: TorchIndex, *, hole: bool) -> Iterator[tuple[str, str]]:
+def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple[tuple[str, str], bool]]:
+    """Yield a project with its newest release of those asked for, and whether it's one that only the facts lack."""
     variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
 
     def could_be(torch: str) -> bool:
@@ -76,13 +79,12 @@ def _unheld(message: str, request: Request, index: TorchIndex, *, hole: bool) ->
             held |= set(default_builds(request.platform, variant))
         elif index.variant is None:
             continue
-        there = _matching(specifier, _of(project, built))
         if _matching(specifier, sorted(held)):
             continue
-        if hole and there:
-            yield project, there[-1]
-        elif not hole and not there and (released := _matching(specifier, _of(project, known))):
-            yield project, released[-1]
+        if there := _matching(specifier, _of(project, built)):
+            yield (project, there[-1]), True
+        elif released := _matching(specifier, _of(project, known)):
+            yield (project, released[-1]), False
 
 
 def _of(project: str, releases: Sequence[str]) -> list[str]:
