@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.hub import serving
+from support.hub import serving_hub
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
@@ -46,7 +46,7 @@ def test_a_bound_cache_is_kept_from_build_to_build(machine: Machine, index: Inde
     settings = f'[[index]]\nurl = "{index.url}"\ndefault = true\n'
     cache = tmp_path / "settings" / "cache"
     cache.mkdir(parents=True)
-    with serving(tmp_path / "hub") as hub:
+    with serving_hub(tmp_path / "hub") as hub:
         push_bases(hub, tmp_path)
         build_sif(recipe, hub, tmp_path, tmp_path / "one.sif", settings=settings)
         assert len(index.paths(LIB.file)) >= 1 and list((cache / "uv").rglob("lib.py"))

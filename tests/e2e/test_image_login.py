@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.base_image import system, write_base
-from support.hub import serving
+from support.hub import serving_hub
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
@@ -51,7 +51,7 @@ def test_logins_are_those_of_docker(machine: Machine, index: Index, tmp_path: Pa
     def written(user: str, word: str) -> dict[str, object]:
         return {"auths": {hub.host: {"auth": base64.b64encode(f"{user}:{word}".encode()).decode()}}}
 
-    with serving(tmp_path, users=USERS) as hub:
+    with serving_hub(tmp_path, users=USERS) as hub:
         for nobody in ({}, written(USER, "another"), written("you", WORD)):
             status, told = pushed(nobody, "0")
             assert status == 3 and hub.host in told and "another" not in told, told

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.base_image import system, write_base
-from support.hub import serving
+from support.hub import serving_hub
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
@@ -46,7 +46,7 @@ def test_six_gigabytes_take_less_than_200_megabytes(machine: Machine, index: Ind
     index.add(*dists)
     write_lock(machine, [pip_pin(one) for one in dists], platform="linux-64")
     write_base(machine.folder / "base", system(PYTHON))
-    with serving(tmp_path) as hub:
+    with serving_hub(tmp_path) as hub:
         command = envspec("image", SPEC, "--base", "./base", "-o", f"{hub.host}/team/large:1")
         taken = run(command, env=machine.environment(), cwd=machine.folder)
     assert taken.megabytes < MOST

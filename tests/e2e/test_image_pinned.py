@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from support.debian import debian_mirror
 from support.oci import Builder, envspec, opened_builder, skip_without
 from support.python_stand_in import stand_in
+from support.serving import serving
 
 from envspec.lock.model import LockedPython
 from envspec.lock.store import LockFolder
@@ -66,10 +66,8 @@ def served(content: bytes) -> Iterator[tuple[str, list[str]]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
-        server.shutdown()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url, asked
 
 
 def exported(folder: Path, sha256: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.base_image import members, system, write_base, write_index
-from support.hub import Hub, serving
+from support.hub import Hub, serving_hub
 from support.index import Index
 from support.installs import PYTHON, SPEC, brought_in, pip_pin, write_lock
 from support.machine import Machine
@@ -38,7 +38,7 @@ def cublas() -> Dist:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with serving(tmp_path_factory.mktemp("hub")) as started:
+    with serving_hub(tmp_path_factory.mktemp("hub")) as started:
         yield started
 
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from support.hub import Hub, serving
+from support.hub import Hub, serving_hub
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
@@ -27,7 +27,7 @@ for tool in ("docker-registry", "buildah"):
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with serving(tmp_path_factory.mktemp("hub")) as started:
+    with serving_hub(tmp_path_factory.mktemp("hub")) as started:
         yield started
 
 

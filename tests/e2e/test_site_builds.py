@@ -9,7 +9,6 @@ import json
 import secrets
 import shutil
 import subprocess
-import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from support.debian import debian_mirror
 from support.oci import Builder, envspec, opened_builder, skip_without
+from support.serving import serving
 from support.sif import TOOLS, built_sif
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
@@ -58,10 +58,8 @@ def mirror() -> Iterator[tuple[str, list[str]]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Mirror) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/deb", asked
-        server.shutdown()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Mirror)) as url:
+        yield f"{url}/deb", asked
 
 
 @pytest.fixture(scope="module")

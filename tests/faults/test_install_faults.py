@@ -22,6 +22,7 @@ from support.machine import Machine, Ran
 from support.matrix import first_by_day
 from support.packages import wheel
 from support.serving import serving
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -67,13 +68,6 @@ def kill(process: subprocess.Popen[str]) -> None:
     """kill -9 of envspec alone, as the system's memory killer does; its children are left to themselves."""
     process.kill()
     process.communicate()
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.005)
 
 
 def works(prefix: Path, code: str = "import app") -> bool:

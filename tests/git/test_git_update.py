@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from git_ci import GITLAB, UPDATE, Runner
 from git_project import CPU, Repository, State, pin
 from support.audit import Pypi
 from support.packages import wheel
+from support.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -139,19 +139,16 @@ class _Requests(BaseHTTPRequestHandler):
 )
 def test_gitlab_opens_a_merge_request_and_keeps_it(tmp_path: Path, index: Pypi, existing: list[dict[str, Any]]) -> None:
     handler: type[_Requests] = type("Requests", (_Requests,), {"asked": [], "existing": existing})
-    server = HTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     job = job_of(tmp_path, index)
-    ran = job.bash(
-        "\n".join(GITLAB["envspec-update"]["script"]),
-        CI_API_V4_URL=f"http://127.0.0.1:{server.server_address[1]}/api/v4",
-        CI_PROJECT_ID="5",
-        CI_DEFAULT_BRANCH="main",
-        ENVSPEC_TOKEN="good",
-        ENVSPEC_PUSH_URL=(tmp_path / "origin").as_uri(),
-    )
-    server.shutdown()
-    server.server_close()
+    with serving(HTTPServer(("127.0.0.1", 0), handler)) as url:
+        ran = job.bash(
+            "\n".join(GITLAB["envspec-update"]["script"]),
+            CI_API_V4_URL=f"{url}/api/v4",
+            CI_PROJECT_ID="5",
+            CI_DEFAULT_BRANCH="main",
+            ENVSPEC_TOKEN="good",
+            ENVSPEC_PUSH_URL=(tmp_path / "origin").as_uri(),
+        )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (_, where, _), (method, path, body) = handler.asked
     assert where == "/api/v4/projects/5/merge_requests"

@@ -7,8 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -20,14 +18,7 @@ from image_scripts import (
     image as image,
 )
 from support.serving import serving
-
-
-def wait_for(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < end, "it took more than 30 s"
-        time.sleep(0.02)
-
+from support.waiting import wait_until
 
 FOREVER = "trap 'echo {0} stopped >&2; exit 0' TERM; echo $$ > \"$TMPDIR/{0}.pid\"; while :; do sleep 0.05; done\n"
 
@@ -36,7 +27,7 @@ def test_services_run_together_and_end_together(image: Image) -> None:
     for name in ("jupyter", "ssh"):
         image.service(name, FOREVER.format(name))
     process = image.start()
-    wait_for(lambda: all((image.tmp / f"{name}.pid").exists() for name in ("jupyter", "ssh")))
+    wait_until(lambda: all((image.tmp / f"{name}.pid").exists() for name in ("jupyter", "ssh")), 30)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 143
@@ -56,7 +47,7 @@ def test_a_killed_service_counts_as_dead(image: Image) -> None:
         image.service(name, FOREVER.format(name))
     process = image.start()
     files = [image.tmp / f"{name}.pid" for name in ("jupyter", "ssh")]
-    wait_for(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files))
+    wait_until(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files), 30)
     os.kill(int(files[0].read_text()), signal.SIGKILL)
     assert process.wait(timeout=30) == 1
     process.communicate()
@@ -135,7 +126,7 @@ def test_a_service_leaves_nothing_behind(image: Image, how: str) -> None:
     image.program("jupyter", f"test -d ${{JUPYTER_RUNTIME_DIR%/*}} || exit 9; {wait}\nexit {status}")
     process = image.start("jupyter")
     if how == "is stopped":
-        wait_for((image.tmp / "started").exists)
+        wait_until((image.tmp / "started").exists, 30)
         process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == status

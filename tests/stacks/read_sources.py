@@ -16,14 +16,13 @@ from stacks.packed import release
 
 def source_facts(file: str, content: bytes) -> SourceFacts:
     """Give what envspec reads of a source."""
-    name, version = release(file)
-    return facts_of(_read(file, content), name, version, None)
+    return _facts(file, _read(file, content))
 
 
 def speaking_members(file: str, content: bytes) -> dict[str, str]:
     """Give the members of a source by which it says what it requires, and how it is built."""
     read = _read(file, content)
-    facts = source_facts(file, content)
+    facts = _facts(file, read)
     signs = [one for one in read.names if one == facts.compiles or ".egg-info/" in one]
     return {
         **dict.fromkeys(sorted(signs, key=lambda one: (one != facts.compiles, one))[:2], ""),
@@ -46,6 +45,11 @@ def archive_of(file: str, members: Mapping[str, str]) -> bytes:
                 entry.size = len(text.encode())
                 tarred.addfile(entry, io.BytesIO(text.encode()))
     return buffer.getvalue()
+
+
+def _facts(file: str, read: Content) -> SourceFacts:
+    name, version = release(file)
+    return facts_of(read, name, version, None)
 
 
 def _read(file: str, content: bytes) -> Content:

@@ -109,11 +109,13 @@ class RecordedPyPI(Index):
 
     def _shown(self, row: Row) -> str:
         """Give the SHA-256 that a page shows of a file: its own, but for what stands for a source."""
-        standing = row[0] in self.recording.sources and row[0] not in self.recording.files
-        return hashlib.sha256(self._standing(row[0])).hexdigest() if standing else str(row[1])
+        standing = self._standing(row[0])
+        return str(row[1]) if standing is None else hashlib.sha256(standing).hexdigest()
 
-    def _standing(self, source: str) -> bytes:
-        return archive_of(source, self.recording.sources[source])
+    def _standing(self, file: str) -> bytes | None:
+        """Give what stands for a source that is only read, None for any other file."""
+        members = None if file in self.recording.files else self.recording.sources.get(file)
+        return None if members is None else archive_of(file, members)
 
     def text(self, wheel: str) -> str | None:
         """Give a wheel's METADATA, None without."""
@@ -129,9 +131,8 @@ class RecordedPyPI(Index):
 
     def content(self, file: str, whole: bool) -> bytes | None:
         """Give a file whole, None without. `whole`: it is asked for whole, not in ranges."""
-        if file in self.recording.sources and file not in self.recording.files:
-            return self._standing(file)
-        return self.recording.files.get(file)
+        standing = self._standing(file)
+        return self.recording.files.get(file) if standing is None else standing
 
 
 @dataclass

@@ -74,7 +74,7 @@ class Hub:
 
 
 @contextmanager
-def serving(folder: Path, *, users: str = "") -> Iterator[Hub]:
+def serving_hub(folder: Path, *, users: str = "") -> Iterator[Hub]:
     """A registry that serves until the block ends: everyone, or these `users`, as htpasswd writes them."""
     (folder / ".config" / "containers").mkdir(parents=True)
     (folder / ".config" / "containers" / "policy.json").write_text(_POLICY, encoding="utf-8")

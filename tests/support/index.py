@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from packaging.utils import canonicalize_name
 
 from support.packages import Dist
-from support.serving import serving
+from support.serving import Serving
 
 JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -180,15 +180,14 @@ class Index:
         self._server = _Server(("127.0.0.1", 0), handler)
         if self.tls is not None:
             self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
-        self._serving = serving(self._server)
-        self._serving.__enter__()
+        self._serving = Serving(self._server)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.closing.set()
-        self._serving.__exit__(None, None, None)
+        self._serving.stop()
 
     @property
     def origin(self) -> str:

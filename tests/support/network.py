@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.index import Index
-from support.serving import serving
+from support.serving import Serving
 
 
 class WebProxy:
@@ -29,14 +29,13 @@ class WebProxy:
         handler = type("Handler", (_Handler,), {"proxy": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
-        self._serving = serving(self._server)
-        self._serving.__enter__()
+        self._serving = Serving(self._server)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._serving.__exit__(None, None, None)
+        self._serving.stop()
 
     @property
     def url(self) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from uv import find_uv_bin
 
-from support.serving import serving
+from support.serving import Serving
 
 STAND_IN = Path(__file__).resolve().parents[1] / "e2e" / "nixpkgs-stand-in" / "flake.nix"
 
@@ -47,11 +47,10 @@ class Files:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._serving = serving(self._server)
-        self._serving.__enter__()
+        self._serving = Serving(self._server)
 
     def close(self) -> None:
-        self._serving.__exit__(None, None, None)
+        self._serving.stop()
 
 
 @dataclass

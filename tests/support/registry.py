@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
-from support.serving import serving
+from support.serving import Serving
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
@@ -66,15 +66,14 @@ class Registry:
     def __enter__(self) -> Registry:
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = _Server(("127.0.0.1", 0), handler)
-        self._serving = serving(self._server)
-        self._serving.__enter__()
+        self._serving = Serving(self._server)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.closing.set()
-        self._serving.__exit__(None, None, None)
+        self._serving.stop()
 
     @property
     def host(self) -> str:

@@ -1,4 +1,4 @@
-"""A test's server, in a thread of its own until the block ends: at once, with no wait for its next look."""
+"""A test's server in a thread of its own. It ends at once, with no wait for its next look."""
 
 from __future__ import annotations
 
@@ -8,22 +8,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from socketserver import TCPServer
 
+_POLL = 0.1
+"""Seconds between two looks at whether it should end, where nothing wakes it."""
+
+
+class Serving:
+    """A server that serves until `stop`, which closes it."""
+
+    def __init__(self, server: TCPServer) -> None:
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": _POLL}, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Its address, without a path."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            # wakes it up; on some systems it looks up by itself alone
+            self._server.socket.shutdown(socket.SHUT_RDWR)
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
 
 @contextmanager
 def serving(server: TCPServer) -> Iterator[str]:
-    """Its address, without a path. The server is closed afterwards."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": POLL}, daemon=True)
-    thread.start()
+    """A server's address, until the block ends."""
+    started = Serving(server)
     try:
-        yield f"http://{server.server_address[0]!s}:{server.server_address[1]}"
+        yield started.url
     finally:
-        with suppress(OSError):
-            # wakes it up; on some systems it looks up by itself alone
-            server.socket.shutdown(socket.SHUT_RDWR)
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-POLL = 0.1
-"""Seconds between two looks at whether it should end, where nothing wakes it."""
+        started.stop()

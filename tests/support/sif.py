@@ -20,14 +20,14 @@ from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from envspec.lock.judge import SoundLock
 from envspec.recipes.apptainer import FILE
 from support.debian import debian_tree, kept
-from support.hub import Hub, serving
+from support.hub import Hub, serving_hub
+from support.serving import serving
 
 TOOLS = ("apptainer", "buildah", "docker-registry", "debootstrap")
 
@@ -57,7 +57,7 @@ def built_sif(recipe: Mapping[str, str], scratch: Path, binds: Sequence[str] = (
                 # another run may use a younger one
                 if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
                     old.unlink()
-            with serving(scratch) as hub:
+            with serving_hub(scratch) as hub:
                 push_bases(hub, scratch)
                 build_sif(recipe, hub, scratch, folder / "new.sif", binds)
             (folder / "new.sif").rename(done)
@@ -105,9 +105,8 @@ def build_sif(
     if not (wheels / wheel.name).exists():
         (wheels / wheel.name).symlink_to(wheel)
     handler = partial(_Quiet, directory=str(wheels.parent))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        (own / "pytorch-index").write_text(f"http://127.0.0.1:{server.server_address[1]}\n")
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
+        (own / "pytorch-index").write_text(f"{url}\n")
         command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{own}:/mnt"]
         # whatever a definition would write into the machine's own folders ends the build
         (scratch / "empty").mkdir(exist_ok=True)
@@ -118,7 +117,6 @@ def build_sif(
         done = subprocess.run(
             [*command, str(sif), exported], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
-        server.shutdown()
     assert done.returncode == 0, done.stderr[-3000:]
     assert list((scratch / "empty").iterdir()) == []
 

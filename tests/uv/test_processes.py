@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.waiting import wait_until
 
 from envspec.uv.processes import Processes
 
@@ -30,14 +31,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def until(condition: object, seconds: float = 10) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_what_ran_is_given_back(tmp_path: Path) -> None:
@@ -62,13 +55,13 @@ def test_stop_ends_children_and_grandchildren(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 10)
     grandchild = int((tmp_path / "pid").read_text())
     assert alive(grandchild)
     processes.stop()
     thread.join(10)
     assert ended and ended[0] != 0
-    until(lambda: not alive(grandchild))
+    wait_until(lambda: not alive(grandchild), 10)
 
 
 def test_what_starts_after_stop_ends_at_once(tmp_path: Path) -> None:
@@ -88,4 +81,4 @@ def test_a_time_limit_ends_all(tmp_path: Path) -> None:
             [sys.executable, "-c", FAMILY, str(tmp_path / "pid")], cwd=tmp_path, env=environment(), timeout=1.5
         )
     grandchild = int((tmp_path / "pid").read_text())
-    until(lambda: not alive(grandchild))
+    wait_until(lambda: not alive(grandchild), 10)
