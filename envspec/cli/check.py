@@ -197,7 +197,8 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
 
 def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     """The finding, with what the site's policy forbids, as far as that can be told offline."""
-    from envspec.cli.policy import ask, judge_file, site_policy
+    from envspec.cli.policy import ask, judge_file
+    from envspec.cli.site_policy import site_policy
 
     policy = site_policy()
     if policy is None:

@@ -114,11 +114,11 @@ def _made(asked: RunOptions, path: str, key: str) -> Ready:
 
 def _sources(asked: RunOptions, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
-    from envspec.cli import inputs, policy
+    from envspec.cli import inputs, site_policy
     from envspec.signing.model import SUFFIX
     from envspec.spec.project_file import FILE, project_location
 
-    own = [os.path.abspath(path), str(policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
+    own = [os.path.abspath(path), str(site_policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
     lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)

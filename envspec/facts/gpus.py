@@ -145,7 +145,7 @@ def _capability(name: str) -> tuple[Gpu, ...]:
 
 
 def _architecture(name: str) -> tuple[Gpu, ...]:
-    wanted = " ".join(re.split(r"[\s_-]+", name.strip().lower().replace("ada lovelace", "ada")))
+    wanted = " ".join(name.lower().replace("ada lovelace", "ada").replace("_", " ").replace("-", " ").split())
     names = {c.architecture.lower() for c in capabilities().values()}
     if wanted not in names:
         return ()

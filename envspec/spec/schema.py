@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from envspec.spec import advice
-from envspec.spec.audit_schema import audit_table
-from envspec.spec.cluster_schema import KUBERNETES_TABLE, SLURM_TABLE
-from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.model import Smoke, Target
 from envspec.spec.newer_schema import newer_for
-from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Names, Number, Table, Text
+from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Keys, Names, Number, Table, Text
 from envspec.spec.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
@@ -24,7 +21,6 @@ PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
 WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
-_RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
@@ -100,7 +96,8 @@ TARGET_NAME = Text(
     example="cu128-hopper",
     says=_NAME_SAYS,
     # A folder of such a name would take the place of the lock, or of what recipes share.
-    pattern=rf"(?!(?:{_RESERVED})$){NAME}",
+    pattern=NAME,
+    but=tuple(advice.RESERVED),
     max_length=100,
     advice=advice.target_name,
 )
@@ -304,23 +301,50 @@ _SMOKE = Table(
     },
 )
 
+
+def _image() -> Table:
+    from envspec.spec.image_schema import IMAGE_TABLE
+
+    return IMAGE_TABLE
+
+
+def _slurm() -> Table:
+    from envspec.spec.cluster_schema import SLURM_TABLE
+
+    return SLURM_TABLE
+
+
+def _kubernetes() -> Table:
+    from envspec.spec.cluster_schema import KUBERNETES_TABLE
+
+    return KUBERNETES_TABLE
+
+
+def _audit() -> Table:
+    from envspec.spec.audit_schema import audit_table
+
+    return audit_table(_PACKAGE_NAME)
+
+
 FORMAT = Table(
     doc="A training environment, for envspec to lock.",
     required=("env",),
     any_of=("targets", "matrix"),
     missing=MINIMAL_TARGET,
-    keys={
-        "env": _ENV,
-        "pip": _PIP,
-        "conda": _CONDA,
-        "targets": _TARGETS,
-        "matrix": _MATRIX,
-        "image": IMAGE_TABLE,
-        "slurm": SLURM_TABLE,
-        "kubernetes": KUBERNETES_TABLE,
-        "smoke": _SMOKE,
-        "audit": audit_table(_PACKAGE_NAME),
-    },
+    keys=Keys(
+        {
+            "env": _ENV,
+            "pip": _PIP,
+            "conda": _CONDA,
+            "targets": _TARGETS,
+            "matrix": _MATRIX,
+            "image": _image,
+            "slurm": _slurm,
+            "kubernetes": _kubernetes,
+            "smoke": _SMOKE,
+            "audit": _audit,
+        }
+    ),
 )
 """The whole format, from the document's root."""
 
