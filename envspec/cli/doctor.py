@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,8 @@ from envspec.regex import regex
 from envspec.texts import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envspec.doctor.feasibility import Feasibility
     from envspec.doctor.hardware import Hardware
     from envspec.doctor.result import Result

@@ -118,7 +118,7 @@ def _sources(asked: RunOptions, path: str) -> memo.Sources:
     from envspec.signing.model import SUFFIX
     from envspec.spec.project_file import FILE, project_location
 
-    own = [os.path.abspath(path), str(site_policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
+    own = [os.path.abspath(path), site_policy.PLACE, str(config_file(os.environ, home_of(os.environ)).absolute())]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
     lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)

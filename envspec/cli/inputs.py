@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from envspec.cli.console import say, warn
-from envspec.cli.find_specs import spec_file
+from envspec.cli.find_specs import FOLDER, spec_file
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envspec.cli.policy import Making
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
@@ -61,12 +62,16 @@ def elsewhere(given: Path | None) -> str:
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:
     """Give the folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
+    from pathlib import Path
+
     from envspec.cli.outputs import shown_path
 
     return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
+    from pathlib import Path
+
     from envspec.cli.outputs import location, shown_path
     from envspec.lock.store import LockFolder
 
@@ -74,11 +79,15 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
 
 
 def has_lock(spec: Spec, given: Path | None) -> bool:
-    """Say whether something stands where the lock of a spec belongs: who has none needs no reader of locks."""
+    """Say whether a lock may stand where a spec's belongs: who has none needs no reader of locks."""
     from envspec.lock.names import LOCK_NAME
 
+    if given is not None or ".." in spec.path:
+        return True
+    folder = os.path.dirname(os.path.abspath(spec.path))
+    root = os.path.dirname(folder) if os.path.basename(folder) == FOLDER else folder
     try:
-        os.lstat(locks_of(Path(spec.path), given) / spec.name / LOCK_NAME)
+        os.lstat(os.path.join(root, "locks", spec.name, LOCK_NAME))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from envspec.policy.model import Policy
 
-PLACE = Path("/etc/envspec/policy.toml")
+PLACE = "/etc/envspec/policy.toml"
 """The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
 OWNER: int | None = 0 if hasattr(os, "geteuid") else None
 """root."""
@@ -26,6 +25,8 @@ def site_policy() -> Policy | None:
     except OSError:
         # it is told below why it can't be read
         pass
+    from pathlib import Path
+
     from envspec.policy.read import load_policy
 
-    return load_policy(PLACE, OWNER)
+    return load_policy(Path(PLACE), OWNER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Collection
 from types import MappingProxyType
 from typing import Any
@@ -61,7 +60,7 @@ def _refuse_other_tools(file: str, text: str) -> None:
     if form is None:
         return
     if form in BEGINS:
-        name = slug(pathlib.Path(file).absolute().parent.name) or ENV_NAME.example
+        name = slug(os.path.basename(os.path.dirname(os.path.abspath(file)))) or ENV_NAME.example
         hint = f"begin a spec from it: `envspec init {name} --from {file}`"
     else:
         hint = "`envspec diff` compares it; begin a spec from what it was locked from: `envspec init NAME --from FILE`"
@@ -121,7 +120,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
 def _name(checked: Checked) -> str:
     if checked.given("env", "name"):
         return checked.value("env", "name") or ""
-    stem = pathlib.PurePath(checked.document.file).stem
+    stem = os.path.splitext(os.path.basename(checked.document.file))[0]
     if checked.given("env") and not ENV_NAME.allows(stem):
         hint = f'add for example: name = "{slug(stem) or ENV_NAME.example}"'
         checked.problem(("env",), f"[env] has no name, and the file's name {show(stem)} can't be one", hint)

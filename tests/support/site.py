@@ -19,6 +19,6 @@ def place_policy(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, *, co
     path.write_text((f'contact = "{CONTACT}"\n' if contact else "") + text, encoding="utf-8")
     path.chmod(0o644)
     path.parent.chmod(0o755)
-    monkeypatch.setattr(site_policy, "PLACE", path)
+    monkeypatch.setattr(site_policy, "PLACE", str(path))
     monkeypatch.setattr(site_policy, "OWNER", os.geteuid())
     return path
