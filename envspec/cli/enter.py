@@ -134,14 +134,13 @@ def _sources(asked: RunOptions, path: str) -> memo.Sources:
 def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
-    from dataclasses import replace
-
     from envspec.cli import inputs
     from envspec.cli.default_prefix import default_prefix
     from envspec.cli.this_machine import this_machine
     from envspec.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
+    from envspec.record import replace
     from envspec.settings import load_settings
 
     spec, lock = inputs.read_lock(path, asked.locks_dir)

@@ -183,10 +183,9 @@ def _ages(
 ) -> tuple[Breach, ...]:
     if policy.minimum_age is None:
         return ()
-    from dataclasses import replace
-
     from envspec.cli.ages import upload_times
     from envspec.policy.judge import judge_ages
+    from envspec.record import replace
 
     # what is built with them runs, too
     targets = tuple(replace(target, pins=target.fetched) for target in targets)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from envspec.errors import InputError
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
 from envspec.facts.tables import rows, words
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from envspec.errors import Place
 from envspec.facts import gpus, toolkits, torch_builds
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
