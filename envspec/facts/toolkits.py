@@ -110,7 +110,9 @@ def toolkit(version: str) -> Toolkit | None:
 def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
     """Give a toolkit's own first driver. Where NVIDIA names none, that of the newest before it, than which its own is
     no older; None where no toolkit has one."""
-    upto = known()[: known().index(toolkit) + 1]
+    if own := toolkit.native(platform):
+        return own
+    upto = known()[: known().index(toolkit)]
     return next((native for one in reversed(upto) if (native := one.native(platform))), None)
 
 
