@@ -79,15 +79,13 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
 
 
 def has_lock(spec: Spec, given: Path | None) -> bool:
-    """Say whether a lock may stand where a spec's belongs: who has none needs no reader of locks."""
-    from envspec.lock.names import LOCK_NAME
-
+    """Say whether a spec's lock has a folder: who has none needs no reader of locks."""
     if given is not None or ".." in spec.path:
         return True
     folder = os.path.dirname(os.path.abspath(spec.path))
     root = os.path.dirname(folder) if os.path.basename(folder) == FOLDER else folder
     try:
-        os.lstat(os.path.join(root, "locks", spec.name, LOCK_NAME))
+        os.lstat(os.path.join(root, "locks", spec.name))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
