@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
 """The variable that names the folder of environments."""
@@ -12,22 +15,28 @@ ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
 
 def home_of(env: Mapping[str, str]) -> Path:
     """Give the user's home."""
-    return Path(env.get("HOME", "~")).expanduser()
+    return _path(env.get("HOME", "~")).expanduser()
 
 
 def cache_dir(env: Mapping[str, str], home: Path) -> Path:
     """Give the folder of envspec's cache."""
-    return Path(env.get("ENVSPEC_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec")
+    return _path(env.get("ENVSPEC_CACHE_DIR") or _path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec")
 
 
 def config_home(env: Mapping[str, str], home: Path) -> Path:
     """Give the folder of the user's configurations, of any program."""
-    return Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    return _path(env.get("XDG_CONFIG_HOME") or home / ".config")
 
 
 def config_file(env: Mapping[str, str], home: Path) -> Path:
     """Give envspec's own configuration: the file that ENVSPEC_CONFIG names, or the usual one."""
-    return Path(env.get("ENVSPEC_CONFIG") or config_home(env, home) / "envspec" / "config.toml")
+    return _path(config_path(env, str(home)))
+
+
+def config_path(env: Mapping[str, str], home: str) -> str:
+    """Give the same as a text: every command looks there, and few need more of paths."""
+    usual = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    return env.get("ENVSPEC_CONFIG") or os.path.join(usual, "envspec", "config.toml")
 
 
 def environments_dir(env: Mapping[str, str], home: Path, configured: str | None) -> Path:
@@ -35,5 +44,12 @@ def environments_dir(env: Mapping[str, str], home: Path, configured: str | None)
     variables stand for what they are on this machine."""
     named = env.get(ENVIRONMENTS) or configured
     if named:
-        return Path(os.path.abspath(os.path.expanduser(os.path.expandvars(named))))
-    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "envspec" / "environments"
+        return _path(os.path.abspath(os.path.expanduser(os.path.expandvars(named))))
+    return _path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "envspec" / "environments"
+
+
+def _path(named: str | os.PathLike[str]) -> Path:
+    # its module takes as long to load as the facts of a GPU
+    from pathlib import Path
+
+    return Path(named)

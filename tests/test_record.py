@@ -147,6 +147,21 @@ def test_defaults_post_init_and_what_is_cached() -> None:
         kind()
 
 
+@pytest.mark.parametrize("make", [made, made_in_order])
+def test_replaces_as_the_standard_library(make: Callable[..., Any]) -> None:
+    """Before the class has been asked for its fields, and afterwards."""
+    told = []
+    for by, change in ((record.dataclass, record.replace), (record.dataclass, replace), (dataclass, replace)):
+        kind = make(by)
+        one = kind("a" if make is made else 1)
+        other = change(one, **{kind.__match_args__[0]: "b" if make is made else 2})
+        with pytest.raises(TypeError) as error:
+            change(one, patch=1)
+        told.append((repr(other), other == one, str(error.value).rpartition(".")[2]))
+    assert told[0] == told[1] == told[2]
+    assert record.replace(Derived("a"), size=3) == Derived("a", 3)
+
+
 @record.dataclass(frozen=True)
 class Base:
     name: str

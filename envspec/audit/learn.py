@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from envspec.audit.sources import (
 )
 from envspec.errors import OutsideError, StorageError
 from envspec.net.connections import index_fetcher
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.settings import load_settings, split_credentials
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from envspec.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, FileFacts, NotAsked
 from envspec.audit.waivers import ENDED, UNUSED, applied
 from envspec.packages.licences import is_acceptable
+from envspec.record import replace
 from envspec.spec.model import Audit
 
 CODES = {

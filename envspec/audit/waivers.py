@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from envspec.audit.model import AuditFinding, Facts
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.spec.model import Audit, Waiver
 
 ENDED, UNUSED = "waiver-ended", "waiver-unused"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183

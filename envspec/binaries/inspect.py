@@ -9,7 +9,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO, Protocol
@@ -22,6 +21,7 @@ from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
 from envspec.errors import InputError, Place, StorageError
 from envspec.packages.variants import InvalidVariants, of_wheel
+from envspec.record import replace
 
 THREADS = 4
 """Threads: decompression releases the interpreter's lock, and a thread holds some megabytes at most."""

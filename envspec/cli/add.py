@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import click
@@ -11,6 +10,7 @@ from envspec.cli import options
 from envspec.cli.edited import edit_and_lock
 from envspec.cli.lock.choices import LockChoices, lock_choices
 from envspec.errors import InputError
+from envspec.record import replace
 from envspec.texts import printable
 
 EPILOG = """\b

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.rules.build import works
 from envspec.rules.case import CandidateBuild, Case
 

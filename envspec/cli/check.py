@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.signing.model import SUFFIX
 from envspec.texts import printable
 
@@ -197,7 +197,8 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
 
 def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     """The finding, with what the site's policy forbids, as far as that can be told offline."""
-    from envspec.cli.policy import ask, judge_file, site_policy
+    from envspec.cli.policy import ask, judge_file
+    from envspec.cli.site_policy import site_policy
 
     policy = site_policy()
     if policy is None:

@@ -154,7 +154,7 @@ def _styled(text: str, codes: str) -> str:
 
 
 def _safe(text: str) -> str:
-    parts = _STYLE.split(text)
+    parts = _STYLE.split(text) if _MARK in text else [text]
     return "".join(f"\x1b[{part}m" if odd % 2 else visible(redact(part)) for odd, part in enumerate(parts))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,8 @@ from envspec.regex import regex
 from envspec.texts import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envspec.doctor.feasibility import Feasibility
     from envspec.doctor.hardware import Hardware
     from envspec.doctor.result import Result
@@ -96,8 +97,7 @@ def _machine(as_json: bool) -> int:
 def _spec(
     path: str, targets: tuple[str, ...], described: Hardware | None, locks_dir: Path | None, as_json: bool
 ) -> int:
-    from envspec.cli.doctor_lock import with_lock
-    from envspec.cli.doctor_policy import forbidden
+    from envspec.cli.site_policy import site_policy
     from envspec.doctor.feasibility import assess, overall
     from envspec.spec.messages import refuse_unknown_targets
 
@@ -112,8 +112,18 @@ def _spec(
         machine = gather_hardware()
         results = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
         described = hardware_of(machine)
-    verdicts, of_lock = with_lock(spec, assess(spec, described, targets), locks_dir)
-    general = (*overall(spec, described), *of_lock, *forbidden(spec, locks_dir))
+    verdicts = assess(spec, described, targets)
+    of_lock: tuple[Finding, ...] = ()
+    if inputs.has_lock(spec, locks_dir):
+        from envspec.cli.doctor_lock import with_lock
+
+        verdicts, of_lock = with_lock(spec, verdicts, locks_dir)
+    general = (*overall(spec, described), *of_lock)
+    policy = site_policy()
+    if policy is not None:
+        from envspec.cli.doctor_policy import forbidden
+
+        general += forbidden(policy, spec, locks_dir)
     failed = (
         any(result.state == "error" for result in results)
         or any(verdict.status == "infeasible" for verdict in verdicts)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.cli import inputs
 from envspec.doctor.feasibility import Feasibility
 from envspec.errors import LockError
+from envspec.record import replace
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 

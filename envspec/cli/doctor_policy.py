@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.cli import inputs
-from envspec.cli.policy import ask, judge_file, site_policy
+from envspec.cli.policy import ask, judge_file
+from envspec.cli.site_policy import site_policy
 from envspec.errors import LockError
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from envspec.doctor.result import Result
+    from envspec.policy.model import Policy
 
 
 def policy_results() -> tuple[Result, ...]:
@@ -34,11 +36,8 @@ def policy_results() -> tuple[Result, ...]:
     return (Result("policy", "ok", summary, told),)
 
 
-def forbidden(spec: Spec, locks_dir: Path | None) -> tuple[Finding, ...]:
-    """What the policy forbids of a spec and its lock. Raises PolicyError, ToolError."""
-    policy = site_policy()
-    if policy is None:
-        return ()
+def forbidden(policy: Policy, spec: Spec, locks_dir: Path | None) -> tuple[Finding, ...]:
+    """What the policy forbids of a spec and its lock. Raises ToolError."""
     from envspec.policy.judge import judge_lock, judge_spec
 
     try:

@@ -114,11 +114,11 @@ def _made(asked: RunOptions, path: str, key: str) -> Ready:
 
 def _sources(asked: RunOptions, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
-    from envspec.cli import inputs, policy
+    from envspec.cli import inputs, site_policy
     from envspec.signing.model import SUFFIX
     from envspec.spec.project_file import FILE, project_location
 
-    own = [os.path.abspath(path), str(policy.PLACE), str(config_file(os.environ, home_of(os.environ)).absolute())]
+    own = [os.path.abspath(path), site_policy.PLACE, str(config_file(os.environ, home_of(os.environ)).absolute())]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
     lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)
@@ -134,14 +134,13 @@ def _sources(asked: RunOptions, path: str) -> memo.Sources:
 def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
-    from dataclasses import replace
-
     from envspec.cli import inputs
     from envspec.cli.default_prefix import default_prefix
     from envspec.cli.this_machine import this_machine
     from envspec.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
+    from envspec.record import replace
     from envspec.settings import load_settings
 
     spec, lock = inputs.read_lock(path, asked.locks_dir)

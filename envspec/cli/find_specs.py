@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envspec.errors import Place, SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FOLDER = "specs"
 _OTHERS = ("pixi.toml", "pyproject.toml", "Cargo.toml")
@@ -34,10 +37,12 @@ def spec_file(given: str) -> str:
     A folder means its only spec, or the only one of its specs/. A bare name means specs/NAME.toml here, or in a folder
     above within the same git repository. Raises SpecError for a folder with several specs.
     """
+    if not given or os.path.isfile(given):
+        return given
+    from pathlib import Path
+
     path = Path(given)
     try:
-        if not given:
-            return given
         if path.is_dir():
             return _only(path)
         if path.exists() or path.name != given or given.endswith(".toml"):
@@ -70,6 +75,8 @@ def _projects() -> Iterator[Path]:
 
     Without a repository no folder above counts: anyone may put a specs/ into /tmp.
     """
+    from pathlib import Path
+
     here = Path.cwd()
     yield here
     above = [here, *here.parents]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from envspec.cli import inputs, options
 from envspec.cli.console import out, say, warn
 from envspec.errors import InputError, Place
 from envspec.packages.other_formats import PINS
+from envspec.record import replace
 from envspec.texts import printable
 
 if TYPE_CHECKING:

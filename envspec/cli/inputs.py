@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from envspec.cli.console import say, warn
-from envspec.cli.find_specs import spec_file
-from envspec.cli.outputs import location, shown_path
+from envspec.cli.find_specs import FOLDER, spec_file
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envspec.cli.policy import Making
+    from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFile, LockFolder
@@ -60,13 +62,36 @@ def elsewhere(given: Path | None) -> str:
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:
     """Give the folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
+    from pathlib import Path
+
+    from envspec.cli.outputs import shown_path
+
     return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
+    from pathlib import Path
+
+    from envspec.cli.outputs import location, shown_path
     from envspec.lock.store import LockFolder
 
     return LockFolder(location(shown_path(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
+
+
+def has_lock(spec: Spec, given: Path | None) -> bool:
+    """Say whether a spec's lock has a folder: who has none needs no reader of locks."""
+    if given is not None or ".." in spec.path:
+        return True
+    folder = os.path.dirname(os.path.abspath(spec.path))
+    root = os.path.dirname(folder) if os.path.basename(folder) == FOLDER else folder
+    try:
+        os.lstat(os.path.join(root, "locks", spec.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        # it is told where the lock is read
+        pass
+    return True
 
 
 def read_lock(path: str, given: Path | None, making: Making | None = None) -> tuple[Spec, SoundLock]:
@@ -106,7 +131,7 @@ def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     from envspec.spec.parse import load_spec
 
     spec = load_spec(spec_file(path), capability=_capability_of)
-    return spec, there(folder_of(spec, given).read(), spec)
+    return spec, there(folder_of(spec, given).look(), spec)
 
 
 def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
@@ -168,10 +193,13 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
 
 def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Warn when the lock doesn't answer the spec any more."""
-    from envspec.cli.lock.images import stale_images
     from envspec.lock.inputs import has_equal_inputs
 
-    found = stale_images(spec, lock)
+    found: tuple[Reason, ...] = ()
+    if lock.images and not lock.image(spec.image.base):
+        from envspec.cli.lock.images import stale_images
+
+        found = stale_images(spec, lock)
     if not has_equal_inputs(spec, lock):
         # the many reasons that there are take as long to load as the answer takes
         from envspec.lock.freshness import reasons

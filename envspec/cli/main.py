@@ -236,16 +236,20 @@ def run(argv: list[str]) -> int:
 def _proxy_of_site() -> Iterator[None]:
     """Give this process, and so all that it starts, the site's proxy where the environment names none. Who called
     `main` in a process of its own gets the environment back."""
-    from envspec.places import config_file, home_of
+    from envspec.places import config_path
 
-    path = config_file(os.environ, home_of(os.environ))
+    path = config_path(os.environ, os.path.expanduser(os.environ.get("HOME", "~")))
     # whoever needs the configuration tells what is wrong with it
     more: Mapping[str, str] = {}
     with suppress(OSError, EnvspecError):
-        if b"proxy" in path.read_bytes():
+        with open(path, "rb") as file:
+            names_one = b"proxy" in file.read()
+        if names_one:
+            from pathlib import Path
+
             from envspec.user_config import load_user_config
 
-            more = load_user_config(path, None).site.variables(os.environ)
+            more = load_user_config(Path(path), None).site.variables(os.environ)
     os.environ.update(more)
     try:
         yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from envspec.audit.kept import kept_files
 from envspec.cli.console import say, warn
 from envspec.cli.policy import ask as whom_to_ask
-from envspec.cli.policy import site_policy
+from envspec.cli.site_policy import site_policy
 from envspec.errors import AnswerNo, OutsideError, Place
 from envspec.settings import load_settings
 from envspec.texts import printable, shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from envspec.cli.console import out_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from click.decorators import FC
     from click.shell_completion import CompletionItem
@@ -28,9 +29,21 @@ def complete(what: str) -> Any:
     return answer
 
 
+class Folder(click.Path):
+    """A folder, which may not exist yet, as a `Path`, whose module is loaded only where one is given."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from pathlib import Path
+
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
+
+
 locks_dir = click.option(
     "--locks-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     help="The folder of the locks [default: locks/ beside the spec's folder].",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (schema in docs/json.md).")
@@ -78,7 +91,7 @@ package = click.argument("package", metavar="PKG", shell_complete=complete("pack
 
 evidence = click.option(
     "--evidence",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Folder(),
     metavar="DIR",
     help="Keep a record of each target that is proved in this folder, for `envspec report`.",
 )

@@ -1,14 +1,14 @@
-"""The site's policy at the command line: where it is, what it refuses, who signed, and when packages were published."""
+"""The site's policy at the command line: what it refuses, who signed, and when packages were published."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from envspec.cli.console import say
+from envspec.cli.site_policy import site_policy
 from envspec.errors import AnswerNo, Place
 from envspec.texts import printable
 
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from envspec.policy.model import Breach, Policy
     from envspec.spec.model import Spec
     from envspec.workflow.prepare import NotAfter
-
-PLACE = Path("/etc/envspec/policy.toml")
-"""The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
-OWNER: int | None = 0 if hasattr(os, "geteuid") else None
-"""root."""
 
 _TOLD = 8
 
@@ -43,22 +38,6 @@ class Forbidden(AnswerNo):
             hint=_remedy(self.breaches, spec) + ask(policy),
             place=Place(what),
         )
-
-
-def site_policy() -> Policy | None:
-    """The policy of this machine's site, None where it has none. Raises PolicyError for one that can't be taken at its
-    word."""
-    try:
-        os.lstat(PLACE)
-    except (FileNotFoundError, NotADirectoryError):
-        # as on most machines; to load what reads one takes longer than to see that
-        return None
-    except OSError:
-        # it is told below why it can't be read
-        pass
-    from envspec.policy.read import load_policy
-
-    return load_policy(PLACE, OWNER)
 
 
 def _remedy(breaches: Iterable[Breach], spec: str | None) -> str:
@@ -204,10 +183,9 @@ def _ages(
 ) -> tuple[Breach, ...]:
     if policy.minimum_age is None:
         return ()
-    from dataclasses import replace
-
     from envspec.cli.ages import upload_times
     from envspec.policy.judge import judge_ages
+    from envspec.record import replace
 
     # what is built with them runs, too
     targets = tuple(replace(target, pins=target.fetched) for target in targets)

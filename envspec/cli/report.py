@@ -111,14 +111,13 @@ def command(
 
 def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: str | None) -> tuple[Review | None, str]:
     """Give what changed since the revision, or why nothing could be compared: no error without --from."""
-    from dataclasses import replace
-
     from envspec.diff.judged import with_flaws
     from envspec.diff.model import nothing
     from envspec.diff.review import review
     from envspec.diff.revision import text_at
     from envspec.diff.side import Side
     from envspec.lock.read import loads
+    from envspec.record import replace
 
     at = revision or "HEAD"
     try:

@@ -145,7 +145,7 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
     """Give the text of an allowed_signers file, and where it comes from: the file named, the site's policy, or the
     user's git. A repository's own settings don't count: it mustn't say whom to trust."""
     if given is None:
-        from envspec.cli.policy import site_policy
+        from envspec.cli.site_policy import site_policy
 
         policy = site_policy()
         if policy is not None and policy.signers:

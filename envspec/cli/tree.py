@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from envspec.errors import AnswerNo, InputError
 from envspec.lock.graph import Edge, Graph, Tree
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import head_of
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.texts import printable
 
 EPILOG = """\b

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from envspec.cli import inputs, options
 from envspec.cli.edition import edition_document
 from envspec.cli.lock.choices import LockChoices, lock_choices
 from envspec.cli.lock.command import lock_spec
+from envspec.record import replace
 from envspec.workflow.keep import Upgrade
 
 EPILOG = """\b

@@ -139,7 +139,7 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
 
 def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     """Ask this machine's indexes and channels for claims of a lock."""
-    from envspec.cli.policy import site_policy
+    from envspec.cli.site_policy import site_policy
     from envspec.verify.ask import SecondSource, ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes

@@ -4,11 +4,10 @@ This module asks no database and no index."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, highest
 from envspec.diff.rows import LookedUp, Move, Review, Row, View, in_order
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 
 @dataclass(frozen=True)

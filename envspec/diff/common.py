@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from envspec.diff.matching import Match
 from envspec.diff.risk import different_hashes
 from envspec.diff.side import EVERYTHING, HashedPin, LoosePin, Side, version_text
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.record import replace
 
 
 def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:

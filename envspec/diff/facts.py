@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal
 
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 Risk = Literal["high", "medium", "low"]
 RISKS: tuple[Risk, ...] = ("high", "medium", "low")

@@ -3,13 +3,12 @@ nothing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from envspec.diff.facts import Fact, highest
 from envspec.diff.rows import Review, in_order
 from envspec.diff.side import Side
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import judge
+from envspec.record import replace
 from envspec.spec.model import Spec
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 from envspec.packages import conda_order
 from envspec.packages.version_numbers import final_release
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 KINDS = ("epoch", "major", "minor", "patch", "pre-release", "post-release", "local", "other", "none")
 """How far: the first part that differs. `other` is for texts that aren't versions, `none` for equal versions.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from envspec.diff.side import Side, version_text
 from envspec.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 ALIKE = 0.75
 """A target under a new name has at least this share of its packages in common with the old one, in any version."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from envspec.diff.facts import highest
 from envspec.diff.model import Diff, PinChange
 from envspec.diff.rows import Move, Row, View, in_order
 from envspec.facts.cuda_stack import is_toolkit, same_library
+from envspec.record import replace
 
 TITLE = "CUDA libraries"
 """What stands for them where a package's name does."""

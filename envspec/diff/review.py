@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from envspec.diff import renames
@@ -18,6 +17,7 @@ from envspec.diff.risk import different_hashes, facts, far, form, label
 from envspec.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
 from envspec.diff.side import Side, selection_sentences
 from envspec.lock.model import Lock, Pin
+from envspec.record import replace
 
 
 def review(old: Side, new: Side) -> Review:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from envspec.diff.facts import RISKS, Fact, Risk, highest
 from envspec.lock.model import LockedPython
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.texts import plural
 
 _NAMES = 12

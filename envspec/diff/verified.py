@@ -4,12 +4,11 @@ This module asks no index."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from envspec.diff.facts import Fact, highest
 from envspec.diff.judged import add_flaws
 from envspec.diff.rows import Asked, Move, Review, View, in_order
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 File = tuple[str, str]
 """A file's name and its SHA-256."""

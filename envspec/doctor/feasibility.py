@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Literal
 
 from envspec.doctor.hardware import Hardware
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.rules.finding import Finding, errors
 from envspec.rules.judge import judge
 from envspec.spec.model import Spec, Target

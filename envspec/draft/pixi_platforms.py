@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -12,7 +12,7 @@ from envspec.diff.foreign.shape import optional, sequence, string, table
 from envspec.draft.gather import Gathered
 from envspec.errors import Place
 from envspec.lock.formats.pixi_platform import ARCHSPEC
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.spec.schema import PLATFORMS
 
 _FAMILIES = {"linux": ("linux", "unix"), "osx": ("osx", "macos", "unix"), "win": ("win",)}

@@ -7,7 +7,6 @@ file. Any other has a target for each environment and platform.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.lock.formats.intent import MARK
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 _READ = (
     *("project", "workspace", "dependencies", "pypi-dependencies", "pypi-options", "system-requirements", "feature"),

@@ -7,7 +7,6 @@ one stands (a login node), not what one wants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from envspec.doctor.fits import LocalMachine, misfit
@@ -15,7 +14,7 @@ from envspec.errors import InputError
 from envspec.facts.compute_capability import sm_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.spec.model import Spec
 
 _TOLD = 6

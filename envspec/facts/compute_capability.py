@@ -22,7 +22,6 @@ What travels without envspec has twins of this: `covers` of the smoke check and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -72,15 +71,19 @@ def parse(text: str) -> Architecture | None:
 
     The feature (`a` or `f`) may follow. None for anything else, such as a product's name.
     """
-    match = re.fullmatch(
-        r"(?:(?:sm|compute)_?)?(?P<number>[1-9]\d{1,2})(?P<a>[af]?)|(?P<major>[1-9]\d?)\.(?P<minor>\d)(?P<b>[af]?)",
-        text,
-        re.IGNORECASE | re.ASCII,
-    )
-    if match is None:
+    said = text.lower() if text.isascii() else ""
+    feature = said[-1] if said.endswith(("a", "f")) else ""
+    said = said.removesuffix(feature)
+    major, dot, minor = said.partition(".")
+    if dot:
+        number, long = major + minor, len(minor) == 1 and len(major) in (1, 2)
+    else:
+        prefix = "sm" if said.startswith("sm") else "compute"
+        number = said.removeprefix(prefix).removeprefix("_") if said.startswith(prefix) else said
+        long = len(number) in (2, 3)
+    if not long or not number.isdecimal() or number.startswith("0"):
         return None
-    number = match["number"] or match["major"] + match["minor"]
-    return Architecture(int(number), (match["a"] or match["b"] or "").lower())
+    return Architecture(int(number), feature)
 
 
 def known(text: str) -> Architecture:

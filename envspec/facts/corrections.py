@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +20,7 @@ from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.regex import regex
 
 if TYPE_CHECKING:

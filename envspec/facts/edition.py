@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envspec.errors import InputError
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORMAT = 1
 """The form of the tables that this envspec reads. A new table or key leaves it; whatever else changes raises it."""
@@ -28,7 +29,7 @@ MANIFEST = "edition.json"
 
 _SWITCH = "ENVSPEC_FACTS"
 
-_SHIPPED = Path(__file__).parent / "data"
+_SHIPPED = os.path.join(os.path.dirname(__file__), "data")
 
 
 @dataclass(frozen=True)
@@ -57,27 +58,32 @@ class Unfit(ValueError):
 @cache
 def current() -> Edition:
     """Choose once a process. `ENVSPEC_FACTS=shipped` takes those that ship. Raises InputError for another value."""
-    return choose(shipped(), installed())
+    from pathlib import Path
+
+    return choose(shipped(), map(Path, installed()))
 
 
 @cache
-def folder() -> Path:
+def folder() -> str:
     """Where the tables of the current edition lie. With none installed, no manifest needs to be read for that. Raises
     as `current`."""
-    return current().folder if installed() else _SHIPPED
+    return str(current().folder) if installed() else _SHIPPED
 
 
-def installed() -> list[Path]:
+def installed() -> list[str]:
     """The folders in which an `envspec-facts` lies that may be taken. Raises InputError for a wrong switch."""
     asked = os.environ.get(_SWITCH, "")
     if asked not in ("", "shipped"):
         raise InputError(f"{_SWITCH} is {asked!r}", hint="the one value is `shipped`: the facts that ship with envspec")
-    return [] if asked else [folder for folder in _places() if (folder / MANIFEST).is_file()]
+    return [] if asked else [folder for folder in _places() if os.path.isfile(os.path.join(folder, MANIFEST))]
 
 
 def shipped() -> Edition:
     """The edition that ships with envspec."""
-    return Edition(_json((_SHIPPED / MANIFEST).read_bytes())["version"], _SHIPPED)
+    from pathlib import Path
+
+    own = Path(_SHIPPED)
+    return Edition(_json((own / MANIFEST).read_bytes())["version"], own)
 
 
 def choose(own: Edition, folders: Iterable[Path]) -> Edition:
@@ -143,9 +149,9 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _places() -> list[Path]:
+def _places() -> list[str]:
     """The folders of `envspec_facts` where pip installs for this Python."""
     import site
 
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    return [Path(folder) / "envspec_facts" for folder in (*site.getsitepackages(), *user)]
+    return [os.path.join(folder, "envspec_facts") for folder in (*site.getsitepackages(), *user)]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
 from envspec.facts.tables import rows, words
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def _capability(name: str) -> tuple[Gpu, ...]:
 
 
 def _architecture(name: str) -> tuple[Gpu, ...]:
-    wanted = " ".join(re.split(r"[\s_-]+", name.strip().lower().replace("ada lovelace", "ada")))
+    wanted = " ".join(name.lower().replace("ada lovelace", "ada").replace("_", " ").replace("-", " ").split())
     names = {c.architecture.lower() for c in capabilities().values()}
     if wanted not in names:
         return ()

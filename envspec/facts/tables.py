@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -31,7 +32,8 @@ def rows(name: str, array: str, *holding: str) -> list[dict[str, Any]]:
 
 @cache
 def _text(name: str) -> str:
-    return (edition.folder() / f"{name}.toml").read_text(encoding="utf-8")
+    with open(os.path.join(edition.folder(), f"{name}.toml"), encoding="utf-8") as file:
+        return file.read()
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -71,6 +71,12 @@ class ToolkitRelease:
 @cache
 def known() -> tuple[Toolkit, ...]:
     """Every toolkit, oldest first."""
+    return _holding("")
+
+
+@cache
+def _holding(text: str) -> tuple[Toolkit, ...]:
+    """The toolkits whose rows hold a text."""
     return tuple(
         Toolkit(
             row["version"],
@@ -82,7 +88,7 @@ def known() -> tuple[Toolkit, ...]:
             tuple(row.get("forward-branches", ())),
             words(row["source"]),
         )
-        for row in rows("toolkits", "toolkits")
+        for row in rows("toolkits", "toolkits", text)
     )
 
 
@@ -98,13 +104,15 @@ def releases() -> tuple[ToolkitRelease, ...]:
 def toolkit(version: str) -> Toolkit | None:
     """Find the toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
     minor = ".".join(version.split(".")[:2])
-    return next((t for t in known() if t.version == minor), None)
+    return next((one for one in _holding(f'version = "{minor}"') if one.version == minor), None)
 
 
 def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
     """Give a toolkit's own first driver. Where NVIDIA names none, that of the newest before it, than which its own is
     no older; None where no toolkit has one."""
-    upto = known()[: known().index(toolkit) + 1]
+    if own := toolkit.native(platform):
+        return own
+    upto = known()[: known().index(toolkit)]
     return next((native for one in reversed(upto) if (native := one.native(platform))), None)
 
 

@@ -19,6 +19,7 @@ import json
 import re
 from dataclasses import field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from envspec.facts import edition
@@ -89,7 +90,7 @@ class WheelIndex:
 @cache
 def variants() -> tuple[str, ...]:
     """List the variants that ship: `("cpu", "cu118", … "cu130")`."""
-    return tuple(sorted(path.stem for path in (edition.folder() / "wheels").glob("*.json")))
+    return tuple(sorted(path.stem for path in Path(edition.folder(), "wheels").glob("*.json")))
 
 
 @cache
@@ -97,7 +98,7 @@ def load(variant: str) -> WheelIndex:
     """Read the index of a variant. Raises KeyError for one that `variants()` doesn't list."""
     if variant not in variants():
         raise KeyError(variant)
-    data = json.loads((edition.folder() / "wheels" / f"{variant}.json").read_bytes())
+    data = json.loads(Path(edition.folder(), "wheels", f"{variant}.json").read_bytes())
     return WheelIndex(variant, tuple(data["projects"]), data["sources"], data["projects"])
 
 

@@ -7,7 +7,6 @@ remedy is to lock again. The rest was true on one side, and a check makes sure t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from envspec.lock.graph import Graph
@@ -23,7 +22,7 @@ from envspec.lock.model import (
     TargetInputs,
 )
 from envspec.packages.names import conda_name, requirement_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 Key = TypeVar("Key", str, tuple[str, str])
 Value = TypeVar("Value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import tarfile
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from envspec.image.layer_stream import Refused, is_within, read_layer
 from envspec.image.manifest import read_image
 from envspec.packages.archive_entries import path_fault
 from envspec.recipes.plan import Borrowed
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 
 @dataclass

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import InputError
@@ -17,7 +16,7 @@ from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
 from envspec.recipes.plan import Plan
 from envspec.recipes.target_json import dumps
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 FEATURES = ("compile", "fabric", "ssh", "code-server")
 """What an image may lack where it's said: torch.compile's compiler, NCCL's way over InfiniBand, services."""

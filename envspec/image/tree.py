@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +21,7 @@ from envspec.install.collect import Paths
 from envspec.install.prefix import FOLDER
 from envspec.lock.model import LockedTarget
 from envspec.recipes.plan import Plan
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 MOUNT = "mount"
 """The note, beside the carried files, of the path where a tree works; `ANYWHERE` if it has none."""

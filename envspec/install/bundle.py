@@ -11,7 +11,6 @@ import io
 import re
 import tarfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -29,6 +28,7 @@ from envspec.net import limits
 from envspec.net.file_store import sha256_of
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
 from envspec.recipes.quote import shell
+from envspec.record import replace
 
 INSTALLER = "install.sh"
 SUMS = "SHA256SUMS"

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -29,7 +29,7 @@ from envspec.net.body import Pace
 from envspec.net.fetch import origin_of
 from envspec.net.patience import Patience
 from envspec.packages.archive_entries import path_fault
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
@@ -54,7 +54,7 @@ from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.recipes.project import project_of
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Project, Spec

@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -32,7 +31,7 @@ from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, value
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.resolve.pip.answer import labelled
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements

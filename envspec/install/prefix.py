@@ -25,7 +25,7 @@ from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.store import LOCK_NAME
+from envspec.lock.names import LOCK_NAME
 from envspec.open_folder import Location
 from envspec.record import dataclass
 from envspec.storage import storage_error

@@ -10,7 +10,6 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 from envspec.errors import ToolError
@@ -23,7 +22,7 @@ from envspec.lock.model import LockedTarget
 from envspec.net.file_store import sha256_of
 from envspec.recipes.environment import build_variables
 from envspec.recipes.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from envspec.lock.inputs import inputs_in, target_inputs
 from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.spec.model import Spec
 
 _WORDS = {

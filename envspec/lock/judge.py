@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NewType
 
 from envspec.errors import LockError, Place
@@ -16,6 +15,7 @@ from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, variants, whole
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
+from envspec.record import replace
 from envspec.spec.model import Spec
 from envspec.texts import printable
 

@@ -1,4 +1,4 @@
-"""What a spec and a target may be called."""
+"""What a spec, a target and a lock may be called."""
 
 from __future__ import annotations
 
@@ -6,3 +6,5 @@ from envspec.regex import regex
 
 FOLDER_NAME = regex(r"[a-z0-9][a-z0-9._-]*")
 """Both become folders; no such name leads out of the parent folder."""
+
+LOCK_NAME = "envspec.lock"

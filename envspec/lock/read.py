@@ -8,7 +8,6 @@ from pathlib import Path
 from envspec.errors import LockError, Place, StorageError
 from envspec.lock.model import LOCK_VERSION, Lock
 from envspec.lock.reading.document import RELOCK
-from envspec.lock.write import dumps
 from envspec.regex import regex
 
 _VERSION = regex(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
@@ -65,25 +64,29 @@ def loads(text: str, path: str) -> Lock:
     For every text of this schema that this accepts, `dumps(loads(text)) == text`. Raises LockError for a newer schema,
     a merge conflict, or what isn't allowed, LockLayout for what can be read but isn't written so.
     """
-    try:
-        return _read(text, path)
-    except LockError as error:
-        raise _mishap(text, Place(path)) or error from None
+    lock = shown(text, path)
+    if _version(text, path) < LOCK_VERSION:
+        return lock
+    from envspec.lock.write import dumps
 
-
-def _read(text: str, path: str) -> Lock:
-    version = _version(text, path)
-    if version == 1:
-        from envspec.lock.reading import v1
-
-        return v1.read(text, path)
-    from envspec.lock.reading import v2
-
-    lock = v2.read(text, path)
     written = dumps(lock)
     if written != text:
-        raise LockLayout(lock, Place(path, _first_difference(written, text)))
+        raise _mishap(text, Place(path)) or LockLayout(lock, Place(path, _first_difference(written, text)))
     return lock
+
+
+def shown(text: str, path: str) -> Lock:
+    """Parse a lock's text as `loads` does, for a command that only shows it: its layout may be another."""
+    try:
+        if _version(text, path) == 1:
+            from envspec.lock.reading import v1
+
+            return v1.read(text, path)
+        from envspec.lock.reading import v2
+
+        return v2.read(text, path)
+    except LockError as error:
+        raise _mishap(text, Place(path)) or error from None
 
 
 def _version(text: str, path: str) -> int:

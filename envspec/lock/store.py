@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
-from envspec.lock.names import FOLDER_NAME
+from envspec.lock.names import FOLDER_NAME, LOCK_NAME
 from envspec.open_folder import Location, OpenFolder
 from envspec.record import dataclass
 from envspec.signing.model import MOST_BYTES, SUFFIX
@@ -21,7 +21,6 @@ from envspec.signing.model import MOST_BYTES, SUFFIX
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
 
-LOCK_NAME = "envspec.lock"
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
 
 
@@ -53,6 +52,15 @@ class LockFolder:
         with self._opened() as folder:
             content = _lock_in(folder) if folder else None
         return None if content is None else self._lock(content)
+
+    def look(self) -> Lock | None:
+        """Read the lock for a command that only shows it: its layout may be another than envspec's. Raises as `read`,
+        but for that."""
+        from envspec.lock.read import shown, text_of
+
+        with self._opened() as folder:
+            content = _lock_in(folder) if folder else None
+        return None if content is None else shown(text_of(content, self.path), str(self.path))
 
     def read_signed(self) -> LockFile | None:
         """Read the lock with its bytes and its signature, all from the folder held open. Raises as `read`, and NotPlain

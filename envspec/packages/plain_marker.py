@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from envspec.record import dataclass
 from envspec.regex import regex
 
 _JOINT = regex(r"[ \t]+(and|or)[ \t]+")
@@ -28,7 +28,8 @@ _WORDS = (
 )  # fmt: skip
 
 
-class PlainMarker(NamedTuple):
+@dataclass(frozen=True)
+class PlainMarker:
     """The comparisons of a marker, each a variable, an operator and a text, and what joins them: "and" or "or"."""
 
     terms: tuple[tuple[str, str, str], ...]

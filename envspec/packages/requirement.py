@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from envspec.packages.plain_marker import PlainMarker, plain_marker
 from envspec.record import dataclass
@@ -33,13 +33,9 @@ MAX_DIGITS = 600
 Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
-_CLAUSE = r"(?:[=!]=[ \t]*\d+(?:\.\d+)*(?:\.\*)?|[<>]=?[ \t]*\d+(?:\.\d+)*|~=[ \t]*\d+(?:\.\d+)+)"
-# Each part takes the white space behind it, so that no two stretches of it can share the same characters: a pattern
-# that has two ways to divide n spaces takes n steps for each of them.
-_CLAUSES = rf"{_CLAUSE}[ \t]*(?:,[ \t]*{_CLAUSE}[ \t]*)*"
-_NAME = r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*"
-_EXTRAS = rf"{_NAME}[ \t]*(?:,[ \t]*{_NAME}[ \t]*)*"
-_REQUIREMENT = regex(rf"[ \t]*({_NAME})[ \t]*(?:\[[ \t]*({_EXTRAS})\][ \t]*)?({_CLAUSES})?", re.ASCII)
+_NAME = regex(r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*")
+_CLAUSE = regex(r"([=!]=|[<>]=?|~=)[ \t]*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
+_SPACE = " \t"
 _LONG_NUMBER = regex(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _PARENTHESIS = regex(r"""[()]|'[^']*'|"[^"]*\"""")
 
@@ -67,7 +63,8 @@ class PlainRequirement:
     clauses: tuple[Clause, ...]
 
 
-class RequirementHead(NamedTuple):
+@dataclass(frozen=True)
+class RequirementHead:
     """A requirement without its version. Names are normalised; no marker is None."""
 
     name: str
@@ -193,24 +190,29 @@ def _has_long_number(text: str) -> bool:
 
 def plain_requirement(text: str) -> PlainRequirement | None:
     """Parse a plain requirement. None for any other text."""
-    found = None if _has_long_number(text) else _REQUIREMENT.fullmatch(text)
-    if found is None:
+    text = text.strip(_SPACE)
+    named = None if _has_long_number(text) else _NAME.match(text)
+    if named is None:
         return None
-    extras = tuple(extra.strip() for extra in found[2].split(",")) if found[2] else ()
-    clauses = _clauses(found[3] or "")
-    if len({operator for operator, _ in clauses}) < len(clauses):
+    extras: list[str] = []
+    rest = text[named.end() :].lstrip(_SPACE)
+    if rest.startswith("["):
+        inside, closed, rest = rest[1:].partition("]")
+        extras = [extra.strip(_SPACE) for extra in inside.split(",")]
+        if not closed or not all(map(_NAME.fullmatch, extras)):
+            return None
+    clauses = _clauses(rest)
+    if clauses is None or len({operator for operator, _ in clauses}) < len(clauses):
         # `packaging` takes `==1,==1.0` for one clause: a requirement must be written the same however it was read
         return None
-    return PlainRequirement(found[1], extras, clauses)
+    return PlainRequirement(named[0], tuple(extras), clauses)
 
 
 def plain_specifier(text: str) -> tuple[Clause, ...] | None:
     """Parse a plain version specifier into clauses, none for an empty one. None for any other text."""
     if not text.strip():
         return ()
-    # it is what may stand behind a name
-    found = None if _has_long_number(text) else _REQUIREMENT.fullmatch(f"a{text}")
-    return _clauses(text) if found and found[1] == "a" and found[2] is None else None
+    return None if _has_long_number(text) else _clauses(text)
 
 
 def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:
@@ -218,8 +220,19 @@ def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:
     return all(_admits(operator, version, release) for operator, version in clauses)
 
 
-def _clauses(text: str) -> tuple[Clause, ...]:
-    return tuple(re.findall(r"([=!<>~]{1,2})[ \t]*([0-9.]+\*?)", text))
+def _clauses(text: str) -> tuple[Clause, ...] | None:
+    if not text.strip(_SPACE):
+        return ()
+    found = []
+    for part in text.split(","):
+        clause = _CLAUSE.fullmatch(part.strip(_SPACE))
+        if clause is None:
+            return None
+        operator, version, wild = clause.groups("")
+        if operator not in ("==", "!=") if wild else operator == "~=" and "." not in version:
+            return None
+        found.append((operator, version + wild))
+    return tuple(found)
 
 
 def _admits(operator: str, version: str, release: tuple[int, ...]) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from envspec.regex import regex
 
 _FINAL = regex(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:\+([a-z]+[0-9]{0,9}))?")
 
 
+@lru_cache(maxsize=1 << 14)
 def numbers(version: str) -> tuple[int, ...]:
     """Read a dotted number as integers. Raises ValueError for anything else."""
     return tuple(int(part) for part in version.split("."))

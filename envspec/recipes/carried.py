@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from envspec.recipes.plan import SUMS
 from envspec.recipes.sums import digest, sums_text
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 CHECK = "check"
 """The folder of the smoke check among the carried files, which `python -I` runs."""

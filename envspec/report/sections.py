@@ -6,11 +6,11 @@ Whatever comes from a lock, a spec or an audit goes through `text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from html import escape
 
 from envspec.diff import html as changes
 from envspec.diff import words
+from envspec.record import replace
 from envspec.report.eyes import Eye, needs_eyes
 from envspec.report.model import CapabilityProducts, Cell, Page, Trouble
 from envspec.texts import plural, shown

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from envspec.facts import conda_builds, torch_builds
 from envspec.packages.version_numbers import numbers
+from envspec.record import replace
 from envspec.rules.case import Case, Problem
 from envspec.rules.wanted import Wanted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.facts import drivers, gpus, libraries, toolkits, torch_builds, triton
+from envspec.facts import drivers, gpus, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case, Problem
@@ -123,6 +123,8 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
             f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
         )
         return
+    from envspec.facts import libraries
+
     major = build.cuda.partition(".")[0]
     found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn) if build.cudnn else None
     dropped = [c for c in old if found and order(c) < min(map(order, found.sm))]

@@ -6,16 +6,16 @@ Pure, from the tables alone: a torch that is newer than they are isn't in the an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from envspec.facts import conda_builds, drivers, gpus, torch_builds
 from envspec.facts.gpus import Gpu
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
+from envspec.rules.wanted import known_releases
 
 Channel = Literal["pip", "conda"]
 
@@ -63,7 +63,7 @@ class Horizon:
 
 def horizon(case: Case, channel: Channel) -> Horizon:
     """Look as far as the tables reach, for wheels ("pip") or for conda-forge's builds ("conda")."""
-    known = _known(channel)
+    known = known_releases(channel)
     builds = _builds(channel, known, case.cuda, case.platform)
     machine = [p.message for p in _of_machine(case) if p.severity == "error"]
     working = [] if machine else [build for build in builds if works(build, case)]
@@ -74,12 +74,6 @@ def horizon(case: Case, channel: Channel) -> Horizon:
     after = known[known.index(last) + 1 :] if last else known
     reasons = machine or (_reasons(after[0], builds, channel, case) if last else _never(builds, channel, case))
     return Horizon(last, tuple(reasons), known[-1], _moves(after, channel, case))
-
-
-def _known(channel: Channel) -> list[str]:
-    if channel == "conda":
-        return list(conda_builds.versions())
-    return [release.version for release in torch_builds.releases()]
 
 
 def _builds(channel: Channel, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
@@ -107,7 +101,7 @@ def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, c
 def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
     if builds:
         return _reasons(builds[-1].version, builds, channel, case)
-    return _reasons(_known(channel)[-1], builds, channel, case)
+    return _reasons(known_releases(channel)[-1], builds, channel, case)
 
 
 def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Advance, ...]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from envspec.errors import Place
-from envspec.facts import conda_builds, gpus, toolkits, torch_builds
-from envspec.record import dataclass
+from envspec.facts import gpus, toolkits, torch_builds
+from envspec.record import dataclass, replace
 from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
@@ -15,7 +14,7 @@ from envspec.rules.case import CandidateBuild, Case, Problem, of_target
 from envspec.rules.finding import Finding
 from envspec.rules.specifier import Specifier
 from envspec.rules.verdict import Verdict
-from envspec.rules.wanted import Wanted, builds_of, companions_of, torch_of
+from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, torch_of
 from envspec.spec.model import Spec, Target
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -156,7 +155,7 @@ def _against_torch(wanted: Wanted, versions: Sequence[str], choice: _Choice, cas
 
 
 def _unknown_torch(wanted: Wanted) -> Problem:
-    known = list(conda_builds.versions()) if wanted.channel == "conda" else [r.version for r in torch_builds.releases()]
+    known = known_releases(wanted.channel)
     bounds = wanted.bounds()
     where = "conda-forge's builds that envspec knows" if wanted.channel == "conda" else "the releases envspec knows"
     if bounds and max(bounds) > torch_builds.order(known[-1]):

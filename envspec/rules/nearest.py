@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.packages.version_numbers import numbers
+from envspec.record import replace
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import works
 from envspec.rules.case import Case
-from envspec.rules.wanted import Wanted, builds_of
+from envspec.rules.wanted import Wanted, builds_of, known_releases
 
 
 def alternatives(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
@@ -32,7 +32,7 @@ def sentence(changes: Sequence[str]) -> str | None:
 
 
 def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
-    found = _working(wanted, [v for v in _known(wanted) if v not in versions], case)
+    found = _working(wanted, [v for v in known_releases(wanted.channel) if v not in versions], case)
     if not found:
         return []
     best = min(found, key=lambda v: _torch_distance(wanted, versions, v))
@@ -67,7 +67,7 @@ def _both(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
     pairs = [
         (_torch_distance(wanted, versions, version), _cuda_distance(case.cuda, cuda), version, cuda)
         for cuda in _cudas(wanted)
-        for version in _working(wanted, _known(wanted), replace(case, cuda=cuda))
+        for version in _working(wanted, known_releases(wanted.channel), replace(case, cuda=cuda))
     ]
     if not pairs:
         return []
@@ -86,12 +86,6 @@ def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
     return [b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)]
 
 
-def _known(wanted: Wanted) -> list[str]:
-    if wanted.channel == "conda":
-        return list(conda_builds.versions())
-    return [release.version for release in torch_builds.releases()]
-
-
 def _cudas(wanted: Wanted) -> list[str]:
     if wanted.channel == "conda":
         found = {build.cuda for build in conda_builds.builds()}
@@ -102,7 +96,7 @@ def _cudas(wanted: Wanted) -> list[str]:
 
 def _torch_distance(wanted: Wanted, versions: Sequence[str], version: str) -> tuple[int, int]:
     """Count the releases between a release and the ones asked for; of two equally near, the newer comes first."""
-    known = _known(wanted)
+    known = known_releases(wanted.channel)
     here = known.index(version)
     points = [known.index(v) for v in versions if v in known]
     if not points:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +13,7 @@ from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.reach import library_is_newer
 from envspec.packages.version_numbers import numbers
+from envspec.record import replace
 from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems

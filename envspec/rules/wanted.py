@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from envspec.errors import Place
-from envspec.facts import conda_builds, torch_builds
+from envspec.facts import torch_builds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement, plain_requirement
 from envspec.record import dataclass
@@ -47,12 +47,20 @@ class Wanted:
 
     def versions(self) -> tuple[str, ...]:
         """List the known releases that satisfy the requirement, oldest first."""
-        known = conda_builds.versions() if self.channel == "conda" else [r.version for r in torch_builds.releases()]
-        return tuple(version for version in known if self.admits(version))
+        return tuple(version for version in known_releases(self.channel) if self.admits(version))
 
     def bounds(self) -> tuple[tuple[int, ...], ...]:
         """List the releases that the specifier names, as numbers."""
         return self.specifier.bounds()
+
+
+def known_releases(channel: Literal["pip", "conda"]) -> tuple[str, ...]:
+    """List the releases of torch in the tables, oldest first: wheels, or conda-forge's."""
+    if channel == "pip":
+        return tuple(release.version for release in torch_builds.releases())
+    from envspec.facts import conda_builds
+
+    return tuple(conda_builds.versions())
 
 
 def torch_of(spec: Spec, target: Target) -> Wanted | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from envspec.record import replace
 from envspec.spec.newer_schema import UNTIL
 from envspec.spec.nodes import CONTROL, Array, Either, Names, Table, Text
 from envspec.spec.patterns import NAME

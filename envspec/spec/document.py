@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
 import re
 import stat
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
@@ -18,6 +17,9 @@ from envspec.redact import redact
 from envspec.spec.messages import RawFloat, dotted, table_name
 from envspec.spec.positions import Mark, Path, Position, TooDeep, first_duplicate, mark_at, toml_positions, too_deep
 from envspec.texts import nearest
+
+if TYPE_CHECKING:
+    from pathlib import Path as FilePath
 
 MAX_BYTES = 1 << 20
 """The largest spec, in bytes. Real ones have a few thousand; a larger file is something else, given by mistake."""
@@ -90,7 +92,9 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
     reason = (error.strerror or str(error)).lower()
     if error.errno not in _BAD_PATH:
         return StorageError(f"can't be read: {reason}", hint="check the file's permissions", place=Place(path))
-    wanted = pathlib.Path(path)
+    from pathlib import Path as FilePath
+
+    wanted = FilePath(path)
     try:
         meant = nearest(wanted.name, [found.name for found in wanted.parent.glob("*.toml")])
     except OSError:
@@ -99,9 +103,11 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
     return SpecError(f"can't be read: {reason}", hint=hint, place=Place(path))
 
 
-def project_root(spec: str | os.PathLike[str]) -> pathlib.Path:
+def project_root(spec: str | os.PathLike[str]) -> FilePath:
     """Give the folder that a spec belongs to: the one that contains `specs/`, or else the spec's own. Absolute."""
-    folder = pathlib.Path(spec).absolute().parent
+    from pathlib import Path as FilePath
+
+    folder = FilePath(spec).absolute().parent
     return folder.parent if folder.name == "specs" else folder
 
 

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 from envspec.record import dataclass
 from envspec.spec.advice import slug
+from envspec.spec.gpu_lookups import Capability
 
 MAX_COMBINATIONS = 1000
 """The most combinations of a matrix. Each is locked by itself, so a larger matrix is a mistake."""
-
-Capability = Callable[[str], "str | None"]
-"""From a GPU's name to its compute capability ("9.0"), None for one that isn't known."""
-
-WrongGpu = Callable[[str], "tuple[str, str] | None"]
-"""From a GPU's name to what is wrong with it and what to write instead, None for one that is right."""
-
-
-def all_known(gpu: str) -> None:
-    """Take every name of a GPU as right: a `WrongGpu` where there are no tables."""
-
-
-def no_facts(gpu: str) -> None:
-    """Know no GPU: a `Capability` that leaves the GPUs' own names in the targets' names."""
-    return None
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from envspec.packages.requirement import canonical_name
+from envspec.record import replace
 from envspec.spec.model import NewerFor, Spec
 
 _HOURS = {"hour": 1, "day": 24, "week": 168}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from envspec.record import dataclass
@@ -22,6 +22,7 @@ class Text:
 
     says        what a good value is, for messages ("a CUDA version X.Y")
     pattern     a regular expression for the whole string, in the syntax that Python and ECMA 262 share
+    but         texts of the pattern that are refused nevertheless
     choices     the only values allowed
     multiline   newlines and tabs are allowed; other control characters never are
     date        a TOML date or date-time is allowed too
@@ -33,6 +34,7 @@ class Text:
     example: str
     says: str = "text"
     pattern: str | None = None
+    but: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     max_length: int | None = None
     multiline: bool = False
@@ -49,7 +51,10 @@ class Text:
     @property
     def expression(self) -> str:
         """The regular expression that the whole string matches."""
-        return f"[^{self.forbidden}]*" if self.pattern is None else self.pattern
+        if self.pattern is None:
+            return f"[^{self.forbidden}]*"
+        refused = "|".join(self.but).replace(".", r"\.")
+        return rf"(?!(?:{refused})$){self.pattern}" if refused else self.pattern
 
     def forbidden_in(self, value: str) -> str | None:
         """Return the first character that no such string may hold."""
@@ -59,8 +64,8 @@ class Text:
 
     def fits(self, value: str) -> bool:
         """Return whether a string without forbidden characters has the pattern's form."""
-        if self.pattern is None:
-            return True
+        if self.pattern is None or value in self.but:
+            return self.pattern is None
         pattern = self.pattern
         if not self.multiline:
             # what is refused already needs no class of its own, of which compiling one takes a millisecond
@@ -128,6 +133,29 @@ class Table:
     missing: str | None = None
     """The hint for a table that holds none of `any_of`."""
     not_empty: bool = False
+
+
+class Keys(Mapping[str, "Node"]):
+    """The keys of a table, of which some are described by a function: it's called when someone looks at that key, since
+    few documents have them all."""
+
+    def __init__(self, keys: Mapping[str, Node | Callable[[], Node]]) -> None:
+        self._keys = dict(keys)
+
+    def __getitem__(self, key: str) -> Node:
+        found = self._keys[key]
+        if callable(found):
+            found = self._keys[key] = found()
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 @dataclass(frozen=True)

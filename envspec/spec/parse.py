@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-import pathlib
+from collections.abc import Collection
 from types import MappingProxyType
 from typing import Any
 
 from envspec.errors import Place, SpecError
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
-from envspec.spec.audit_table import audit_of
 from envspec.spec.checked import Checked
-from envspec.spec.cluster_table import kubernetes_of, slurm_of
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
-from envspec.spec.image_schema import SERVICE_ALIASES
-from envspec.spec.matrix import Capability, WrongGpu, all_known, no_facts
+from envspec.spec.gpu_lookups import Capability, WrongGpu, all_known, no_facts
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import AskedProject, CondaTable, Image, PipTable, Reference, Smoke, Spec
-from envspec.spec.newer_table import bound_in_time, newer_for
+from envspec.spec.model import (
+    AskedProject,
+    Audit,
+    CondaTable,
+    Image,
+    NewerFor,
+    PipTable,
+    Reference,
+    Smoke,
+    Spec,
+)
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME
 from envspec.spec.sources import check_stated, project_parts
@@ -53,7 +60,7 @@ def _refuse_other_tools(file: str, text: str) -> None:
     if form is None:
         return
     if form in BEGINS:
-        name = slug(pathlib.Path(file).absolute().parent.name) or ENV_NAME.example
+        name = slug(os.path.basename(os.path.dirname(os.path.abspath(file)))) or ENV_NAME.example
         hint = f"begin a spec from it: `envspec init {name} --from {file}`"
     else:
         hint = "`envspec diff` compares it; begin a spec from what it was locked from: `envspec init NAME --from FILE`"
@@ -80,7 +87,7 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
     for a match spec that needs py-rattler where that isn't installed.
     """
     checked = Checked(parse_toml(text, path))
-    bound = bound_in_time(checked, "env", "exclude-newer")
+    bound, exceptions = _newer(checked)
     parsed = targets(checked, capability, wrong_gpu)
     spec = Spec(
         path=path,
@@ -89,15 +96,15 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
         targets=parsed,
         description=checked.value("env", "description") or "",
         exclude_newer=bound,
-        newer_for=newer_for(checked, bound),
+        newer_for=exceptions,
         asked_project=_project(checked),
         pip=_pip(checked),
         conda=_conda(checked),
         image=_image(checked),
         smoke=_smoke(checked),
-        slurm=slurm_of(checked),
-        kubernetes=kubernetes_of(checked),
-        audit=audit_of(checked, tuple(target.name for target in parsed)),
+        slurm=_slurm(checked),
+        kubernetes=_kubernetes(checked),
+        audit=_audit(checked, tuple(target.name for target in parsed)),
         places=_places(checked),
     )
     _check_dependencies(checked)
@@ -113,11 +120,47 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
 def _name(checked: Checked) -> str:
     if checked.given("env", "name"):
         return checked.value("env", "name") or ""
-    stem = pathlib.PurePath(checked.document.file).stem
+    stem = os.path.splitext(os.path.basename(checked.document.file))[0]
     if checked.given("env") and not ENV_NAME.allows(stem):
         hint = f'add for example: name = "{slug(stem) or ENV_NAME.example}"'
         checked.problem(("env",), f"[env] has no name, and the file's name {show(stem)} can't be one", hint)
     return stem
+
+
+# What a spec seldom has is read by modules that are loaded where it has it: they'd take as long as the rest.
+
+
+def _newer(checked: Checked) -> tuple[str | None, tuple[NewerFor, ...]]:
+    if not any(key.startswith("exclude-newer") for key in checked.value("env") or ()):
+        return None, ()
+    from envspec.spec.newer_table import bound_in_time, newer_for
+
+    bound = bound_in_time(checked, "env", "exclude-newer")
+    return bound, newer_for(checked, bound)
+
+
+def _slurm(checked: Checked) -> SlurmTable:
+    if not checked.given("slurm"):
+        return SlurmTable()
+    from envspec.spec.cluster_table import slurm_of
+
+    return slurm_of(checked)
+
+
+def _kubernetes(checked: Checked) -> KubernetesTable:
+    if not checked.given("kubernetes"):
+        return KubernetesTable()
+    from envspec.spec.cluster_table import kubernetes_of
+
+    return kubernetes_of(checked)
+
+
+def _audit(checked: Checked, targets: Collection[str]) -> Audit:
+    if not checked.given("audit"):
+        return Audit()
+    from envspec.spec.audit_table import audit_of
+
+    return audit_of(checked, targets)
 
 
 def _project(checked: Checked) -> AskedProject | None:
@@ -170,6 +213,10 @@ def _conda(checked: Checked) -> CondaTable:
 
 
 def _image(checked: Checked) -> Image:
+    if not checked.given("image"):
+        return Image()
+    from envspec.spec.image_schema import SERVICE_ALIASES
+
     return Image(
         base=checked.value("image", "base") or Image.base,
         services=tuple(

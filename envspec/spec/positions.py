@@ -6,9 +6,7 @@ The scanner relies on a text that has already parsed, so it finds borders and do
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping
 
 import tomli
 
@@ -62,14 +60,13 @@ class Duplicate:
 
 _BLANK = regex(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = regex(r"[ \t]*")
-_STRING = regex(
-    r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}'
-    r"|'''[\s\S]*?'{3,5}"
-    r'|"(?:[^"\\]|\\.)*"'
-    r"|'[^']*'"
-)
-_PLAIN = regex(r"\d{4}-\d\d-\d\d \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?|[^\s,\]}#]+")
-_KEY = regex(r"[A-Za-z0-9_-]+|" + _STRING.pattern)
+_STRING = regex(r'"(?:[^"\\]|\\.)*"|' r"'[^']*'")
+_LONG_STRING = regex(r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}' r"|'''[\s\S]*?'{3,5}")
+_PLAIN = regex(r"[^\s,\]}#]+")
+_TIME_BEHIND_A_DATE = regex(r" \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?")
+_BARE_KEY = regex(r"[A-Za-z0-9_-]+")
+_QUOTES = ("'", '"')
+_LONG_QUOTES = ("'''", '"""')
 
 
 @dataclass(frozen=True)
@@ -136,8 +133,9 @@ class _Scanner:
         while len(parts) < MAX_DEPTH:
             self.skip(_SPACE)
             start = self.offset
-            raw = self.skip(_KEY)
-            parts.append((_unquoted(raw) if raw[0] in "\"'" else raw, start))
+            quoted = self.peek() in _QUOTES
+            raw = self.string() if quoted else self.skip(_BARE_KEY)
+            parts.append((_unquoted(raw) if quoted else raw, start))
             self.skip(_SPACE)
             if self.peek() != ".":
                 return parts
@@ -164,8 +162,19 @@ class _Scanner:
             yield from self.array(path)
         elif first == "{":
             yield from self.inline_table(path)
+        elif first in _QUOTES:
+            self.string()
         else:
-            self.skip(_STRING if first in ("'", '"') else _PLAIN)
+            self.plain()
+
+    def string(self) -> str:
+        return self.skip(_LONG_STRING if self.text.startswith(_LONG_QUOTES, self.offset) else _STRING)
+
+    def plain(self) -> None:
+        value = self.skip(_PLAIN)
+        if len(value) == 10 and value[4] == value[7] == "-":
+            found = _TIME_BEHIND_A_DATE.match(self.text, self.offset)
+            self.offset = found.end() if found else self.offset
 
     def array(self, path: Path) -> Iterator[_Entry]:
         for index, _ in enumerate(self.separated("]")):
@@ -193,13 +202,16 @@ def _unquoted(raw: str) -> str:
     return str(tomli.loads(f"key = {raw}")["key"])
 
 
-class _Lines:
-    def __init__(self, text: str) -> None:
-        self.starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-
-    def mark(self, offset: int) -> Mark:
-        line = bisect_right(self.starts, offset)
-        return Mark(line, offset - self.starts[line - 1] + 1)
+def _marks(text: str, offsets: Iterable[int]) -> dict[int, Mark]:
+    """Return the line and column of each of these offsets."""
+    found = {}
+    line, start = 1, 0
+    for offset in sorted(set(offsets)):
+        breaks = text.count("\n", start, offset)
+        if breaks:
+            line, start = line + breaks, text.rindex("\n", start, offset) + 1
+        found[offset] = Mark(line, offset - start + 1)
+    return found
 
 
 def toml_positions(text: str) -> Mapping[Path, Position]:
@@ -209,17 +221,17 @@ def toml_positions(text: str) -> Mapping[Path, Position]:
     headers mention a table, its own header counts, otherwise the first. Raises ValueError on what isn't TOML, and
     TooDeep.
     """
-    lines = _Lines(text)
     found: dict[Path, _Entry] = {(): _Entry((), 0, 0)}
     for entry in _Scanner(text).document():
         if entry.stated or entry.path not in found:
             found[entry.path] = entry
-    return {path: Position(lines.mark(entry.key), lines.mark(entry.value)) for path, entry in found.items()}
+    marks = _marks(text, (offset for entry in found.values() for offset in (entry.key, entry.value)))
+    return {path: Position(marks[entry.key], marks[entry.value]) for path, entry in found.items()}
 
 
 def mark_at(text: str, offset: int) -> Mark:
     """Return the line and column of the character at `offset`."""
-    return _Lines(text).mark(offset)
+    return _marks(text, (offset,))[offset]
 
 
 def first_duplicate(text: str) -> Duplicate | None:
@@ -233,8 +245,7 @@ def first_duplicate(text: str) -> Duplicate | None:
             if not entry.stated:
                 continue
             if entry.path in stated:
-                lines = _Lines(text)
-                return Duplicate(entry.path, lines.mark(stated[entry.path]), lines.mark(entry.key))
+                return Duplicate(entry.path, mark_at(text, stated[entry.path]), mark_at(text, entry.key))
             stated[entry.path] = entry.key
     except (ValueError, TooDeep):
         pass

@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from envspec.spec import advice
-from envspec.spec.audit_schema import audit_table
-from envspec.spec.cluster_schema import KUBERNETES_TABLE, SLURM_TABLE
-from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.model import Smoke, Target
 from envspec.spec.newer_schema import newer_for
-from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Names, Number, Table, Text
+from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Keys, Names, Number, Table, Text
 from envspec.spec.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
@@ -24,7 +21,6 @@ PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
 WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
-_RESERVED = "|".join(advice.RESERVED).replace(".", r"\.")
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
@@ -100,7 +96,8 @@ TARGET_NAME = Text(
     example="cu128-hopper",
     says=_NAME_SAYS,
     # A folder of such a name would take the place of the lock, or of what recipes share.
-    pattern=rf"(?!(?:{_RESERVED})$){NAME}",
+    pattern=NAME,
+    but=tuple(advice.RESERVED),
     max_length=100,
     advice=advice.target_name,
 )
@@ -175,25 +172,28 @@ _PIP = Table(
     },
 )
 
-_CONDA = Table(
-    doc="What comes from conda's channels.",
-    keys={
-        "channels": Array(
-            doc="The channels, the most important one first.",
-            items=Text(
-                doc="A channel's name.",
-                example="conda-forge",
-                says="a channel's name, or its http, https or file URL without credentials",
-                # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
-                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{URL})",
-                advice=advice.channel,
+
+def _conda() -> Table:
+    return Table(
+        doc="What comes from conda's channels.",
+        keys={
+            "channels": Array(
+                doc="The channels, the most important one first.",
+                items=Text(
+                    doc="A channel's name.",
+                    example="conda-forge",
+                    says="a channel's name, or its http, https or file URL without credentials",
+                    # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
+                    pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{URL})",
+                    advice=advice.channel,
+                ),
+                example=("conda-forge",),
+                unique=True,
             ),
-            example=("conda-forge",),
-            unique=True,
-        ),
-        "dependencies": _CONDA_DEPENDENCIES,
-    },
-)
+            "dependencies": _CONDA_DEPENDENCIES,
+        },
+    )
+
 
 _TARGETS = Names(
     doc="One environment to lock for each platform, CUDA version and kind of GPU.",
@@ -242,85 +242,125 @@ _TARGETS = Names(
     ),
 )
 
-_MATRIX = Table(
-    doc="Shorthand: every combination becomes a target, named like cu128-sm90.",
-    required=("platform",),
-    keys={
-        "platform": Array(doc="The platforms.", items=_PLATFORM, example=("linux-64",), min_items=1, unique=True),
-        "cuda": Array(doc="The CUDA versions.", items=_CUDA_OR_CPU, example=("12.6", "12.8"), min_items=1, unique=True),
-        "gpus": Array(
-            doc="Lists of GPUs; each list becomes targets of its own.",
-            items=_GPUS,
-            example=(("A100",), ("H100", "H200")),
-            min_items=1,
-            unique=True,
-        ),
-        "exclude": Array(
-            doc="Combinations to leave out: what matches all keys of an entry. With gpus, only those GPUs go.",
-            items=Table(
-                doc="What to leave out.",
-                not_empty=True,
-                keys={"platform": _PLATFORM, "cuda": _CUDA_OR_CPU, "gpus": _GPUS},
-            ),
-            example=({"cuda": "12.6", "gpus": ["H200"]},),
-        ),
-    },
-)
 
-_SMOKE = Table(
-    doc="The training check.",
-    keys={
-        "workload": Text(doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke.workload),
-        "steps": Integer(doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps),
-        "references": Names(
-            doc="Figures that the site expects; a run is compared with them.",
-            names=Text(
-                doc="The figure's name.",
-                example="samples_per_s",
-                says="a figure's name of letters, digits, '.', '_', ':', '/' and '-'",
-                pattern="[A-Za-z0-9][A-Za-z0-9._:/-]*",
-                max_length=100,
+def _matrix() -> Table:
+    return Table(
+        doc="Shorthand: every combination becomes a target, named like cu128-sm90.",
+        required=("platform",),
+        keys={
+            "platform": Array(doc="The platforms.", items=_PLATFORM, example=("linux-64",), min_items=1, unique=True),
+            "cuda": Array(
+                doc="The CUDA versions.", items=_CUDA_OR_CPU, example=("12.6", "12.8"), min_items=1, unique=True
             ),
-            values=Table(
-                doc="What is expected of one figure.",
-                required=("value",),
-                keys={
-                    "value": Number(doc="The expected value.", example=740.0, minimum=-1e300, maximum=1e300),
-                    "low": Number(
-                        doc="How far below the value a run may be, as a share.", example=-0.05, minimum=-1, maximum=0
-                    ),
-                    "high": Number(doc="How far above the value a run may be, as a share.", example=0.1, minimum=0),
-                    "unit": Text(doc="The unit.", example="TFLOP/s"),
-                    "gpus": Array(
-                        doc="The GPUs that this is expected of: a run on others isn't judged by it.",
-                        items=_GPU,
-                        example=("A100",),
-                        min_items=1,
-                        unique=True,
-                    ),
-                },
+            "gpus": Array(
+                doc="Lists of GPUs; each list becomes targets of its own.",
+                items=_GPUS,
+                example=(("A100",), ("H100", "H200")),
+                min_items=1,
+                unique=True,
             ),
-        ),
-    },
-)
+            "exclude": Array(
+                doc="Combinations to leave out: what matches all keys of an entry. With gpus, only those GPUs go.",
+                items=Table(
+                    doc="What to leave out.",
+                    not_empty=True,
+                    keys={"platform": _PLATFORM, "cuda": _CUDA_OR_CPU, "gpus": _GPUS},
+                ),
+                example=({"cuda": "12.6", "gpus": ["H200"]},),
+            ),
+        },
+    )
+
+
+def _smoke() -> Table:
+    return Table(
+        doc="The training check.",
+        keys={
+            "workload": Text(
+                doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke.workload
+            ),
+            "steps": Integer(
+                doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps
+            ),
+            "references": Names(
+                doc="Figures that the site expects; a run is compared with them.",
+                names=Text(
+                    doc="The figure's name.",
+                    example="samples_per_s",
+                    says="a figure's name of letters, digits, '.', '_', ':', '/' and '-'",
+                    pattern="[A-Za-z0-9][A-Za-z0-9._:/-]*",
+                    max_length=100,
+                ),
+                values=Table(
+                    doc="What is expected of one figure.",
+                    required=("value",),
+                    keys={
+                        "value": Number(doc="The expected value.", example=740.0, minimum=-1e300, maximum=1e300),
+                        "low": Number(
+                            doc="How far below the value a run may be, as a share.",
+                            example=-0.05,
+                            minimum=-1,
+                            maximum=0,
+                        ),
+                        "high": Number(doc="How far above the value a run may be, as a share.", example=0.1, minimum=0),
+                        "unit": Text(doc="The unit.", example="TFLOP/s"),
+                        "gpus": Array(
+                            doc="The GPUs that this is expected of: a run on others isn't judged by it.",
+                            items=_GPU,
+                            example=("A100",),
+                            min_items=1,
+                            unique=True,
+                        ),
+                    },
+                ),
+            ),
+        },
+    )
+
+
+def _image() -> Table:
+    from envspec.spec.image_schema import IMAGE_TABLE
+
+    return IMAGE_TABLE
+
+
+def _slurm() -> Table:
+    from envspec.spec.cluster_schema import SLURM_TABLE
+
+    return SLURM_TABLE
+
+
+def _kubernetes() -> Table:
+    from envspec.spec.cluster_schema import KUBERNETES_TABLE
+
+    return KUBERNETES_TABLE
+
+
+def _audit() -> Table:
+    from envspec.spec.audit_schema import audit_table
+
+    return audit_table(_PACKAGE_NAME)
+
 
 FORMAT = Table(
     doc="A training environment, for envspec to lock.",
     required=("env",),
     any_of=("targets", "matrix"),
     missing=MINIMAL_TARGET,
-    keys={
-        "env": _ENV,
-        "pip": _PIP,
-        "conda": _CONDA,
-        "targets": _TARGETS,
-        "matrix": _MATRIX,
-        "image": IMAGE_TABLE,
-        "slurm": SLURM_TABLE,
-        "kubernetes": KUBERNETES_TABLE,
-        "smoke": _SMOKE,
-        "audit": audit_table(_PACKAGE_NAME),
-    },
+    keys=Keys(
+        {
+            "env": _ENV,
+            "pip": _PIP,
+            "conda": _conda,
+            "targets": _TARGETS,
+            "matrix": _matrix,
+            "image": _image,
+            "slurm": _slurm,
+            "kubernetes": _kubernetes,
+            "smoke": _smoke,
+            "audit": _audit,
+        }
+    ),
 )
 """The whole format, from the document's root."""
 

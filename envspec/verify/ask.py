@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import field, replace
+from dataclasses import field
 
 from envspec.errors import OutsideError
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -22,7 +22,7 @@ from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import stated_for
 from envspec.packages.variant_name import variants_file
 from envspec.packages.variants import InvalidVariants, Variants
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import (

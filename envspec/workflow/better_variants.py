@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.variant_choice import TargetMachine
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.rules.accepted import hint_to_keep
 from envspec.rules.finding import Finding
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envspec.facts.torch_builds import build_bounds
 from envspec.lock.model import BuildPin, Lock, Pin
+from envspec.record import replace
 from envspec.resolve.pip.build_environment import BuildWanted
 from envspec.spec.model import Spec
 from envspec.workflow.keep import Upgrade

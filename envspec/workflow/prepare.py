@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from envspec.errors import SpecError
 from envspec.facts import conda_builds, torch_builds
@@ -14,7 +13,7 @@ from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.rules.judge import judge

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from envspec.lock.model import Lock, Pin, Publisher
+from envspec.record import replace
 from envspec.workflow.solve import Solved
 
 AskPublishers = Callable[[Iterable[Pin]], Mapping[Pin, Publisher]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envspec.facts.python_builds import is_released, newest_build
 from envspec.lock.model import Lock, LockedPython, LockedTarget
+from envspec.record import replace
 from envspec.rules.finding import Finding
 from envspec.workflow.keep import Upgrade
 from envspec.workflow.notices import Notice

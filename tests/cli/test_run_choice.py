@@ -105,8 +105,8 @@ def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest
     """The memo of an earlier run holds only under the policy that it was made under."""
     policy = place_policy(monkeypatch, tmp_path, "")
     script = (
-        "from pathlib import Path; from envspec.cli import main, policy; import os, sys;"
-        "policy.PLACE = Path(sys.argv[1]); policy.OWNER = os.geteuid();"
+        "from envspec.cli import main, site_policy; import os, sys;"
+        "site_policy.PLACE = sys.argv[1]; site_policy.OWNER = os.geteuid();"
         "sys.exit(main.run(['run', '--', 'echo', 'ran']))"
     )
     words = [sys.executable, "-c", script, str(policy)]

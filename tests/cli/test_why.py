@@ -136,6 +136,20 @@ def conda(name: str, *depends: str, provides: tuple[str, ...] = ()) -> Pin:
     return Pin("conda", name, "1.0", made.index, made.artifact, depends, build="h1_0", provides=provides)
 
 
+def test_a_lock_of_another_layout_answers_and_a_damaged_one_does_not(project: Project, envspec: Envspec) -> None:
+    """What judges a lock demands envspec's own layout; `why` only shows what it says."""
+    lock = project.lock_path
+    text = lock.read_text("utf-8")
+    asked = ("why", "specs/demo.toml", "fsspec")
+    told = envspec(*asked)
+    lock.write_text(text.replace("\n[[pip]]", "\n\n[[pip]]", 1), "utf-8")
+    assert envspec(*asked) == told
+    assert envspec("check", "specs/demo.toml").code == 1
+    lock.write_text(text.replace("\n[[pip]]", "\n<<<<<<< ours\n[[pip]]", 1), "utf-8")
+    damaged = envspec(*asked)
+    assert (damaged.code, damaged.out) == (2, "") and "merge conflict" in damaged.err
+
+
 def test_across_the_border_of_conda(project: Project, envspec: Envspec) -> None:
     """fsspec comes from conda here, as the package `fs-spec`, which pip's torch needs by its own name."""
     project.lock(lambda target: (conda("fs-spec", "libfs >=1", provides=("fsspec",)), conda("libfs"), conda("spare"),

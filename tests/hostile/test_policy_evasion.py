@@ -52,8 +52,8 @@ def test_no_variable_moves_it(project: Machine, monkeypatch: pytest.MonkeyPatch,
 
 def test_no_variable_of_envspec_names_it() -> None:
     """The only place is a constant."""
-    source = (ROOT / "envspec" / "cli" / "policy.py").read_text("utf-8")
-    assert 'PLACE = Path("/etc/envspec/policy.toml")' in source
+    source = (ROOT / "envspec" / "cli" / "site_policy.py").read_text("utf-8")
+    assert 'PLACE = "/etc/envspec/policy.toml"' in source
     for path in (ROOT / "envspec" / "policy").glob("*.py"):
         assert "environ" not in path.read_text("utf-8"), path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from envspec.audit.learn import How, look_up_facts
@@ -18,6 +17,7 @@ from envspec.diff.advisories import Key, Known, Vulnerability, versions, with_ad
 from envspec.diff.rows import LookedUp, Review
 from envspec.diff.side import LoosePin, Side
 from envspec.errors import OutsideError
+from envspec.record import replace
 from envspec.spec.model import Audit, Spec
 
 _CODES = ("vulnerability", "yanked", "young")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from envspec.cli.image.base import opened_base
@@ -23,6 +22,7 @@ from envspec.image.requirements import FEATURES, refuse_unpinned
 from envspec.image.verify import ImageDifference, by_content, by_labels, label_of
 from envspec.net.file_store import ARTIFACTS
 from envspec.recipes.make import make_plan
+from envspec.record import replace
 
 
 def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from envspec.cli.lock.writing import bring_in_line, write
 from envspec.cli.malicious import refuse_malicious
 from envspec.cli.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
+from envspec.record import replace
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.errors import EnvspecError, InputError
 from envspec.lock.model import Lock, LockedImage
+from envspec.record import replace
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from envspec.diff.foreign.names import index_name
@@ -20,7 +20,7 @@ from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, Spe
 from envspec.packages.edges import reach
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import without_credentials
 
 KNOWS = frozenset({"direct", "edges", "index", "files"})

@@ -16,12 +16,11 @@ The variant is what the index says of the wheel's label, as far as a lock holds 
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Property, WheelOfVariant
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import hide_token, show_token
 
 WHEEL, REFUSED, ALLOWED, VARIANT = "f", "n", "a", "v"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 from envspec.facts import edition, released, wheels
 from envspec.net.simple_page import Page
@@ -24,7 +25,7 @@ def facts_digest(variant: str) -> str:
     """Make a digest of all that a variant's pages and METADATA are made of: uv keeps them for as long as it stays."""
     digest = hashlib.sha256(_FORMAT.encode())
     for file in (f"wheels/{variant}.json", "released.toml"):
-        digest.update((edition.folder() / file).read_bytes())
+        digest.update(Path(edition.folder(), file).read_bytes())
     return digest.hexdigest()[:16]
 
 

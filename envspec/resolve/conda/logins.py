@@ -12,13 +12,12 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.documents import read_json
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import has_credentials, without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.settings import split_credentials

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections
@@ -13,7 +12,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import stated_for
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached

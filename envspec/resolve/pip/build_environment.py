@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from envspec.lock.model import BuildPin, Pin
 from envspec.net.index_proxy.pages import Upstream
 from envspec.packages.names import normalise_requirement
 from envspec.packages.requirement import parse_requirement
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
 from envspec.resolve.pip.compile import UvIndex, compile_request

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 from envspec.errors import AnswerNo, EnvspecError
 from envspec.packages.names import PUBLIC
 from envspec.packages.requirement import head_of
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.request import Request
 

@@ -6,7 +6,7 @@ METADATA is read once, and kept for that file of that index: the lock's edges an
 from __future__ import annotations
 
 import itertools
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 
 from envspec.errors import IndexFailure
@@ -15,7 +15,7 @@ from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.reading import Counting

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
@@ -14,7 +13,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.compile import UvIndex
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Request

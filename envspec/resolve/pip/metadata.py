@@ -14,7 +14,7 @@ import json
 import re
 import zipfile
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -27,7 +27,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import WheelOfVariant
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.settings import split_credentials
 from envspec.uv.answer import FoundFile
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from envspec.facts.wheels import FAMILY
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index import holes

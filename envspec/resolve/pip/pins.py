@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from envspec.errors import InternalError
 from envspec.facts.corrections import bounds_of_extras
@@ -14,6 +13,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import tag_ranks, wheel_file_tags
+from envspec.record import replace
 from envspec.redact import without_credentials
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, newer

@@ -6,7 +6,7 @@ Targets with equal requests are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.lock.machine import machine_of
@@ -14,7 +14,7 @@ from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",

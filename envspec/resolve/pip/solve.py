@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import IO
 
 from envspec.binaries.build_notes import build_notes
@@ -15,7 +14,7 @@ from envspec.errors import EnvspecError
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.resolve.pip.metadata import cache_key
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.store import WheelStore

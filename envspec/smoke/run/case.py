@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.net.file_store import ARTIFACTS
 from envspec.recipes.plan import SLICE
 from envspec.recipes.target_json import dumps, reference_row, target_document
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.smoke.run.command import Files
 from envspec.smoke.run.records import record_digests
 from envspec.spec.cluster import SlurmTable

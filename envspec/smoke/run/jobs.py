@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from envspec.documents import read_json
 from envspec.errors import EnvspecError, InputError, StorageError
 from envspec.open_folder import located
 from envspec.recipes.carried import check_digest
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.smoke.report.read import load_report
 from envspec.smoke.report.result import Run, SmokeReport
 from envspec.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
 
 from envspec.errors import InputError
 from envspec.recipes.slurm import MEETING_POINT
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
 from envspec.smoke.run.command import joined, quoted, variable
 from envspec.smoke.run.runner import Runner, check

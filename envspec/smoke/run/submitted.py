@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from envspec.atomic import write_file
 from envspec.documents import read_json
 from envspec.errors import InputError, Place, StorageError
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 STATE = "state.json"
 FORMAT = 1

@@ -1,0 +1,32 @@
+"""Where the policy of this machine's site is. Most machines have none, and load no more than this."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envspec.policy.model import Policy
+
+PLACE = "/etc/envspec/policy.toml"
+"""The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
+OWNER: int | None = 0 if hasattr(os, "geteuid") else None
+"""root."""
+
+
+def site_policy() -> Policy | None:
+    """The policy of this machine's site, None where it has none. Raises PolicyError for one that can't be taken at its
+    word."""
+    try:
+        os.lstat(PLACE)
+    except (FileNotFoundError, NotADirectoryError):
+        # to load what reads one takes longer than to see that
+        return None
+    except OSError:
+        # it is told below why it can't be read
+        pass
+    from pathlib import Path
+
+    from envspec.policy.read import load_policy
+
+    return load_policy(Path(PLACE), OWNER)

@@ -1,0 +1,20 @@
+"""What a spec's reader is told of GPUs, by whoever has the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Capability = Callable[[str], "str | None"]
+"""From a GPU's name to its compute capability ("9.0"), None for one that isn't known."""
+
+WrongGpu = Callable[[str], "tuple[str, str] | None"]
+"""From a GPU's name to what is wrong with it and what to write instead, None for one that is right."""
+
+
+def all_known(gpu: str) -> None:
+    """Take every name of a GPU as right: a `WrongGpu` where there are no tables."""
+
+
+def no_facts(gpu: str) -> None:
+    """Know no GPU: a `Capability` that leaves the GPUs' own names in the targets' names."""
+    return None
