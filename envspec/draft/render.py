@@ -67,8 +67,10 @@ def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | N
         place = error.place
         line = lines[place.line - 1].strip() if place and 0 < place.line <= len(lines) else ""
         if found.project and (line.startswith("project =") or (place and place.file.endswith("pyproject.toml"))):
-            note = Note(f"the spec doesn't name the project, and lists what its file does: {error}")
-            found = replace(found, project=None, notes=(*found.notes, note))
+            notes = [Note(f"the spec doesn't name the project, and lists what its file does: {error}")]
+            if found.available:
+                notes.append(Note(f"left out with the project's name: {', '.join(found.available)}"))
+            found = replace(found, project=None, notes=(*found.notes, *notes))
             # what else was refused may be of the project
             return found
         less = _less(found, line)
