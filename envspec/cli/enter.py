@@ -44,7 +44,6 @@ class RunOptions:
     target: str | None
     locks_dir: Path | None
     offline: bool = False
-    quiet: bool = False
 
     def spec_path(self) -> str:
         """Give the spec's file. Raises SpecError, InputError where several might be meant."""
@@ -90,7 +89,7 @@ def enter(asked: RunOptions) -> Ready:
     ready = memo.recall(cache, key)
     if ready is None or not hold(ready.prefix):
         ready = _made(asked, path, key)
-    if ready.said and not asked.quiet:
+    if ready.said:
         say(f"note: {ready.said}", style="cyan")
     return ready
 
@@ -171,9 +170,9 @@ def _chosen(
     hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'
     if not ask or not _has_terminal():
         raise InputError(f"{found.because}; the targets are {', '.join(names)}", hint=hint)
-    say(f"{spec.name}: {found.because}")
+    say(f"{spec.name}: {found.because}", always=True)
     for number, target in enumerate(found.targets, start=1):
-        say(f"  {number}  {target.name}: {_described(target)}")
+        say(f"  {number}  {target.name}: {_described(target)}", always=True)
     import click
 
     numbers = [str(number) for number in range(1, len(names) + 1)]
@@ -196,7 +195,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.cli import inputs
     from envspec.cli.cache_size import keep_bounded
-    from envspec.cli.install_progress import shown
+    from envspec.cli.install_progress import shown, tell_outcome
     from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.environments.make import make_folder, ready_of
@@ -205,16 +204,15 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
         refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
-        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline, quiet=asked.quiet)
-        if not asked.quiet:
-            say(f"making the environment of {planned.target.name} in {planned.prefix}")
-            inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
+        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline)
+        say(f"making the environment of {planned.target.name} in {planned.prefix}")
+        inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     waiting = f"waiting: another envspec is working on {planned.prefix}"
-    with shown(quiet=asked.quiet) as progress:
+    with shown(quiet=False) as progress:
         outcome = planned.installation(asked, progress).run(lambda: say(waiting))
     if outcome.status != "unchanged":
         keep_bounded()
-        if not asked.quiet:
-            counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
-            say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
+        tell_outcome(outcome)
+        counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
+        say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
     return ready_of(planned.spec, planned.target, planned.prefix, planned.said)

@@ -10,8 +10,8 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
-from envspec.cli.console import out, say, styled, warn
-from envspec.cli.install_progress import shown
+from envspec.cli.console import out, say, styled
+from envspec.cli.install_progress import shown, tell_outcome
 from envspec.errors import InputError
 from envspec.texts import printable
 
@@ -58,6 +58,7 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 @click.option("--offline", is_flag=True, help="Use no network, only the caches.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @options.locks_dir
+@options.quiet
 @options.as_json
 def command(
     path: str,
@@ -103,10 +104,7 @@ def command(
         return 130
     if not dry_run:
         keep_bounded()
-    for note in outcome.notes:
-        say(f"note: {printable(note)}", style="cyan")
-    for warning in outcome.warnings:
-        warn(f"{printable(warning)}")
+    tell_outcome(outcome)
     if as_json:
         options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
     else:
