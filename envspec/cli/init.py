@@ -44,7 +44,7 @@ _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
     "begun",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml or pixi.toml.",
+    help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml, pixi.toml, cog.yaml or Dockerfile.",
 )
 @click.option(
     "--from-prefix",
@@ -83,6 +83,7 @@ def command(
     from envspec.draft.targets import CPU, Machines, new_targets, on_machines
     from envspec.spec.edit import write_text
 
+    name = name.removesuffix(".toml") if "/" not in name else name
     path = _path(name, output, force)
     gpus = tuple(dict.fromkeys(gpus))
     known_gpus(gpus)

@@ -54,6 +54,7 @@ class Gathered:
         self.find_links: dict[str, str] = {}
         self.sources: dict[str, str] = {}
         self.variables: dict[str, str] = {}
+        self.apt: dict[str, None] = {}
         self.unisolated: dict[str, None] = {}
         self.platforms: dict[str, None] = {}
         self.available: dict[str, None] = {}
@@ -254,6 +255,7 @@ class Gathered:
             tuple(versions) or tuple(self.cuda),
             tuple(self.platforms),
             self.variables,
+            tuple(self.apt),
             self.project,
             tuple(self.available),
             tuple(self.notes),

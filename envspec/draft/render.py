@@ -83,7 +83,7 @@ def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | N
 
 def _less(draft: Draft, line: str) -> Draft | None:
     """Return the draft without what stands in a line; None where nothing of it does."""
-    for part in ("pip", "own", "conda", "channels", "constraints", "unisolated"):
+    for part in ("pip", "own", "conda", "channels", "constraints", "unisolated", "apt"):
         values: tuple[str, ...] = getattr(draft, part)
         kept = tuple(one for one in values if string(one) not in line)
         if len(kept) < len(values):
@@ -139,6 +139,10 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
     made = tuple(targets)
     for target in made:
         yield from _target(target)
+    if draft.apt:
+        yield "[image]"
+        yield from _array("apt", draft.apt)
+        yield ""
     if draft.variables:
         yield from _names("image.env", draft.variables)
     yield "[smoke]"

@@ -148,6 +148,8 @@ def test_a_project_is_named_where_it_can_be(envspec: Envspec) -> None:
         ("requirements.txt", "numpy\n", "this is a requirements.txt, not a spec"),
         ("pyproject.toml", '[project]\nname = "a"\n', "this is a pyproject.toml, not a spec"),
         ("pixi.toml", '[workspace]\nname = "a"\n', "this is a pixi.toml, not a spec"),
+        ("cog.yaml", "build: {}\n", "this is a cog.yaml, not a spec"),
+        ("Dockerfile", "FROM debian\n", "this is a Dockerfile, not a spec"),
     ],
 )
 def test_another_tools_file_in_a_specs_place(envspec: Envspec, command: str, name: str, text: str, said: str) -> None:
