@@ -22,6 +22,7 @@ from envspec.record import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from envspec.doctor.fits import LocalMachine
     from envspec.install.environment import Installation
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
@@ -133,11 +134,8 @@ def _sources(asked: RunOptions, path: str) -> memo.Sources:
 def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
-    from dataclasses import replace
-
     from envspec.cli import inputs
     from envspec.cli.default_prefix import default_prefix
-    from envspec.cli.this_machine import this_machine
     from envspec.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
@@ -146,24 +144,31 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     spec, lock = inputs.read_lock(path, asked.locks_dir)
     inputs.refuse_stale(spec, lock)
     settings = load_settings(os.environ)
-    # what lacks a Python gets one
-    machine = replace(this_machine(), has_python=lambda version: True)
     if asked.target is not None:
         target = inputs.one_target(lock, asked.target)
         refuse_unfit(this_host(), lock, target)
-        because = remark(spec, target, machine) or ""
+        because = remark(spec, target, _able()) or ""
     else:
-        target, because = _chosen(spec, tuple(lock), machine, settings, ask=ask)
+        target, because = chosen(spec, tuple(lock), settings, ask=ask)
     place = checked_prefix(default_prefix(spec, lock, target, make=False))
     return Planned(spec, lock, target, because, place, path, settings)
 
 
-def _chosen(
-    spec: Spec, targets: Sequence[LockedTarget], machine: Any, settings: Settings, *, ask: bool
-) -> tuple[LockedTarget, str]:
+def _able() -> LocalMachine:
+    """Give this machine as one with every Python: what lacks one gets one."""
+    from dataclasses import replace
+
+    from envspec.cli.this_machine import this_machine
+
+    return replace(this_machine(), has_python=lambda version: True)
+
+
+def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, ask: bool) -> tuple[LockedTarget, str]:
+    """Choose the target for this machine, and say why. With `ask`, a terminal is asked where only the user can choose.
+    Raises InputError."""
     from envspec.environments.choose import ChosenTarget, choose
 
-    found = choose(spec, targets, machine, settings.run_targets)
+    found = choose(spec, targets, _able(), settings.run_targets)
     if isinstance(found, ChosenTarget):
         return found.target, found.because
     names = [target.name for target in found.targets]
@@ -177,9 +182,9 @@ def _chosen(
 
     numbers = [str(number) for number in range(1, len(names) + 1)]
     given = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
-    chosen = found.targets[numbers.index(given) if given in numbers else names.index(given)]
-    say(f'hint: to be asked no more: [run] targets = ["{chosen.name}"] in the configuration, or --target')
-    return chosen, "as you said"
+    target = found.targets[numbers.index(given) if given in numbers else names.index(given)]
+    say(f'hint: to be asked no more: [run] targets = ["{target.name}"] in the configuration, or --target')
+    return target, "as you said"
 
 
 def _has_terminal() -> bool:
