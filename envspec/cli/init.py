@@ -88,8 +88,11 @@ def command(
     gpus = tuple(dict.fromkeys(gpus))
     known_gpus(gpus)
     _refuse_odd(python=python, platforms=platforms, cuda=None if cuda == "cpu" else cuda, driver=driver)
+    draft = _draft(begun, prefix, name)
+    if not (gpus or cuda or driver or draft.cuda or draft.targets or as_json):
+        gpus, driver = _asked()
     machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
-    draft = on_machines(_draft(begun, prefix, name), machines)
+    draft = on_machines(draft, machines)
     begun = begun or prefix
     parse = partial(inputs.read_edited, path)
     heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
@@ -156,6 +159,23 @@ def _draft(begun: Path | None, prefix: Path | None, name: str) -> Draft:
         hint = f"a blank spec: `envspec init {name}`"
         raise InputError("it asks for no package", hint=hint, place=Place(str(begun)))
     return draft
+
+
+def _asked() -> tuple[tuple[str, ...], str | None]:
+    """Ask for GPUs and driver, where a terminal is there."""
+    from envspec.cli import init_questions
+
+    if not init_questions.has_terminal():
+        return (), None
+    from envspec.cli.gpu_names import known_gpus
+    from envspec.doctor.gather import gather_hardware
+    from envspec.doctor.hardware import hardware_of
+
+    return init_questions.gpus_and_driver(
+        hardware_of(gather_hardware()),
+        lambda names: known_gpus(names, ""),
+        lambda driver: _refuse_odd(python=None, platforms=(), cuda=None, driver=driver),
+    )
 
 
 def _offer(path: str, name: str) -> None:
