@@ -34,7 +34,6 @@ ANY = re.compile(rf"\b(?:{'|'.join(RULED_OUT.values())})\b", re.IGNORECASE)
 
 ALLOWED: dict[tuple[str, str], str] = {
     ("carried/check/envspec_check/checks/dataloader.py", "unable to"): "torch's own words",
-    ("draft/python_tools.py", "prerelease"): "a key of Poetry's",
     ("recipes/python_build.py", "prerelease"): "a key of uv's",
     ("refresh/python_builds_table.py", "prerelease"): "a key of uv's",
     ("recipes/make.py", "nobody"): "a user of Debian's",

@@ -65,10 +65,13 @@ def gpu_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
 
 
 def codes(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-    """Complete the codes of findings, each with its meaning."""
+    """Complete the codes of findings, each with its meaning, and the names of corrections."""
     from envspec.cli.codes import meanings
+    from envspec.facts.corrections import table
 
-    return [CompletionItem(one.code, help=one.means) for one in meanings().values() if one.code.startswith(incomplete)]
+    known = {row.name: f"{row.package} needs {row.requirement}" for row in table()}
+    known |= {one.code: one.means for one in meanings().values()}
+    return [CompletionItem(code, help=means) for code, means in known.items() if code.startswith(incomplete)]
 
 
 def _items(values: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:

@@ -40,9 +40,19 @@ _documents: list[bool] = []
 """One for each JSON document printed since `begin_output`."""
 
 
+_hushed: list[bool] = []
+"""One since `hush`: only errors, questions, JSON and files are printed."""
+
+
+def hush() -> None:
+    """Say nothing but errors and questions from here on (`--quiet`); JSON and files asked for on stdout stay."""
+    _hushed.append(True)
+
+
 def begin_output() -> None:
     """Forget what was printed before: a process may run several command lines."""
     _documents.clear()
+    _hushed.clear()
 
 
 def printed_json() -> bool:
@@ -50,9 +60,10 @@ def printed_json() -> bool:
     return bool(_documents)
 
 
-def say(text: str, *, style: str | None = None) -> None:
-    """Print a message on stderr. The word before the first colon is coloured, where colour is wanted."""
-    if sys.stderr is None:
+def say(text: str, *, style: str | None = None, always: bool = False) -> None:
+    """Print a message on stderr. The word before the first colon is coloured, where colour is wanted. `always`: also
+    with `--quiet`, as errors and questions are."""
+    if sys.stderr is None or (_hushed and not always):
         return
     if style and _wants_colour(sys.stderr):
         head, colon, rest = text.partition(":")
@@ -69,6 +80,8 @@ def warn(text: str | Exception) -> None:
 
 def out(text: str, *, newline: bool = True) -> None:
     """Print lines of an answer on stdout. Lines wider than the terminal go on below, and no word is broken."""
+    if _hushed:
+        return
     click.echo(_fitted(_safe(text)), nl=newline, color=True)
 
 
@@ -88,7 +101,7 @@ def out_file(text: str) -> None:
     control characters.
     """
     if sys.stdout.isatty():
-        out(text, newline=False)
+        click.echo(_fitted(_safe(text)), nl=False, color=True)
     else:
         click.echo(text, nl=False)
 
@@ -126,7 +139,7 @@ def drawing() -> Console:
             for segment in super().render(*args, **options):
                 yield segment if segment.control else Segment(_safe(segment.text), segment.style)
 
-    return Safe(stderr=True)
+    return Safe(stderr=True, quiet=bool(_hushed))
 
 
 def say_traceback() -> None:

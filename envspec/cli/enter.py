@@ -22,6 +22,7 @@ from envspec.record import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from envspec.doctor.fits import LocalMachine
     from envspec.install.environment import Installation
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
@@ -44,7 +45,6 @@ class RunOptions:
     target: str | None
     locks_dir: Path | None
     offline: bool = False
-    quiet: bool = False
 
     def spec_path(self) -> str:
         """Give the spec's file. Raises SpecError, InputError where several might be meant."""
@@ -90,7 +90,7 @@ def enter(asked: RunOptions) -> Ready:
     ready = memo.recall(cache, key)
     if ready is None or not hold(ready.prefix):
         ready = _made(asked, path, key)
-    if ready.said and not asked.quiet:
+    if ready.said:
         say(f"note: {ready.said}", style="cyan")
     return ready
 
@@ -136,7 +136,6 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from envspec.cli import inputs
     from envspec.cli.default_prefix import default_prefix
-    from envspec.cli.this_machine import this_machine
     from envspec.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
@@ -146,40 +145,47 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     spec, lock = inputs.read_lock(path, asked.locks_dir)
     inputs.refuse_stale(spec, lock)
     settings = load_settings(os.environ)
-    # what lacks a Python gets one
-    machine = replace(this_machine(), has_python=lambda version: True)
     if asked.target is not None:
         target = inputs.one_target(lock, asked.target)
         refuse_unfit(this_host(), lock, target)
-        because = remark(spec, target, machine) or ""
+        because = remark(spec, target, _able()) or ""
     else:
-        target, because = _chosen(spec, tuple(lock), machine, settings, ask=ask)
+        target, because = chosen(spec, tuple(lock), settings, ask=ask)
     place = checked_prefix(default_prefix(spec, lock, target, make=False))
     return Planned(spec, lock, target, because, place, path, settings)
 
 
-def _chosen(
-    spec: Spec, targets: Sequence[LockedTarget], machine: Any, settings: Settings, *, ask: bool
-) -> tuple[LockedTarget, str]:
+def _able() -> LocalMachine:
+    """Give this machine as one with every Python: what lacks one gets one."""
+    from dataclasses import replace
+
+    from envspec.cli.this_machine import this_machine
+
+    return replace(this_machine(), has_python=lambda version: True)
+
+
+def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, ask: bool) -> tuple[LockedTarget, str]:
+    """Choose the target for this machine, and say why. With `ask`, a terminal is asked where only the user can choose.
+    Raises InputError."""
     from envspec.environments.choose import ChosenTarget, choose
 
-    found = choose(spec, targets, machine, settings.run_targets)
+    found = choose(spec, targets, _able(), settings.run_targets)
     if isinstance(found, ChosenTarget):
         return found.target, found.because
     names = [target.name for target in found.targets]
     hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'
     if not ask or not _has_terminal():
         raise InputError(f"{found.because}; the targets are {', '.join(names)}", hint=hint)
-    say(f"{spec.name}: {found.because}")
+    say(f"{spec.name}: {found.because}", always=True)
     for number, target in enumerate(found.targets, start=1):
-        say(f"  {number}  {target.name}: {_described(target)}")
+        say(f"  {number}  {target.name}: {_described(target)}", always=True)
     import click
 
     numbers = [str(number) for number in range(1, len(names) + 1)]
     given = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
-    chosen = found.targets[numbers.index(given) if given in numbers else names.index(given)]
-    say(f'hint: to be asked no more: [run] targets = ["{chosen.name}"] in the configuration, or --target')
-    return chosen, "as you said"
+    target = found.targets[numbers.index(given) if given in numbers else names.index(given)]
+    say(f'hint: to be asked no more: [run] targets = ["{target.name}"] in the configuration, or --target')
+    return target, "as you said"
 
 
 def _has_terminal() -> bool:
@@ -195,7 +201,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.cli import inputs
     from envspec.cli.cache_size import keep_bounded
-    from envspec.cli.install_progress import shown
+    from envspec.cli.install_progress import shown, tell_outcome
     from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.environments.make import make_folder, ready_of
@@ -204,16 +210,15 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
         refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
-        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline, quiet=asked.quiet)
-        if not asked.quiet:
-            say(f"making the environment of {planned.target.name} in {planned.prefix}")
-            inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
+        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline)
+        say(f"making the environment of {planned.target.name} in {planned.prefix}")
+        inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     waiting = f"waiting: another envspec is working on {planned.prefix}"
-    with shown(quiet=asked.quiet) as progress:
+    with shown(quiet=False) as progress:
         outcome = planned.installation(asked, progress).run(lambda: say(waiting))
     if outcome.status != "unchanged":
         keep_bounded()
-        if not asked.quiet:
-            counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
-            say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
+        tell_outcome(outcome)
+        counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
+        say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
     return ready_of(planned.spec, planned.target, planned.prefix, planned.said)

@@ -41,9 +41,9 @@ def tell(error: EnvspecError) -> None:
 def told(failure: Failure) -> Failure:
     """Print what made a command fail, each error with its hint; gives it back."""
     for one in failure.errors:
-        say(f"error: {one}", style="red")
+        say(f"error: {one}", style="red", always=True)
         if one.hint:
-            say(f"hint: {one.hint}")
+            say(f"hint: {one.hint}", always=True)
     return failure
 
 

@@ -20,6 +20,8 @@ _BEGINS = ("pyproject.toml", "pixi.toml", "environment.yml", "requirements.txt")
 
 def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Give the named specs, each once, or every one of the nearest specs/. Raises SpecError when there is none."""
+    if "" in paths:
+        raise SpecError("the spec's path is empty", hint="give a spec, such as specs/NAME.toml")
     if paths:
         return tuple(dict.fromkeys(map(spec_file, paths)))
     for folder in _projects():

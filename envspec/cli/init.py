@@ -44,7 +44,7 @@ _PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
     "begun",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml or pixi.toml.",
+    help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml, pixi.toml, cog.yaml or Dockerfile.",
 )
 @click.option(
     "--from-prefix",
@@ -83,12 +83,16 @@ def command(
     from envspec.draft.targets import CPU, Machines, new_targets, on_machines
     from envspec.spec.edit import write_text
 
+    name = name.removesuffix(".toml") if "/" not in name else name
     path = _path(name, output, force)
     gpus = tuple(dict.fromkeys(gpus))
     known_gpus(gpus)
     _refuse_odd(python=python, platforms=platforms, cuda=None if cuda == "cpu" else cuda, driver=driver)
+    draft = _draft(begun, prefix, name)
+    if not (gpus or cuda or driver or draft.cuda or draft.targets or as_json):
+        gpus, driver = _asked()
     machines = Machines(tuple(dict.fromkeys(platforms)), cuda, gpus, driver)
-    draft = on_machines(_draft(begun, prefix, name), machines)
+    draft = on_machines(draft, machines)
     begun = begun or prefix
     parse = partial(inputs.read_edited, path)
     heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
@@ -155,6 +159,23 @@ def _draft(begun: Path | None, prefix: Path | None, name: str) -> Draft:
         hint = f"a blank spec: `envspec init {name}`"
         raise InputError("it asks for no package", hint=hint, place=Place(str(begun)))
     return draft
+
+
+def _asked() -> tuple[tuple[str, ...], str | None]:
+    """Ask for GPUs and driver, where a terminal is there."""
+    from envspec.cli import init_questions
+
+    if not init_questions.has_terminal():
+        return (), None
+    from envspec.cli.gpu_names import known_gpus
+    from envspec.doctor.gather import gather_hardware
+    from envspec.doctor.hardware import hardware_of
+
+    return init_questions.gpus_and_driver(
+        hardware_of(gather_hardware()),
+        lambda names: known_gpus(names, ""),
+        lambda driver: _refuse_odd(python=None, platforms=(), cuda=None, driver=driver),
+    )
 
 
 def _offer(path: str, name: str) -> None:

@@ -10,8 +10,8 @@ import click
 
 from envspec.cli import inputs, options
 from envspec.cli.cache_size import keep_bounded
-from envspec.cli.console import out, say, styled, warn
-from envspec.cli.install_progress import shown
+from envspec.cli.console import out, say, styled
+from envspec.cli.install_progress import shown, tell_outcome
 from envspec.errors import InputError
 from envspec.texts import printable
 
@@ -40,7 +40,7 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
     "-t",
     metavar="NAME",
     shell_complete=options.complete("target_names"),
-    help="The target to install; needed only when the lock has several.",
+    help="The target to install [default: the only one; without --prefix, the one that `envspec run` takes].",
 )
 @click.option(
     "--prefix",
@@ -58,6 +58,7 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 @click.option("--offline", is_flag=True, help="Use no network, only the caches.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @options.locks_dir
+@options.quiet
 @options.as_json
 def command(
     path: str,
@@ -82,7 +83,7 @@ def command(
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
-    chosen = inputs.one_target(lock, target)
+    chosen = _target(spec, lock, target, by_machine=prefix is None and squashfs is None, ask=not (dry_run or as_json))
     inputs.tell_lacking_compat(spec, (chosen,), "the environment")
     refuse_fetched(spec, lock, chosen, path, offline=offline)
     refuse_malicious(spec, (chosen,), path, offline=offline)
@@ -103,15 +104,25 @@ def command(
         return 130
     if not dry_run:
         keep_bounded()
-    for note in outcome.notes:
-        say(f"note: {printable(note)}", style="cyan")
-    for warning in outcome.warnings:
-        warn(f"{printable(warning)}")
+    tell_outcome(outcome)
     if as_json:
         options.print_json("install", _document(path, chosen, place, outcome, dry_run=dry_run))
     else:
         _tell(chosen, place, outcome, dry_run=dry_run)
     return 0
+
+
+def _target(spec: Spec, lock: SoundLock, name: str | None, *, by_machine: bool, ask: bool) -> LockedTarget:
+    """Give the named target or the only one; where the environment is `run`'s, the one that `run` takes."""
+    if name is not None or not by_machine or len(lock.targets) == 1:
+        return inputs.one_target(lock, name)
+    from envspec.cli.enter import chosen
+    from envspec.settings import load_settings
+
+    target, because = chosen(spec, tuple(lock), load_settings(os.environ), ask=ask)
+    if because:
+        say(f"note: target {target.name} of {spec.name}: {because}", style="cyan")
+    return target
 
 
 def _squashfs(

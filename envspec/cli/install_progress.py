@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from envspec.cli.console import say, warn
 from envspec.cli.progress import bars
 from envspec.texts import printable
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import ProgressColumn
 
-    from envspec.install.model import InstallProgress
+    from envspec.install.model import InstallOutcome, InstallProgress
 
 
 class _OnTerminal:
@@ -42,6 +43,14 @@ def shown(*, quiet: bool) -> Iterator[InstallProgress]:
 
     with bars(_columns, quiet=quiet) as drawn:
         yield SilentInstall() if drawn is None else _OnTerminal(drawn)
+
+
+def tell_outcome(outcome: InstallOutcome) -> None:
+    """Print the notes and warnings of an installation."""
+    for note in outcome.notes:
+        say(f"note: {printable(note)}", style="cyan")
+    for warning in outcome.warnings:
+        warn(f"{printable(warning)}")
 
 
 def _columns() -> tuple[ProgressColumn, ...]:

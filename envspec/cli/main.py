@@ -310,7 +310,7 @@ def _attempt(argv: list[str]) -> int | Failure:
 
 def _interrupted(what: str) -> Failure:
     message = f"interrupted: {what or 'nothing was changed'}"
-    say(message)
+    say(message, always=True)
     return Failure.saying(message, exit_code=130)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli.console import out_json
+from envspec.cli.console import hush, out_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,22 @@ run_target = click.option(
     shell_complete=complete("target_names"),
     help="The target [default: by this machine's GPU and driver].",
 )
-quiet = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors and questions.")
+
+
+def _hush(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        hush()
+
+
+quiet = click.option(
+    "--quiet",
+    "-q",
+    is_flag=True,
+    expose_value=False,
+    callback=_hush,
+    help="Say nothing but errors and questions.",
+)
+verbose = click.option("--verbose", "-v", is_flag=True, help="List every change, not only the first ten.")
 one_target = click.option(
     "--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help="Only in this target's own list."
 )

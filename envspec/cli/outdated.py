@@ -126,7 +126,8 @@ def _summary(found: Sequence[Newer], total: int, targets: Sequence[LockedTarget]
     names = len({newer.name for newer in found})
     free = len({newer.name for newer in found if not newer.holds})
     rest = "; conda packages aren't looked up" if conda else ""
-    return f"{names} of {total} packages have newer releases, {free} of them held back by nothing{rest}"
+    moving = f"; nothing holds back {free} of them, and `envspec upgrade` takes these" if free else ", each held back"
+    return f"{names} of {total} packages have newer releases{moving if names else ''}{rest}"
 
 
 Read = Callable[["Pin"], "Sequence[Release]"]

@@ -36,8 +36,15 @@ class _WithCommand(click.Command):
         if "--" in args:
             at = args.index("--")
             ctx.meta[_COMMAND] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
+            return super().parse_args(ctx, args[:at])
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption:
+            if args[0].startswith("-"):
+                raise
+            # an option of a command that stands behind no `--`
+            _refuse(tuple(args), ())
+            raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "-- CMD..."]
@@ -57,7 +64,6 @@ def command(
     paths: tuple[str, ...],
     target: str | None,
     offline: bool,
-    quiet: bool,
     dry_run: bool,
     locks_dir: Path | None,
     as_json: bool,
@@ -70,7 +76,7 @@ def command(
     words: tuple[str, ...] = ctx.meta.get(_COMMAND, ())
     if len(paths) > 1 or not words:
         _refuse(paths, words)
-    asked = RunOptions(paths[0] if paths else None, target, locks_dir, offline, quiet)
+    asked = RunOptions(paths[0] if paths else None, target, locks_dir, offline)
     if dry_run:
         return _show(asked, words, as_json=as_json)
     if as_json:

@@ -25,17 +25,16 @@ Examples:
 @options.offline
 @options.quiet
 @options.locks_dir
-def command(path: str | None, target: str | None, offline: bool, quiet: bool, locks_dir: Path | None) -> int:
+def command(path: str | None, target: str | None, offline: bool, locks_dir: Path | None) -> int:
     """Start a shell in the environment of a lock, which is made if need be.
 
     It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
     """
     from envspec.environments.shells import shell_of, started
 
-    ready = enter(RunOptions(path, target, locks_dir, offline, quiet))
+    ready = enter(RunOptions(path, target, locks_dir, offline))
     shell = shell_of(os.environ)
     env = ready.environment(os.environ)
-    if not quiet:
-        say(f"{ready.spec} ({ready.target}) in {os.path.basename(shell)}: `exit` or Ctrl-D leaves it")
+    say(f"{ready.spec} ({ready.target}) in {os.path.basename(shell)}: `exit` or Ctrl-D leaves it")
     program, words, more = started(shell, ready, env)
     become(words, program, {**env, **more})

@@ -37,7 +37,7 @@ def command(
     """
     spec = inputs.read_spec(path)
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
-    done = lock_spec(spec, replace(choices, upgrade=upgrade, targets=targets))
+    done = lock_spec(spec, replace(choices, upgrade=upgrade, targets=targets, named_by=""))
     if choices.quiet:
         options.print_json("lock", {"specs": [done], "facts": edition_document()})
     return 0

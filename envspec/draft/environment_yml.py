@@ -36,12 +36,16 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
         else:
             gathered.note(f"the platform {platform} is left out: envspec has {', '.join(PLATFORMS)}", place)
     for key, value in table(data.get("variables"), "variables").items():
-        gathered.variables[key] = string(value, key)
+        gathered.variables[key] = str(value) if isinstance(value, bool) else string(value, key)
     builds = 0
     for one in sequence(data.get("dependencies"), "dependencies"):
         if isinstance(one, dict):
             for line in strings(one.get("pip"), "pip"):
                 pip.lines(line, path, first=0)
+            for key, more in one.items():
+                if key != "pip":
+                    listed = more if isinstance(more, list) else [more]
+                    gathered.note(f"{key} is left out: {', '.join(map(str, listed))}", place)
         else:
             builds += match_spec(string(one, "a dependency"), gathered, place)
     if builds:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
-from envspec.diff.foreign.names import index_name
+from envspec.diff.foreign.names import index_name, is_pypi_itself
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.errors import Place
 from envspec.facts.torch_builds import cuda_of
@@ -32,6 +32,14 @@ def has_project(folder: Path) -> bool:
         return False
 
 
+def is_folder(path: Path) -> bool:
+    """Say whether a path that a file names is a folder; one that can't be a path is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 class Gathered:
     """What was read so far. Methods take values as a file has them, with their place."""
 
@@ -46,6 +54,7 @@ class Gathered:
         self.find_links: dict[str, str] = {}
         self.sources: dict[str, str] = {}
         self.variables: dict[str, str] = {}
+        self.apt: dict[str, None] = {}
         self.unisolated: dict[str, None] = {}
         self.platforms: dict[str, None] = {}
         self.available: dict[str, None] = {}
@@ -154,13 +163,20 @@ class Gathered:
         else:
             self.note(f"CUDA {text.strip(' =')!r} has no minor version: choose one with --cuda", place)
 
-    def index(self, url: str, place: Place, name: str | None = None) -> str | None:
-        """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name."""
+    def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
+        """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name.
+
+        The `first` index of a file, in PyPI's place, may be a mirror of PyPI. A further one never is: a package of its
+        own must not come from PyPI.
+        """
         if has_credentials(url) or "${" in url:
             self.note("an index's credentials are left out: give them by netrc, the keyring or UV_INDEX_…", place)
             url = re.sub(r"\$\{[^}]*\}(?::\$\{[^}]*\})?@", "", without_credentials(url))
         known = index_name(url)
-        if known == "pypi":
+        if known == "pypi" and (first or is_pypi_itself(url)):
+            if not is_pypi_itself(url):
+                text = f"{url} is taken for a mirror of PyPI: your configuration says where PyPI is"
+                self.note(f"{text}; if it has packages of its own, name it in [pip.indexes]", place)
             return "pypi"
         if known.startswith("pytorch/"):
             variant = known.partition("/")[2]
@@ -171,10 +187,12 @@ class Gathered:
             if "/nightly/" in url or "/test/" in url:
                 self.note("the index of PyTorch's nightly or test builds is left out: envspec takes releases", place)
             return None
-        return self._named(url, self.indexes, slug(name or known.replace("/", "-")), place)
+        host_and_path = re.sub(r"^https?://", "", url).strip("/") if known == "pypi" else known
+        return self._named(url, self.indexes, slug(name or host_and_path.replace("/", "-")), place)
 
-    def flat_index(self, url: str, place: Place) -> None:
-        """Take a page with links to files. Which packages it has, its file doesn't say."""
+    def flat_index(self, url: str, place: Place, name: str | None = None) -> str | None:
+        """Take a page with links to files, and give its name in the spec. Which packages it has, its file doesn't
+        say."""
         for variant in _BUILD.findall(unquote(url)):
             self.build_of(variant)
         if re.search(r"/whl/(?:torch(?:_stable)?(?:\.html|/)|(?:cpu|cu[0-9]+)/)", url):
@@ -182,13 +200,11 @@ class Gathered:
         elif not url.startswith(("http://", "https://")):
             self.note(f"the folder {url!r} is left out: give files by their URLs", place)
         else:
-            name = self._named(
-                without_credentials(url),
-                self.find_links,
-                slug(index_name(url).replace("/", "-").removesuffix(".html")),
-                place,
-            )
-            self.note(f'packages come from {name} only where sources say so: sources = {{ PKG = "{name}" }}', place)
+            wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
+            known = self._named(without_credentials(url), self.find_links, wanted, place)
+            self.note(f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}', place)
+            return known
+        return None
 
     def _named(self, url: str, into: dict[str, str], name: str, place: Place) -> str:
         if name.startswith("pytorch") or name in ("", "pypi", "git", "url"):
@@ -219,7 +235,7 @@ class Gathered:
         versions = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
         if len(versions) > 1:
             self.note(f"CUDA {', '.join(versions)}: the target has the newest; add targets for the others")
-        elif versions and "cpu" in self.cuda:
+        if versions and "cpu" in self.cuda:
             self.note("CPU builds: add a target without cuda for these")
         return Draft(
             self.python,
@@ -239,6 +255,7 @@ class Gathered:
             tuple(versions) or tuple(self.cuda),
             tuple(self.platforms),
             self.variables,
+            tuple(self.apt),
             self.project,
             tuple(self.available),
             tuple(self.notes),

@@ -49,6 +49,7 @@ class Draft:
     unisolated    packages that are built in the environment itself
     cuda          the CUDA versions that the file names, newest first; "cpu" alone where it wants none
     variables     of the environment
+    apt           packages of the image's distribution
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
     available     extras and groups of the project that a spec may take
     """
@@ -70,6 +71,7 @@ class Draft:
     cuda: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    apt: tuple[str, ...] = ()
     project: tuple[str, tuple[str, ...]] | None = None
     available: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()

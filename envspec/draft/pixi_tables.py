@@ -15,6 +15,7 @@ from envspec.errors import Place
 
 def feature(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     """Read a feature's dependencies and options: a file's own tables are a feature too. Raises Malformed."""
+    channels(data, gathered, place)
     dependencies(data, gathered, place)
     _options(table(data.get("pypi-options"), "pypi-options"), gathered, place)
     for key in ("constraints", "host-dependencies", "build-dependencies"):
@@ -22,10 +23,23 @@ def feature(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
             gathered.note(f"[{key}] is left out: {', '.join(names)}", place)
 
 
+def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Read the channels of a workspace or of a feature."""
+    for channel in sequence(data.get("channels"), "channels"):
+        one = table(channel, "a channel") if isinstance(channel, dict) else {"channel": channel}
+        name = string(one.get("channel"), "a channel")
+        gathered.channels[name] = None
+        if "priority" in one:
+            gathered.note(f"the priority of {name} is left out: a spec's channels count in their order", place)
+
+
 def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     """Read the tables of dependencies."""
     for name, value in table(data.get("dependencies"), "dependencies").items():
         one = value if isinstance(value, dict) else {"version": value}
+        if {"git", "path", "url"} & one.keys():
+            gathered.note(f"{name} is left out: it is built from a source, and a spec takes channels' packages", place)
+            continue
         version = optional(one.get("version"), "version") or "*"
         channel = optional(one.get("channel"), "channel")
         text = name if version == "*" else f"{name} {_conda(version)}"
@@ -57,7 +71,7 @@ def _conda(version: str) -> str:
 def _options(options: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     for key, value in options.items():
         if key == "index-url":
-            gathered.index(string(value, key), place)
+            gathered.index(string(value, key), place, first=True)
         elif key == "extra-index-urls":
             for url in strings(value, key):
                 gathered.index(url, place)

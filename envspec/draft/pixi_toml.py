@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from envspec.diff.foreign.shape import optional, sequence, string, strings, table
+from envspec.diff.foreign.shape import optional, string, strings, table
 from envspec.draft.gather import Gathered
 from envspec.draft.model import NewTarget
 from envspec.draft.pixi_platforms import Platform, of_features, platforms, requirements
-from envspec.draft.pixi_tables import dependencies, feature
+from envspec.draft.pixi_tables import channels, dependencies, feature
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.lock.formats.intent import MARK
@@ -23,8 +23,13 @@ from envspec.record import dataclass, replace
 
 _READ = (
     *("project", "workspace", "dependencies", "pypi-dependencies", "pypi-options", "system-requirements", "feature"),
-    *("environments", "target", "activation", "tasks", "constraints", "pypi-exclude-newer", "$schema"),
+    *("environments", "target", "activation", "tasks", "constraints", "$schema"),
 )
+_OF_WORKSPACES = (
+    *("name", "version", "description", "authors", "license", "license-file", "readme", "homepage", "repository"),
+    *("documentation", "channels", "platforms", "exclude-newer", "requires-pixi"),
+)
+"""Keys of [workspace] that are read, or that say nothing about an environment."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,18 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     workspace = table(data.get("workspace", data.get("project")), "workspace")
     gathered.description = gathered.description or optional(workspace.get("description"), "description")
     gathered.exclude_newer = gathered.exclude_newer or optional(workspace.get("exclude-newer"), "exclude-newer")
-    for channel in sequence(workspace.get("channels"), "channels"):
-        named = table(channel, "a channel").get("channel") if isinstance(channel, dict) else channel
-        gathered.channels[string(named, "a channel")] = None
+    for said in workspace:
+        if said not in _OF_WORKSPACES:
+            gathered.note(f"workspace.{said} is left out: a spec has no such key", place)
+    channels(workspace, gathered, place)
     known = platforms(workspace, gathered, place)
     environments = _environments(data, text.startswith(MARK), gathered, place)
-    variables = table(table(data.get("activation"), "activation").get("env"), "activation.env")
+    activation = table(data.get("activation"), "activation")
+    variables = table(activation.get("env"), "activation.env")
     gathered.variables.update({key: string(value, key) for key, value in variables.items()})
+    _note_activation({"scripts": activation.get("scripts")}, gathered, place)
+    for selected in _selected(data):
+        _note_activation(table(selected.get("activation"), "activation"), gathered, place)
     if data.get("tasks"):
         gathered.note("the tasks are left out: a spec has none", place)
     if len(environments) > 1 or any(one.system for one in known):
@@ -66,6 +76,14 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
             _note_selected(part, known, gathered, place)
+
+
+def _note_activation(activation: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Tell what is left out of an [activation] that isn't the file's own: a spec's variables are those of all
+    targets."""
+    names = [*strings(activation.get("scripts"), "scripts"), *table(activation.get("env"), "activation.env")]
+    for name in names:
+        gathered.note(f"activation: {name} is left out: a spec has no scripts, and variables for all targets", place)
 
 
 def _system(part: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,6 +108,9 @@ def _environments(
         if key in data
     }
     features = {name: table(one, name) for name, one in table(data.get("feature"), "feature").items()}
+    for feature_table in features.values():
+        for part in (feature_table, *_selected(feature_table)):
+            _note_activation(table(part.get("activation"), "activation"), gathered, place)
     said = dict(table(data.get("environments"), "environments"))
     said.setdefault("default", [])
     used: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 from envspec.diff.foreign.shape import Malformed, optional, string, strings, table, tables
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered
-from envspec.draft.python_tools import dependency, pep440
+from envspec.draft.python_tools import all_of, dependency, pep440
 from envspec.errors import Place
+from envspec.packages.requirement import canonical_name, parse_requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 _UV_ELSEWHERE = (
@@ -32,10 +32,19 @@ _UV_ELSEWHERE = (
 _UV_INSTEAD = {
     "conflicts": "each target chooses its own extras and groups",
     "dependency-metadata": "[pip] metadata states what a source requires",
+    "exclude-newer-package": "[env] exclude-newer-package names packages with the end of their exception",
     "environments": "the targets say the platforms",
     "extra-build-dependencies": "[pip] build-dependencies says what a build needs",
     "required-environments": "the targets say the platforms",
 }
+
+
+_OTHERS = {
+    "pdm": ("source", "dev-dependencies", "resolution"),
+    "hatch": ("envs",),
+    "rye": ("sources", "dev-dependencies"),
+}
+"""What other tools say of an environment, in tables that aren't read."""
 
 
 def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
@@ -50,6 +59,10 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
         _poetry(table(tool["poetry"], "tool.poetry"), gathered, place)
     if "uv" in tool:
         _uv(table(tool["uv"], "tool.uv"), gathered, place)
+    for name, keys in _OTHERS.items():
+        for key in keys:
+            if key in table(tool.get(name), f"tool.{name}"):
+                gathered.note(f"tool.{name}.{key} is left out: envspec doesn't read it", place)
     if "pixi" in tool:
         pixi_toml.read("", table(tool["pixi"], "tool.pixi"), path, gathered)
 
@@ -81,21 +94,20 @@ def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
         if key not in _UV_ELSEWHERE:
             gathered.note(f"tool.uv.{key} is left out: {_UV_INSTEAD.get(key, 'a spec has no such key')}", place)
     names: dict[str, str | None] = {}
-    urls: dict[str, str] = {}
+    indexes: dict[str, Mapping[str, Any]] = {}
     for one in tables(uv.get("index"), "tool.uv.index"):
-        url, name = string(one.get("url"), "url"), optional(one.get("name"), "name")
-        if name:
-            urls[name] = url
+        if name := optional(one.get("name"), "name"):
+            indexes[name] = one
         if not name or not one.get("explicit"):
-            names[name or url] = gathered.index(url, place, name)
+            names[name or string(one.get("url"), "url")] = _uv_index(one, gathered, place)
     for key in ("index-url", "extra-index-url"):
         listed = uv.get(key)
         for url in [listed] if isinstance(listed, str) else strings(listed, key):
-            gathered.index(url, place)
+            gathered.index(url, place, first=key == "index-url")
     for url in strings(uv.get("find-links"), "find-links"):
         gathered.flat_index(url, place)
     for name, source in table(uv.get("sources"), "tool.uv.sources").items():
-        _uv_source(name, source, urls, names, gathered, place)
+        _uv_source(name, source, indexes, names, gathered, place)
     for text in strings(uv.get("constraint-dependencies"), "constraint-dependencies"):
         gathered.constraint(text, place)
     for text in strings(uv.get("override-dependencies"), "override-dependencies"):
@@ -111,10 +123,17 @@ def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
         gathered.note("tool.uv.pip is left out: it's about `uv pip` alone", place)
 
 
+def _uv_index(one: Mapping[str, Any], gathered: Gathered, place: Place) -> str | None:
+    url, name = string(one.get("url"), "url"), optional(one.get("name"), "name")
+    if one.get("format") == "flat":
+        return gathered.flat_index(url, place, name)
+    return gathered.index(url, place, name, first=one.get("default") is True)
+
+
 def _uv_source(
     name: str,
     source: Any,
-    urls: Mapping[str, str],
+    indexes: Mapping[str, Mapping[str, Any]],
     names: dict[str, str | None],
     gathered: Gathered,
     place: Place,
@@ -127,20 +146,45 @@ def _uv_source(
             gathered.note(f"{name} comes from its index: a spec takes one local project", place)
             continue
         if index is None:
-            if number == 0 and (
-                found := dependency(name, {k: v for k, v in one.items() if k != "marker"}, gathered, place)
-            ):
-                gathered.requirement(found, place)
+            _uv_address(name, one, gathered, place)
             continue
-        if index not in urls:
+        if index not in indexes:
             raise Malformed(f"tool.uv.sources.{name} names the index {index!r}, which isn't in tool.uv.index")
         if index not in names:
-            names[index] = gathered.index(urls[index], place, index)
+            names[index] = _uv_index(indexes[index], gathered, place)
         known = names[index]
-        if known and name.lower() not in _PYTORCH and number == 0:
+        if known and (known != "pypi" or name.lower() not in _PYTORCH) and number == 0:
             gathered.sources[name] = known
-    if len(several) > 1 and name.lower() not in _PYTORCH:
+            if one.get("marker"):
+                gathered.note(f"{name}: the marker of its index is left out: {one['marker']}", place)
+    if len(several) > 1 and "index" in several[0] and name.lower() not in _PYTORCH:
         gathered.note(f"{name} has {len(several)} sources: the first is taken", place)
+
+
+def _uv_address(name: str, source: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Take a source that is a repository or a file, for each requirement of the project on the package.
+
+    A marker of the source's own leaves the requirement as it is besides: it counts where the marker doesn't hold.
+    """
+    asked = [
+        one for one in map(parse_requirement, gathered.own.values()) if canonical_name(one.name) == canonical_name(name)
+    ]
+    marker = optional(source.get("marker"), "marker")
+    found = dependency(name, {key: value for key, value in source.items() if key != "marker"}, gathered, place)
+    if found is None:
+        return
+    address = found.partition(" @ ")[2]
+    if not asked:
+        gathered.note(f"{name}: its source is left out, since only an extra or a group asks for it: {address}", place)
+    for one in asked:
+        extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
+        where = all_of(str(one.marker or ""), marker)
+        if marker is None:
+            gathered.own.pop((canonical_name(one.name), str(one.marker or "")), None)
+            if one.specifier:
+                text = f"{name}: the bound {one.specifier} holds only where the spec names the project"
+                gathered.note(f"{text}, since it comes from a URL", place)
+        gathered.requirement(f"{name}{extras} @ {address}{f' ; {where}' if where else ''}", place)
 
 
 def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
@@ -149,7 +193,8 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
     for one in tables(poetry.get("source"), "tool.poetry.source"):
         name = string(one.get("name"), "name")
         url = optional(one.get("url"), "url")
-        names[name] = gathered.index(url, place, name) if url else "pypi"
+        is_first = one.get("priority") in ("default", "primary") or one.get("default") is True
+        names[name] = gathered.index(url, place, name, first=is_first) if url else "pypi"
     for name, value in table(poetry.get("dependencies"), "tool.poetry.dependencies").items():
         if name.lower() == "python":
             python = pep440(string(value, name))
@@ -178,5 +223,5 @@ def _poetry_dependency(
     gathered.requirement(found, place)
     source = optional(value.get("source"), "source") if isinstance(value, dict) else None
     index = names.get(source or "")
-    if index and not re.fullmatch("|".join(_PYTORCH), name.lower()):
+    if index and (index != "pypi" or name.lower() not in _PYTORCH):
         gathered.sources[name] = index

@@ -16,6 +16,7 @@ _KNOWN = (
         "extras",
         "markers",
         "marker",
+        "env-markers",
         "git",
         "rev",
         "tag",
@@ -25,7 +26,7 @@ _KNOWN = (
         "index",
         "source",
     ),
-    *("optional", "python", "platform", "editable", "develop", "path", "allow-prereleases", "build", "channel"),
+    *("optional", "python", "platform", "path"),
 )
 
 
@@ -67,15 +68,15 @@ def dependency(name: str, value: Any, gathered: Gathered, place: Place) -> str |
         value = value[0] if value else "*"
     if not isinstance(value, dict):
         value = {"version": string(value, name)}
-    for key in value:
-        if key not in _KNOWN:
-            gathered.note(f"{name}: {key} is left out", place)
     extras = strings(value.get("extras"), "extras")
     head = f"{name}[{','.join(extras)}]" if extras else name
-    marker = " and ".join(filter(None, (_marker(value), _python(value, name, gathered, place))))
+    marker = all_of(*_markers(value), _python(value, name, gathered, place))
     if "path" in value or value.get("workspace"):
         gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
         return None
+    for key in value:
+        if key not in _KNOWN:
+            gathered.note(f"{name}: {key} is left out", place)
     address = _address(value)
     if address:
         return f"{head} @ {address}" + (f" ; {marker}" if marker else "")
@@ -100,12 +101,16 @@ def _address(value: Mapping[str, Any]) -> str | None:
     return f"{text}#subdirectory={folder}" if folder else text
 
 
-def _marker(value: Mapping[str, Any]) -> str:
-    marker = optional(value.get("markers", value.get("marker")), "markers") or ""
+def all_of(*markers: str | None) -> str:
+    """Join markers of which all must hold."""
+    said = [one for one in markers if one]
+    return " and ".join(f"({one})" if len(said) > 1 and re.search(r"\bor\b", one) else one for one in said)
+
+
+def _markers(value: Mapping[str, Any]) -> tuple[str | None, ...]:
     platform = optional(value.get("platform"), "platform")
-    return " and ".join(
-        filter(None, (f"({marker})" if platform else marker, platform and f'sys_platform == "{platform}"'))
-    )
+    keys = ("markers", "marker", "env-markers")
+    return *(optional(value.get(key), key) for key in keys), platform and f'sys_platform == "{platform}"'
 
 
 def _python(value: Mapping[str, Any], name: str, gathered: Gathered, place: Place) -> str:
@@ -115,7 +120,7 @@ def _python(value: Mapping[str, Any], name: str, gathered: Gathered, place: Plac
         gathered.note(f"{name}: its python = {python!r} is left out", place)
         return ""
     return " and ".join(
-        f'python_version {found[1]} "{found[2].removesuffix(".*")}"'
+        f'{"python_full_version" if found[2].count(".") > 1 else "python_version"} {found[1]} "{found[2]}"'
         for clause in specifier.split(",")
-        if (found := re.fullmatch(r"([<>=!~]+)\s*(.+)", clause))
+        if (found := re.fullmatch(r"([<>=!~]+)\s*(.+?)(?:\.\*)?", clause))
     )

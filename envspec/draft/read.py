@@ -42,6 +42,14 @@ def read_draft(path: Path) -> Draft:
             from envspec.draft import environment_yml
 
             environment_yml.read(yaml_of(text), path, gathered, reader)
+        elif form == "cog_yaml":
+            from envspec.draft import cog_yaml
+
+            cog_yaml.read(yaml_of(text), path, gathered, reader)
+        elif form == "dockerfile":
+            from envspec.draft import dockerfile
+
+            dockerfile.read(text, path, gathered, reader)
         elif form == "pixi_toml":
             from envspec.draft import pixi_toml
 

@@ -66,8 +66,10 @@ def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | N
         place = error.place
         line = lines[place.line - 1].strip() if place and 0 < place.line <= len(lines) else ""
         if found.project and (line.startswith("project =") or (place and place.file.endswith("pyproject.toml"))):
-            note = Note(f"the spec doesn't name the project, and lists what its file does: {error}")
-            found = replace(found, project=None, notes=(*found.notes, note))
+            notes = [Note(f"the spec doesn't name the project, and lists what its file does: {error}")]
+            if found.available:
+                notes.append(Note(f"left out with the project's name: {', '.join(found.available)}"))
+            found = replace(found, project=None, notes=(*found.notes, *notes))
             # what else was refused may be of the project
             return found
         less = _less(found, line)
@@ -80,7 +82,7 @@ def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | N
 
 def _less(draft: Draft, line: str) -> Draft | None:
     """Return the draft without what stands in a line; None where nothing of it does."""
-    for part in ("pip", "own", "conda", "channels", "constraints", "unisolated"):
+    for part in ("pip", "own", "conda", "channels", "constraints", "unisolated", "apt"):
         values: tuple[str, ...] = getattr(draft, part)
         kept = tuple(one for one in values if string(one) not in line)
         if len(kept) < len(values):
@@ -136,6 +138,10 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
     made = tuple(targets)
     for target in made:
         yield from _target(target)
+    if draft.apt:
+        yield "[image]"
+        yield from _array("apt", draft.apt)
+        yield ""
     if draft.variables:
         yield from _names("image.env", draft.variables)
     yield "[smoke]"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.diff.foreign.names import index_name
 from envspec.diff.foreign.shape import file_name
-from envspec.draft.gather import Gathered, has_project
+from envspec.draft.gather import Gathered, has_project, is_folder
 from envspec.errors import Place
 from envspec.packages.requirements_file import (
     EDITABLE,
+    EGG,
     OTHER_FILE,
     editable_requirement,
     logical_lines,
@@ -89,7 +90,7 @@ class RequirementsReader:
     def _option(self, line: str, place: Place) -> None:
         gathered = self.gathered
         if found := _INDEX.match(line):
-            name = gathered.index(found[1], place)
+            name = gathered.index(found[1], place, first=not line.startswith("--extra"))
             if name not in (None, "pypi"):
                 text = f'the file doesn\'t say what comes from {name} alone: [pip] sources = {{ PKG = "{name}" }} does'
                 gathered.note(text, place)
@@ -135,7 +136,8 @@ class RequirementsReader:
             if name is None:
                 self.gathered.note(f"{_shown(text)} is left out: write it as NAME @ URL", place)
                 return
-            self.gathered.note(f"{_shown(text)} has no package's name: {name} is a guess by its URL", place)
+            if not EGG.search(text):
+                self.gathered.note(f"{_shown(text)} has no package's name: {name} is a guess by its URL", place)
             text = f"{name} @ {text}"
         self.gathered.requirement(text, place)
 
@@ -150,8 +152,15 @@ class RequirementsReader:
             taken = dict.fromkeys([*(known[1] if known else ()), *filter(None, extras)])
             self.gathered.project = (str(target), tuple(taken))
         else:
-            why = "a spec takes one local project" if self.gathered.project else "no pyproject.toml is there"
-            self.gathered.note(f"{what!r} is left out: {why}", place)
+            self.gathered.note(f"{what!r} is left out: {self._why_not(folder, places)}", place)
+
+    def _why_not(self, what: str, places: Sequence[Path]) -> str:
+        """Say why a path is no project that the spec could take."""
+        if re.search(r"\.(?:whl|tar\.gz|zip)\s*$", what):
+            return "it's a file of one machine"
+        if self.gathered.project:
+            return "a spec takes one local project"
+        return "no pyproject.toml is there" if any(map(is_folder, places)) else "there is no such folder"
 
 
 def _shown(text: str) -> str:
@@ -168,8 +177,8 @@ def _unquoted(text: str) -> str:
 
 def _name_of(url: str) -> str | None:
     """Guess a package's name by the URL of its repository or file."""
-    if egg := re.search(r"[#&]egg=([A-Za-z0-9._-]+)", url):
-        return egg[1]
+    if egg := EGG.search(url):
+        return egg["name"]
     if archive := re.search(r"/([^/]+)/archive/", url):
         return archive[1]
     last = file_name(unquote(urlsplit(url).path.rstrip("/")))

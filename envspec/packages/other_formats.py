@@ -7,10 +7,15 @@ from pathlib import PurePath
 
 from envspec.regex import regex
 
-INTENTS = ("pyproject", "pixi_toml")
+INTENTS = ("pyproject", "pixi_toml", "cog_yaml", "dockerfile")
 """Formats that only ask, and are told by name: `envspec init` reads them, and no comparison."""
 
-_NAMED = {"pyproject.toml": "pyproject", "pixi.toml": "pixi_toml"}
+_NAMED = {
+    "pyproject.toml": "pyproject", "pixi.toml": "pixi_toml", "cog.yaml": "cog_yaml", "Dockerfile": "dockerfile",
+    "Containerfile": "dockerfile",
+}  # fmt: skip
+_UNREAD = ("Pipfile", "setup.cfg", "Makefile")
+"""Names of files that no tool of these reads as a list of requirements."""
 
 # A format's module, and lines that tell it, whatever the file is called: each begins behind the one before it. They are
 # looked for one after the other: one pattern for several would look for the last of them behind each of the first.
@@ -35,8 +40,13 @@ _OTHER = regex(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
 
 def format_of(name: str, text: str) -> str | None:
     """Recognise a file's format by its content, else by its name; None for an unknown format."""
-    if (form := _NAMED.get(PurePath(name).name)) is not None:
+    base = PurePath(name).name
+    if (form := _NAMED.get(base)) is not None:
         return form
+    if base in _UNREAD:
+        return None
+    if base.startswith("Dockerfile.") or base.endswith(".Dockerfile") or base.endswith(".dockerfile"):
+        return "dockerfile"
     for form, lines in _TOLD_BY:
         if _follow(text, lines):
             return form
@@ -55,12 +65,13 @@ def _follow(text: str, lines: tuple[str, ...]) -> bool:
 
 TITLES = {
     "requirements": "a requirements.txt", "environment_yml": "an environment.yml", "pyproject": "a pyproject.toml",
-    "pixi_toml": "a pixi.toml", "uv_lock": "a uv.lock", "poetry_lock": "a poetry.lock", "pylock": "a pylock.toml",
+    "pixi_toml": "a pixi.toml", "cog_yaml": "a cog.yaml", "dockerfile": "a Dockerfile",
+    "uv_lock": "a uv.lock", "poetry_lock": "a poetry.lock", "pylock": "a pylock.toml",
     "conda_lock": "a conda-lock.yml", "pixi_lock": "a pixi.lock", "explicit": "an explicit list of conda packages",
 }  # fmt: skip
 """What people call a file of each format of other tools."""
 
-BEGINS = ("requirements", "environment_yml", "pyproject", "pixi_toml")
+BEGINS = ("requirements", "environment_yml", "pyproject", "pixi_toml", "cog_yaml", "dockerfile")
 """The formats that a spec can begin with."""
 
 

@@ -9,7 +9,8 @@ OTHER_FILE = re.compile(r"(?:(?P<short>-[rc])|--(?P<long>requirement|constraint)
 """A line that names another file: of requirements, or of constraints."""
 
 EDITABLE = re.compile(r"(?:-e|--editable(?:[ =]|$))[ =]*(?P<what>.*)")
-_EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+)")
+EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._, -]*\])?)")
+"""The name, with its extras, that pip reads of a URL."""
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -41,6 +42,6 @@ def editable_requirement(what: str) -> str:
         return ""
     if re.match(r"[A-Za-z0-9._-]+ *(?:\[[^]]*\] *)?@ ", url):
         return what
-    if (egg := _EGG.search(url)) is None:
+    if (egg := EGG.search(url)) is None:
         raise ValueError("names no package (#egg=name)")
     return f"{egg['name']} @ {url}{semicolon}{marker}"

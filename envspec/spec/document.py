@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import tomli
@@ -63,6 +64,8 @@ def _place(file: str, mark: Mark) -> Place:
 
 def read_bytes(path: str) -> bytes:
     """Read a spec file, at most `MAX_BYTES` of it. Raises SpecError for what can't be a spec, else StorageError."""
+    if not path:
+        raise SpecError("the spec's path is empty", hint="give a spec, such as specs/NAME.toml")
     try:
         with open(path, "rb", opener=_open) as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -95,11 +98,13 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
     from pathlib import Path as FilePath
 
     wanted = FilePath(path)
-    try:
-        meant = nearest(wanted.name, [found.name for found in wanted.parent.glob("*.toml")])
-    except OSError:
-        meant = None
-    hint = f"did you mean {wanted.with_name(meant)}?" if meant else _SMALLEST
+    there: dict[str, FilePath] = {}
+    with suppress(OSError):
+        for found in (*wanted.parent.glob("*.toml"), *wanted.parent.glob("specs/*.toml")):
+            there.setdefault(found.name, found)
+            there.setdefault(found.stem, found)
+    meant = nearest(wanted.name, there)
+    hint = f"did you mean {there[meant]}?" if meant else _SMALLEST
     return SpecError(f"can't be read: {reason}", hint=hint, place=Place(path))
 
 

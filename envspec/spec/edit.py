@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ def allow_source(path: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in listed:
             listed.append(name)
-    write_text(path, tomlkit.dumps(document))
+    write_text(path, _dumped(document, read_text(path)))
 
 
 def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | None = None) -> tuple[str, list[Edit]]:
@@ -101,7 +102,7 @@ def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | No
         elif (old := str(listed[here[0]])) != one:
             listed[here[0]] = one
             edits.append(Edit(".".join(keys), old, one))
-    return (tomlkit.dumps(document) if edits else text), edits
+    return (_dumped(document, text) if edits else text), edits
 
 
 def remove(
@@ -138,7 +139,16 @@ def remove(
                 f"no list of dependencies has {printable(name)}",
                 hint=f"did you mean {near}?" if near else "`envspec why SPEC PKG` shows what requires a package",
             )
-    return tomlkit.dumps(document), edits
+    return _dumped(document, text), edits
+
+
+def _dumped(document: Any, before: str) -> str:
+    """Return an edited document's text, with the line ends that it had before."""
+    import tomlkit
+
+    text = tomlkit.dumps(document)
+    crlf = before.count("\r\n")
+    return re.sub(r"\r?\n", "\r\n", text) if crlf and crlf == before.count("\n") else text
 
 
 def _keys(document: Any, kind: str, target: str | None) -> tuple[str, ...]:
@@ -164,11 +174,16 @@ def _found(document: Any, keys: tuple[str, ...]) -> Any:
 
 def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
     import tomlkit
+    from tomlkit.items import InlineTable
 
     table = document
     for one in keys:
-        table = table.setdefault(one, tomlkit.table())
-    listed: Array = table.setdefault(key, tomlkit.array())
+        if one not in table:
+            table[one] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
+        table = table[one]
+    if key not in table:
+        table[key] = tomlkit.array()
+    listed: Array = table[key]
     return listed
 
 

@@ -89,3 +89,60 @@ def test_upgrade_is_lock_with_its_options(demo: Machine) -> None:
     assert ran.status == 0 and "changed alpha 1.0 -> 2.0" in ran.out and demo.files() == files
     assert json.loads(demo.envspec("upgrade", "demo", "alpha", "--json").out)["specs"][0]["status"] == "written"
     assert demo.versions("cpu") == {"alpha": "2.0"}
+
+
+def test_of_many_changes_ten_are_listed(machine: Machine, index: Index) -> None:
+    needed = [f"p{number:02}" for number in range(12)]
+    index.add(wheel("alpha", "1.0"), wheel("zeta", "1.0", *needed), *(wheel(name, "1.0") for name in needed))
+    machine.spec(cpu("alpha"))
+    machine.locked()
+    ran = machine.envspec("add", "demo", "zeta", "--dry-run")
+    lines = ran.out.splitlines()
+    assert lines[1] == "added zeta 1.0", "what the spec asks for comes first"
+    assert lines[2:11] == [f"added {name} 1.0" for name in needed[:9]]
+    assert lines[11] == "… and 3 more changes: 3 added (--verbose lists them)" and lines[12].startswith("not written")
+    ran = machine.envspec("add", "demo", "zeta", "--dry-run", "-v")
+    assert len([line for line in ran.out.splitlines() if line.startswith("added ")]) == 13
+    document = json.loads(machine.envspec("add", "demo", "zeta", "--dry-run", "--json").out)
+    assert len(document["lock"]["changes"]) == 13, "JSON has all"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lock", "demo", "-q"],
+        ["lock", "--quiet"],
+        ["add", "demo", "beta", "-q"],
+        ["remove", "demo", "delta", "-q"],
+        ["upgrade", "demo", "-q"],
+    ],
+)
+def test_quiet_says_nothing_but_errors(demo: Machine, index: Index, words: list[str]) -> None:
+    index.add(wheel("delta", "1.0"))
+    assert demo.envspec("add", "demo", "delta").status == 0
+    ran = demo.envspec(*words)
+    assert (ran.status, ran.out, ran.err) == (0, "", "")
+
+
+def test_quiet_says_errors_and_json(demo: Machine) -> None:
+    ran = demo.envspec("add", "demo", "nosuch", "-q")
+    assert ran.status == 1 and ran.out == "" and ran.err.startswith("error: ") and "\nhint: " in ran.err
+    ran = demo.envspec("lock", "demo", "-q", "--json")
+    assert json.loads(ran.out)["specs"][0]["status"] == "fresh" and ran.err == ""
+
+
+def test_what_failed_isnt_told_as_done(demo: Machine) -> None:
+    assert demo.envspec("add", "demo", "nosuch").out == ""
+
+
+def test_a_wrong_name_is_told_by_the_command_that_was_given(demo: Machine) -> None:
+    ran = demo.envspec("upgrade", "demo", "alhpa")
+    assert ran.status == 2 and "--upgrade-package" not in ran.err and "did you mean alpha?" in ran.err
+
+
+def test_the_first_package_of_a_spec(demo: Machine) -> None:
+    demo.spec('[env]\nname = "new"\npython = "3.11"\n\n[targets.cpu]\nplatform = "linux-64"\n', "new")
+    assert demo.envspec("remove", "new", "alpha").status == 2
+    ran = demo.envspec("add", "new", "alpha")
+    assert ran.status == 0, ran.err
+    assert "added alpha to [pip]" in ran.out

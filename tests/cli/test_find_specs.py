@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from envspec.cli.find_specs import all_specs, spec_file
+from envspec.cli.inputs import read_spec
 from envspec.errors import SpecError
 
 
@@ -62,3 +63,23 @@ def test_a_folder(project: Path) -> None:
 @pytest.mark.parametrize("given", ["none", "none.toml", "specs/a", "a\0b", "x" * 5000, ""])
 def test_what_means_no_spec_comes_back(project: Path, given: str) -> None:
     assert spec_file(given) == given
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("mm-v2.8", "specs/mm-v2.9.toml"),
+        ("a.toml", "specs/a.toml"),
+        ("specs/mm-v2.9", "specs/mm-v2.9.toml"),
+    ],
+)
+def test_a_name_that_is_nearly_right(project: Path, given: str, meant: str) -> None:
+    with pytest.raises(SpecError) as told:
+        read_spec(given)
+    assert told.value.hint == f"did you mean {meant}?"
+
+
+def test_an_empty_name(project: Path) -> None:
+    for read in (read_spec, lambda name: all_specs((name,))):
+        with pytest.raises(SpecError, match="the spec's path is empty"):
+            read("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -148,6 +149,8 @@ def test_a_project_is_named_where_it_can_be(envspec: Envspec) -> None:
         ("requirements.txt", "numpy\n", "this is a requirements.txt, not a spec"),
         ("pyproject.toml", '[project]\nname = "a"\n', "this is a pyproject.toml, not a spec"),
         ("pixi.toml", '[workspace]\nname = "a"\n', "this is a pixi.toml, not a spec"),
+        ("cog.yaml", "build: {}\n", "this is a cog.yaml, not a spec"),
+        ("Dockerfile", "FROM debian\n", "this is a Dockerfile, not a spec"),
     ],
 )
 def test_another_tools_file_in_a_specs_place(envspec: Envspec, command: str, name: str, text: str, said: str) -> None:
@@ -160,3 +163,40 @@ def test_another_tools_file_in_a_specs_place(envspec: Envspec, command: str, nam
 def test_a_folder_without_a_spec_says_what_it_could_begin_with(envspec: Envspec) -> None:
     Path("requirements.txt").write_text("numpy\n", encoding="utf-8")
     assert "hint: begin one: envspec init NAME --from requirements.txt" in envspec("lock").err
+
+
+@pytest.mark.parametrize(
+    ("hardware", "answers", "target"),
+    [
+        (Hardware(), ["A100, H1000", "A100, H100", "new", "550.54.15"], (("A100", "H100"), "550.54.15")),
+        (Hardware(), ["A100", ""], (("A100",), None)),
+        (Hardware(), [""], ((), None)),
+        (Hardware(gpus=("H100",), driver="570.26"), [""], (("H100",), "570.26")),
+        (Hardware(gpus=("H100",), driver="570.26"), ["n", "V100", ""], (("V100",), None)),
+    ],
+    ids=["again", "driver not known", "for CPUs", "this machine's", "others than this machine's"],
+)
+def test_a_terminal_is_asked(
+    envspec: Envspec,
+    monkeypatch: pytest.MonkeyPatch,
+    hardware: Hardware,
+    answers: list[str],
+    target: tuple[tuple[str, ...], str | None],
+) -> None:
+    monkeypatch.setattr("envspec.cli.init_questions.has_terminal", lambda: True)
+    monkeypatch.setattr("envspec.doctor.hardware.hardware_of", lambda machine: hardware)
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+    ran = envspec("init", "demo")
+    assert ran.code == 0, ran.err
+    (made,) = load_spec("specs/demo.toml").targets
+    assert (tuple(made.gpus), made.driver) == target and bool(made.cuda) == bool(target[0])
+    assert (hardware.gpus == ()) == ("this machine has" not in ran.out + ran.err)
+
+
+def test_who_says_it_isnt_asked(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envspec.cli.init_questions.has_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert envspec("init", "a", "--gpu", "H100").code == envspec("init", "b", "--cuda", "cpu").code == 0
+    Path("requirements.txt").write_text("torch==2.8.0+cu128\n")
+    assert envspec("init", "c", "--from", "requirements.txt").code == 0
+    assert envspec("init", "d").code == 130 and not Path("specs/d.toml").exists()

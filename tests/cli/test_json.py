@@ -202,3 +202,51 @@ def test_the_page_lists_every_cause_with_its_details() -> None:
 @pytest.mark.parametrize("document", re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 def test_the_examples_of_the_page(document: str) -> None:
     valid(document)
+
+
+_MORE = {
+    "add": ["numpy"],
+    "remove": ["numpy"],
+    "why": ["numpy"],
+    "export": ["--format", "dockerfile"],
+    "bundle": ["-o", "x.tar"],
+    "image": ["-t", "cpu", "-o", "image"],
+    "report": ["-o", "x.html"],
+    "install": ["--prefix", "prefix"],
+    "run": ["--", "true"],
+    "git-setup": ["surplus"],
+    "init": ["--from", "none.txt"],
+    "schema": ["surplus"],
+}
+"""What a command needs besides a spec, or what makes it fail where it takes none."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_failure_of_each_command_is_one_document(project: Project, envspec: Envspec, command: str) -> None:
+    """A file that isn't there, no spec, no TOML, no text; a folder, another tool's file, a damaged lock, no name."""
+    text = (project.folder / "specs" / "demo.toml").read_text().replace('"demo"', '"damaged"')
+    for name, content in {
+        "bad.toml": b"[env]\nx = 1\n",
+        "not.toml": b"a b",
+        "binary.toml": b"\xff\xfe\x00",
+        "environment.yml": b"dependencies: [python]\n",
+        "damaged.toml": text.encode(),
+        "locks/damaged/envspec.lock": b"x",
+        "empty/x": b"",
+    }.items():
+        path = project.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    given = ["none.toml", "bad.toml", "not.toml", "binary.toml", "environment.yml", "damaged.toml", "empty", ""]
+    told = 0
+    for words in (*([*GROUPS.get(command, ()), one] for one in given), ["--no-such-option"], [*"abcdef"]):
+        ran = envspec(command, "--json", *words, *(_MORE.get(command, ()) if len(words) < 3 else ()))
+        if ran.code == 0:
+            assert (command, words) == ("doctor", words), ran.out  # it judges a machine too
+            continue
+        document = valid(ran.out)
+        own = "lock" if command == "upgrade" else command
+        assert document["schema"] in ("envspec/error/1", f"envspec/{own}/1") and "has a fault" not in ran.err
+        assert document.get("exit-code", ran.code) == ran.code
+        told += 1
+    assert told > 8

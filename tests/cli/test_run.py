@@ -277,3 +277,16 @@ def test_old_environments_go_by_age_and_what_runs_stays(locked: Machine) -> None
     mine.mkdir()
     assert locked.envspec("cache", "clean", "environments").status == 0
     assert not prefix.exists() and mine.exists()
+
+
+def test_a_command_without_its_dashes(locked: Machine) -> None:
+    found = locked.envspec("run", "python", "-c", "print(1)")
+    assert found.status == 2 and found.hint == "hint: envspec run -- python -c 'print(1)'"
+    found = locked.envspec("run", "--nosuch", "python")
+    assert found.status == 2 and "no such option '--nosuch'" in found.err
+
+
+@pytest.mark.parametrize("words", [["install", SPEC, "-q"], ["run", "-q", "--", "true"]], ids=["install", "run"])
+def test_quiet(locked: Machine, words: list[str]) -> None:
+    found = locked.envspec(*words, spawn=True)
+    assert (found.status, found.out, found.err) == (0, "", "")

@@ -174,3 +174,16 @@ def test_a_shell_reads_a_script(shell_home: Machine) -> None:
         )  # fmt: skip
         (prefix,) = shell_home.environments.iterdir()
         assert (done.returncode, done.stdout, done.stderr) == (9, f"{prefix}/bin/python\n", "")
+
+
+def test_install_without_a_prefix_chooses_as_run_does(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    shows(monkeypatch, H100)
+    prefix = planned(for_gpus)["prefix"]
+    found = for_gpus.envspec("install", SPEC, "--dry-run")
+    assert found.status == 0 and f"{prefix} would be installed: gpu" in found.out
+    assert "target gpu of demo: GPU of sm_90, driver 550.54.15" in found.err
+    shows(monkeypatch, Nvidia())
+    found = for_gpus.envspec("install", SPEC, "--dry-run")
+    assert found.status == 2 and "doesn't say that a CPU target is wanted" in found.error
+    found = for_gpus.envspec("install", SPEC, "--dry-run", "--prefix", "p")
+    assert found.status == 2 and "has 2 targets: cpu, gpu" in found.error, "a folder of one's own gets what one names"

@@ -229,6 +229,10 @@ def test_requirements_are_those_of_each_target(write: Write) -> None:
         (None, "pypi"),
         ("https://pypi.example.org/simple", "pypi"),
         ("https://mirror.example.org/pypi/simple/", "pypi"),
+        (
+            "https://gitlab.example.org/api/v4/projects/1/packages/pypi/simple",
+            "gitlab.example.org/api/v4/projects/1/packages/pypi/simple",
+        ),
         (f"https://files.example.org/packages/aa/bb/{'0' * 60}/x-1.whl", "pypi"),
         ("https://get.example.org/whl/cu126", "pytorch/cu126"),
         ("https://get.example.org/whl/nightly/cpu/torch-2.whl", "pytorch/cpu"),

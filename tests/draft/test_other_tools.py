@@ -268,3 +268,151 @@ def test_what_no_spec_can_begin_with(name: str, text: str, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)) as caught:
         draft(name, text)
     assert str(caught.value).startswith(name)
+
+
+def uv_project(sources: str, *, more: str = "", asked: str = '"acme[fast]>=1", "torch"') -> Draft:
+    indexes = "".join(
+        f'[[tool.uv.index]]\nname = "{name}"\nurl = "{url}"\nexplicit = true\n'
+        for name, url in (
+            ("own", "https://gitlab.example.org/api/v4/projects/1/packages/pypi/simple"),
+            ("builds", "https://pkgs.example.org/torch/simple"),
+        )
+    )
+    text = f'[project]\nname = "mine"\nversion = "1"\ndependencies = [{asked}]\n'
+    return draft("pyproject.toml", f"{text}{more}{indexes}[tool.uv.sources]\n{sources}\n")
+
+
+def test_an_explicit_index_stays_one() -> None:
+    found = uv_project('acme = { index = "own" }\ntorch = { index = "builds" }')
+    assert found.sources == {"acme": "own", "torch": "builds"} and set(found.indexes) == {"own", "builds"}
+
+
+def test_a_source_keeps_marker_and_extras() -> None:
+    at = "git+https://example.org/acme"
+    found = uv_project('acme = { git = "https://example.org/acme" }')
+    assert found.pip == (f"acme[fast] @ {at}",) and "acme: the bound >=1 holds only where" in notes(found)
+    found = uv_project("""acme = { git = "https://example.org/acme", marker = "sys_platform == 'linux'" }""")
+    assert found.pip == (f"acme[fast] @ {at} ; sys_platform == 'linux'",) and "acme[fast]>=1" in found.own
+    found = uv_project("""acme = { git = "https://example.org/acme" }""", asked='''"acme; os_name == 'posix'"''')
+    assert found.pip == (f"""acme @ {at} ; os_name == "posix\"""",) and found.own == ()
+    found = uv_project("""acme = { index = "own", marker = "sys_platform == 'linux'" }""")
+    assert found.sources == {"acme": "own"} and "acme: the marker" in notes(found)
+
+
+def test_a_source_alone_asks_for_nothing() -> None:
+    more = '[project.optional-dependencies]\nfast = ["beta"]\n'
+    found = uv_project('beta = { url = "https://example.org/beta-1.zip" }', more=more)
+    assert found.pip == () and "beta-1.zip" in notes(found)
+
+
+def test_uvs_other_indexes() -> None:
+    found = draft(
+        "pyproject.toml",
+        '[project]\nname = "mine"\nversion = "1"\ndependencies = ["acme"]\n'
+        '[tool.uv.sources]\nacme = { index = "flat" }\n'
+        '[[tool.uv.index]]\nname = "flat"\nurl = "https://example.org/wheels/"\nformat = "flat"\n'
+        '[[tool.uv.index]]\nname = "main"\nurl = "https://pypi.acme.example.org/simple"\ndefault = true\n'
+        '[[tool.uv.index]]\nurl = "https://acme.example.org/api/pypi/internal/simple"\n',
+    )
+    assert found.find_links == {"flat": "https://example.org/wheels/"} and found.sources == {"acme": "flat"}
+    assert list(found.indexes.values()) == ["https://acme.example.org/api/pypi/internal/simple"]
+    assert "https://pypi.acme.example.org/simple is taken for a mirror of PyPI" in notes(found)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("[tool.pdm.dev-dependencies]\ntest = ['pytest']", "tool.pdm"),
+        ("[[tool.pdm.source]]\nurl = 'https://example.org/simple'\nname = 'x'", "tool.pdm"),
+        ("[tool.hatch.envs.default]\ndependencies = ['black']", "tool.hatch"),
+        ("[tool.rye]\ndev-dependencies = ['black']", "tool.rye"),
+        ("[tool.uv]\nexclude-newer-package = { torch = '2026-01-01' }", "exclude-newer-package"),
+    ],
+)
+def test_other_tools_tables_are_told(table: str, told: str) -> None:
+    found = draft("pyproject.toml", f"[project]\nname = 'mine'\nversion = '1'\ndependencies = ['acme']\n{table}\n")
+    assert told in notes(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "requirement"),
+    [
+        ('{ version = "1", platform = "linux" }', 'acme==1; sys_platform == "linux"'),
+        (
+            """{ version = "1", markers = "os_name == 'nt' or os_name == 'posix'", python = ">=3.9" }""",
+            """acme==1; (os_name == 'nt' or os_name == 'posix') and python_version >= "3.9\"""",
+        ),
+        ('{ version = "1", python = ">=3.9.2" }', 'acme==1; python_full_version >= "3.9.2"'),
+    ],
+)
+def test_poetrys_markers(value: str, requirement: str) -> None:
+    assert draft("pyproject.toml", f"[tool.poetry.dependencies]\nacme = {value}\n").pip == (requirement,)
+
+
+def test_what_poetry_says_more_of_a_dependency_is_told() -> None:
+    found = draft(
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\na = { version = "1", allow-prereleases = true }\n'
+        'b = { git = "https://example.org/b", develop = true }\nc = { version = "1", source = "own" }\n'
+        '[[tool.poetry.source]]\nname = "own"\npriority = "explicit"\n'
+        'url = "https://pkgs.example.org/acme/_packaging/feed/pypi/simple/"\n',
+    )
+    assert "a: allow-prereleases is left out" in notes(found) and "b: develop is left out" in notes(found)
+    assert found.sources == {"c": "own"}
+
+
+def test_an_environment_yml_with_what_conda_ignores() -> None:
+    found = draft(
+        "environment.yml",
+        "channels: [conda-forge]\ndependencies:\n  - numpy\n  - cpuonly\n  - cudatoolkit=11.8\n  - pytorch-cuda=12.1\n"
+        "  - npm:\n    - left-pad\n  - sel(linux): htop\nvariables: {A: true, B: 1, C: 0.5}\n",
+    )
+    assert "npm is left out: left-pad" in notes(found) and "sel(linux) is left out: htop" in notes(found)
+    assert "CPU builds" in notes(found) and "CUDA 12.1, 11.8" in notes(found)
+    assert found.variables == {"A": "True", "B": "1", "C": "0.5"}
+
+
+ODD_PIXI = """\
+[workspace]
+name = "odd"
+authors = ["me"]
+channels = ["conda-forge", { channel = "bioconda", priority = 2 }]
+platforms = ["linux-64"]
+channel-priority = "disabled"
+preview = ["pixi-build"]
+[dependencies]
+numpy = "*"
+built = { git = "https://example.org/built" }
+own = { path = "../own" }
+[pypi-dependencies]
+acme = { version = ">=1", env-markers = "sys_platform == 'linux'" }
+corp = { version = "*", index = "https://gitlab.example.org/api/v4/projects/1/packages/pypi/simple" }
+[activation]
+scripts = ["env.sh"]
+[target.linux-64.activation.env]
+A = "b"
+[feature.cuda]
+channels = ["nvidia"]
+[feature.cuda.dependencies]
+cuda-nvcc = "*"
+[feature.cuda.activation]
+env = { B = "c" }
+scripts = ["cuda.sh"]
+"""
+
+
+@pytest.mark.parametrize("environments", ["[environments]\ndefault = ['cuda']\n", "[environments]\ncuda = ['cuda']\n"])
+def test_nothing_of_a_pixi_toml_is_left_out_in_silence(environments: str) -> None:
+    found = draft("pixi.toml", ODD_PIXI + environments)
+    assert found.channels == ("conda-forge", "bioconda", "nvidia")
+    told = notes(found)
+    for left in ("channel-priority", "preview", "priority of bioconda", "built is left out", "own is left out"):
+        assert left in told
+    for left in ("env.sh", "cuda.sh", "A", "B"):
+        assert f"activation: {left} is left out" in told
+    assert "name" not in [word for line in told.split("\n") for word in line.split()[1:2]]
+    every = (*found.pip, *(text for target in found.targets for text in target.pip))
+    assert "acme>=1; sys_platform == 'linux'" in every
+    conda = {*found.conda, *(text for target in found.targets for text in target.conda)}
+    assert conda == {"numpy", "cuda-nvcc"}
+    assert list(found.indexes) == [found.sources["corp"]] and found.sources["corp"] != "pypi"

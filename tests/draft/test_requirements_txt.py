@@ -116,3 +116,50 @@ def test_a_local_project_is_the_specs(here: Path) -> None:
     (here / "pyproject.toml").write_text(text + '[project.optional-dependencies]\nx = ["fast"]\n')
     found = draft("-e .[x]\n")
     assert found.project == (".", ("x",)) and set(found.own) == {"acme", "fast"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://gitlab.example.org/api/v4/projects/1/packages/pypi/simple",
+        "https://pkgs.example.org/acme/_packaging/feed/pypi/simple/",
+        "https://acme-1.artifact.example.org/pypi/internal/simple/",
+        "https://acme.example.org/artifactory/api/pypi/internal/simple",
+        "https://pypi.acme.example.org/simple",
+    ],
+)
+def test_a_private_index_is_never_taken_for_pypi(url: str) -> None:
+    """Registries of one's own have "pypi" in their paths too: a package of theirs must not come from PyPI."""
+    found = draft(f"--extra-index-url {url}\nacme\n")
+    assert list(found.indexes.values()) == [url]
+    assert "requirements.txt:1: " in notes(found)
+
+
+@pytest.mark.parametrize("url", ["https://pypi.acme.example.org/simple", "https://mirror.example.org/pypi/simple"])
+def test_a_mirror_of_pypi_is_told(url: str) -> None:
+    found = draft(f"-i {url}\nacme\n")
+    assert not found.indexes and f"requirements.txt:1: {url} is taken for a mirror of PyPI" in notes(found)
+
+
+def test_pypi_itself_needs_no_word() -> None:
+    assert draft("-i https://pypi.example/simple\n--extra-index-url https://pypi.example/simple/\nacme\n").notes == ()
+
+
+def test_the_extras_of_an_egg_stay() -> None:
+    url = "git+https://example.org/acme/thing.git@v1#egg=thing[fast]"
+    assert draft(f"{url}\n").pip == (f"thing[fast] @ {url}",)
+    assert "guess" not in notes(draft(f"{url}\n"))
+    assert draft(f"-e {url}\n").pip == (f"thing[fast] @ {url}",)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("./wheels/acme-1-py3-none-any.whl", "it's a file of one machine"),
+        ("./none", "no such folder"),
+        ("./old", "no pyproject.toml is there"),
+    ],
+)
+def test_why_a_path_is_left_out(here: Path, line: str, why: str) -> None:
+    (here / "old").mkdir()
+    assert why in notes(draft(f"einops\n{line}\n"))

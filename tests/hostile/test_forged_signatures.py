@@ -202,7 +202,7 @@ def test_a_key_that_goes_stops_the_next_run(
     policy = place_policy(monkeypatch, tmp_path, f"[signatures]\nsigners = ['{ada.public}']\n")
     assert project.envspec("check", SPEC).status == 0
     monkeypatch.chdir(project.folder)
-    asked = enter.RunOptions(spec=SPEC, target=None, locks_dir=None, offline=True, quiet=True)
+    asked = enter.RunOptions(spec=SPEC, target=None, locks_dir=None, offline=True)
     files = enter._sources(asked, SPEC).files
     assert {str(beside(project)), str(policy), str(project.lock_path())} <= files.keys()
     by_hand(project, eve)

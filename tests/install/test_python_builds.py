@@ -156,11 +156,14 @@ def test_a_bundle_holds_it(without: tuple[Machine, LockedPython], mirror: Path) 
         assert (place / "lib" / f"python{python}" / "site-packages" / "app.py").is_file()
 
 
-def test_a_machine_that_fetches_none_uses_its_own_and_says_so(without: tuple[Machine, LockedPython]) -> None:
+@pytest.mark.parametrize("words", [["install", SPEC], ["run", SPEC, "--", "python", "-V"]], ids=["install", "run"])
+def test_a_machine_that_fetches_none_uses_its_own_and_says_so(
+    without: tuple[Machine, LockedPython], words: list[str]
+) -> None:
     machine, build = without
     machine.variables["PATH"] = str(another_python()[1].parent)
-    found = machine.envspec("install", SPEC, env={"UV_PYTHON_DOWNLOADS": "never"})
-    assert found.status == 0
+    found = machine.envspec(*words, env={"UV_PYTHON_DOWNLOADS": "never"}, spawn=True)
+    assert found.status == 0, found.err
     said = f"not the lock's {build.version}+{BUILD}: UV_PYTHON_DOWNLOADS lets none be fetched"
     assert "note: the environment has this machine's Python" in found.err and said in found.err
 

@@ -130,3 +130,31 @@ def test_what_is_added_and_removed_leaves_a_spec_as_it_was(path: Path, names: li
     added = [edit.new for edit in edits if edit.old is None and edit.new]
     if added:
         assert tomli.loads(remove(after, added, kind="pip")[0]) == tomli.loads(before)
+
+
+def test_line_ends_stay() -> None:
+    before = DEMO.replace("\n", "\r\n")
+    edited = add(before, ["einops"]), add(before, ["openmpi"], kind="conda", target="cpu"), remove(before, ["numpy"])
+    for after, _ in edited:
+        assert after.count("\n") == after.count("\r\n"), "each line ends as the file's lines do"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'env = { name = "x" }\npip = { dependencies = ["a"] }\ntargets = { cpu = { platform = "linux-64" } }\n',
+        'env.name = "x"\npip.dependencies = ["a"]\ntargets.cpu = { platform = "linux-64" }  # inline\n',
+        '[env]\nname = "x"\n[targets]\ncpu = { platform = "linux-64" }\n[pip]\ndependencies = ["a"]\n',
+        '[env]\nname = "x"\n[targets]\ncpu = { platform = "linux-64", pip = { constraints = [] } }\n',
+    ],
+)
+@pytest.mark.parametrize("kind", ["pip", "conda"])
+def test_tables_in_one_line(text: str, kind: str) -> None:
+    after, edits = add(text, ["b"], kind=kind, target="cpu")
+    assert [edit.table for edit in edits] == [f"targets.cpu.{kind}"]
+    target = tomli.loads(text)["targets"]["cpu"]
+    wanted = {**target, kind: {**target.get(kind, {}), "dependencies": ["b"]}}
+    assert tomli.loads(after) == {**tomli.loads(text), "targets": {"cpu": wanted}}
+    assert tomli.loads(add(text, ["b"], kind=kind)[0])[kind]["dependencies"][-1] == "b"
+    for line in text.splitlines():
+        assert line in after.splitlines() or "targets" in line or line.startswith("cpu =")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
@@ -71,6 +71,8 @@ Examples:
 @options.offline
 @click.option("--refresh-index", is_flag=True, help="Read the live PyTorch index besides the built-in facts.")
 @options.locks_dir
+@options.quiet
+@options.verbose
 @options.as_json
 def command(
     specs: tuple[str, ...],
@@ -84,6 +86,7 @@ def command(
     offline: bool,
     refresh_index: bool,
     locks_dir: Path | None,
+    verbose: bool,
     as_json: bool,
 ) -> int:
     """Resolve specs and write their locks.
@@ -109,6 +112,7 @@ def command(
         refresh=refresh_index,
         dry_run=dry_run,
         quiet=as_json,
+        verbose=verbose,
         pins=pins,
     )
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
@@ -151,9 +155,10 @@ def exclusive(spec: Spec, locks_dir: Path | None) -> Iterator[LockFolder]:
         yield folder
 
 
-def lock_held(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, object]:
-    """Do what `lock_spec` does, in a folder that is `exclusive` already."""
-    done = _lock(spec, folder, choices)
+def lock_held(spec: Spec, folder: LockFolder, choices: LockChoices, first: Sequence[str] = ()) -> dict[str, object]:
+    """Do what `lock_spec` does, in a folder that is `exclusive` already. What changed is told behind the lines
+    `first`."""
+    done = _lock(spec, folder, choices, first)
     if done["status"] == "written":
         _tell_recipes(spec, folder, choices.locks_dir)
     return done
@@ -197,9 +202,9 @@ def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
             )
 
 
-def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, object]:
+def _lock(spec: Spec, folder: LockFolder, choices: LockChoices, first: Sequence[str] = ()) -> dict[str, object]:
     from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
-    from envspec.cli.lock.summary import changes, describe
+    from envspec.cli.lock.summary import changes, describe, shortened
     from envspec.workflow.images import tell_images
     from envspec.workflow.pythons import with_missing_pythons
     from envspec.workflow.relock import flaws_of
@@ -221,9 +226,11 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
         if not choices.dry_run:
             bring_in_line(spec, folder, resolved)
         if not choices.quiet:
+            for line in first:
+                out(line)
             out(f"{folder.path} is fresh: {describe(resolved)}. `--upgrade` looks for newer versions.")
         return _result(spec, folder, resolved, "fresh", [])
-    _refuse_unknown_packages(upgrade, spec, old)
+    _refuse_unknown_packages(upgrade, spec, old, choices.named_by)
     asked = choices.images or are_wanted(spec, old, inputs.recipes_of(spec, choices.locks_dir))
     digests = ImageDigests(spec, old, renew=renew, offline=choices.offline or not asked)
     if resolved is None:
@@ -238,7 +245,7 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices) -> dict[str, obj
     else:
         status, words = ("written", "wrote") if write(spec, folder, new) else ("unchanged", "unchanged:")
     if not choices.quiet:
-        for line in moved:
+        for line in (*first, *(moved if choices.verbose else shortened(moved, old, new))):
             out(line)
         out(f"{words} {folder.path}: {describe(new)}")
     return _result(spec, folder, new, status, moved)
@@ -336,7 +343,7 @@ def _without_mere_time(old: Lock | None, new: Lock) -> Lock:
     return old if replace(new, inputs=inputs, images=old.images) == old else new
 
 
-def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> None:
+def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None, by: str) -> None:
     """Refuse an `--upgrade-package` name that is in neither spec nor lock: it would silently change nothing."""
     from envspec.packages.names import conda_name, requirement_name
     from envspec.packages.requirement import canonical_name
@@ -351,13 +358,13 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None) -> 
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
             bare = re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]
             raise InputError(
-                f"--upgrade-package takes a package's name, not {printable(name)}",
-                hint=f"--upgrade-package {bare or 'NAME'}; a version belongs in the spec",
+                f"{by or '`envspec upgrade` '}takes a package's name, not {printable(name)}",
+                hint=f"{by}{bare or 'NAME'}; a version belongs in the spec",
             )
         if canonical_name(name) not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"
-            raise InputError(f"--upgrade-package {printable(name)}: neither {spec.path} nor its lock has it", hint=hint)
+            raise InputError(f"{by}{printable(name)}: neither {spec.path} nor its lock has it", hint=hint)
 
 
 def _result(spec: Spec, folder: LockFolder, lock: Lock, status: str, moved: list[str]) -> dict[str, object]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from envspec.lock.model import Lock
+
+_MOST = 10
+"""How many changes are listed; `envspec diff` shows all, with what they mean."""
 
 
 def describe(lock: Lock) -> str:
@@ -36,6 +42,18 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
             else f"changed {name} {was} -> {now}"
         )
     return lines
+
+
+def shortened(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
+    """Return ten of the changes and a count of the others; first what a spec asks for by name."""
+    if len(lines) <= _MOST:
+        return list(lines)
+    asked = {pin.name for lock in (old, new) for target in lock or () for pin in target.pins if pin.direct}
+    ordered = sorted(lines, key=lambda line: line.split()[1] not in asked)
+    kinds = Counter(line.partition(" ")[0] for line in ordered[_MOST:])
+    counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("added", "changed", "removed") if kinds[kind])
+    left = _counted(len(lines) - _MOST, "more change")
+    return [*ordered[:_MOST], f"… and {left}: {counts} (--verbose lists them)"]
 
 
 def _versions(lock: Lock) -> dict[str, str]:

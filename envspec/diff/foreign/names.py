@@ -15,7 +15,8 @@ _PYPI_FILE = re.compile(r"/packages/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/")
 def index_name(url: str | None) -> str:
     """Return an index's name by its URL, or by the URL of a file on it: "pypi", "pytorch/cu126", or host and path.
 
-    None, for a format that names no index where it is the default one, is "pypi".
+    None, for a format that names no index where it is the default one, is "pypi". A mirror of PyPI has PyPI's own
+    paths; registries of one's own have "pypi" and "simple" deeper in theirs.
     """
     if not url:
         return "pypi"
@@ -23,10 +24,16 @@ def index_name(url: str | None) -> str:
     parts = urlsplit(bare)
     if match := _PYTORCH.search(parts.path):
         return f"pytorch/{match[1]}"
-    labels = (*(parts.hostname or "").split("."), *parts.path.split("/"))
-    if _PYPI_FILE.search(parts.path) or ("pypi" in labels and "simple" in labels):
+    folders = [part for part in parts.path.split("/") if part]
+    on_its_host = folders[:1] == ["simple"] and "pypi" in (parts.hostname or "").split(".")
+    if _PYPI_FILE.search(parts.path) or on_its_host or folders[:2] == ["pypi", "simple"]:
         return "pypi"
     return f"{parts.hostname or ''}{parts.path}".strip("/") or bare
+
+
+def is_pypi_itself(url: str) -> bool:
+    """Say whether an index's URL is PyPI's own, and no mirror's: its host has no name before "pypi"."""
+    return bool(re.fullmatch(r"pypi\.[a-z]+", urlsplit(url).hostname or "")) and index_name(url) == "pypi"
 
 
 def channel_name(file_url: str) -> str:

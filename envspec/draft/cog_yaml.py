@@ -1,0 +1,47 @@
+"""cog.yaml: what its `build` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envspec.diff.foreign.shape import optional, string, strings, table
+from envspec.draft.gather import Gathered
+from envspec.draft.requirements_txt import RequirementsReader
+from envspec.errors import Place
+
+_BUILD = ("gpu", "cuda", "cudnn", "python_version", "python_requirements", "python_packages", "system_packages")
+
+
+def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
+    """Read a parsed file. `pip` reads the requirements. Raises Malformed."""
+    place = Place(str(path))
+    build = table(data.get("build"), "build")
+    for key in data:
+        if key not in ("build", "environment"):
+            gathered.note(f"{key} is left out: it stays with Cog", place)
+    for key in build:
+        if key not in _BUILD:
+            gathered.note(
+                f"build.{key} is left out: a spec runs no commands, and Cog's own options stay with it", place
+            )
+    if version := optional(build.get("python_version"), "python_version"):
+        gathered.python_version(version, place)
+    cuda = optional(build.get("cuda"), "cuda")
+    if not build.get("gpu"):
+        gathered.build_of("cpu")
+    elif cuda:
+        gathered.cuda_version(cuda, place)
+    else:
+        gathered.note("gpu: Cog chooses a CUDA by torch; choose the target's with --cuda or --gpu", place)
+    if "cudnn" in build:
+        gathered.note("build.cudnn is left out: torch brings its own", place)
+    if name := optional(build.get("python_requirements"), "python_requirements"):
+        pip.lines(f"-r {name}", path, first=0)
+    for line in strings(build.get("python_packages"), "python_packages"):
+        pip.lines(line, path, first=0)
+    gathered.apt.update(dict.fromkeys(strings(build.get("system_packages"), "system_packages")))
+    for one in strings(data.get("environment"), "environment"):
+        key, _, value = string(one, "environment").partition("=")
+        gathered.variables[key] = value

@@ -1,0 +1,191 @@
+"""Dockerfile: the packages that its RUN lines install, its base's CUDA and Python, its variables.
+
+What isn't an installation is told: a Dockerfile may do anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from envspec.draft.environment_yml import match_spec
+from envspec.draft.gather import Gathered
+from envspec.draft.requirements_txt import RequirementsReader
+from envspec.errors import Place
+from envspec.regex import regex
+
+_BASE = regex(r"(?:--platform=\S+ +)?(\S+)(?: +as +(\S+))?")
+_ELSEWHERE = (
+    "WORKDIR",
+    "COPY",
+    "ADD",
+    "CMD",
+    "ENTRYPOINT",
+    "EXPOSE",
+    "USER",
+    "LABEL",
+    "VOLUME",
+    "HEALTHCHECK",
+    "SHELL",
+)
+"""What recipes have ways of their own for."""
+_TIDY = regex(r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm|pip[0-9.]* +cache)\b")
+"""Steps that only keep an image small or fresh."""
+_STEP = regex(r"(?:'[^']*'|\"[^\"]*\"|[^;&|'\"]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)|['\"])+")
+"""One of the commands that `&&`, `||` and `;` join, with its quotes whole."""
+_WITH_VALUE = (
+    *("-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url"),
+    *("-f", "--find-links"),
+)
+"""Options of pip that a requirements.txt has too, each with a value."""
+_SILENT = ("--no-cache-dir", "--no-cache", "-U", "--upgrade", "-q", "--quiet", "--system", "-y", "--yes", "--user")
+_SILENT_OF_APT = ("-y", "--yes", "-q", "-qq", "--no-install-recommends", "--fix-missing", "--assume-yes")
+_OUR_OWN = ("pip", "setuptools", "wheel", "uv")
+
+
+def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
+    """Read a file's text. `pip` reads the requirements."""
+    stages: set[str] = set()
+    left: dict[str, None] = {}
+    for number, word, rest in _instructions(text):
+        place = Place(str(path), number)
+        if word == "FROM":
+            found = _BASE.fullmatch(rest.replace(" AS ", " as "))
+            if found is None or found[1] in stages:
+                continue
+            stages.add(found[2] or "")
+            _base(found[1], gathered, place)
+        elif word == "ENV":
+            _variables(rest, gathered, place)
+        elif word == "RUN":
+            for step in _steps(rest):
+                _step(step, path, gathered, pip, place)
+        elif word in _ELSEWHERE:
+            left[word] = None
+        else:
+            gathered.note(f"{word} {rest[:80]} is left out", place)
+    if left:
+        gathered.note(f"{', '.join(left)} are left out: the recipes have their own", Place(str(path)))
+
+
+def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield each instruction with its line: continued lines joined, comments left out, here-documents as their text."""
+    lines = iter(enumerate(text.removeprefix("\ufeff").splitlines(), 1))
+    for first, line in lines:
+        whole = line.strip()
+        if not whole or whole.startswith("#"):
+            continue
+        while whole.endswith("\\"):
+            _, more = next(lines, (0, ""))
+            # a comment between continued lines is none of the command's
+            whole = whole if more.lstrip().startswith("#") else f"{whole[:-1].rstrip()} {more.strip()}"
+        word, _, rest = whole.partition(" ")
+        if here := re.search(r"<<-?['\"]?(\w+)['\"]?", rest):
+            script = []
+            for _, more in lines:
+                if more.strip() == here[1]:
+                    break
+                script.append(more.strip())
+            rest = " ; ".join([rest[: here.start()].strip(), *script]).strip(" ;")
+        yield first, word.upper(), rest.strip()
+
+
+def _base(image: str, gathered: Gathered, place: Place) -> None:
+    name, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    if name == "python":
+        gathered.python_version(re.sub(r"-.*", "", tag), place)
+    elif cuda := re.search(r"cuda[-:]?([0-9]+\.[0-9]+)", image.rpartition("/")[2]):
+        gathered.cuda_version(cuda[1], place)
+    if name == "pytorch" and (torch := re.match(r"[0-9]+(?:\.[0-9]+)+", tag)):
+        gathered.requirement(f"torch=={torch[0]}", place)
+    gathered.note(f"FROM {image} is left out: recipes have a slim base; [image] base names another", place)
+
+
+def _variables(rest: str, gathered: Gathered, place: Place) -> None:
+    words = _words(rest)
+    if words and "=" not in words[0]:  # the old form, with one variable
+        words = [f"{words[0]}={' '.join(words[1:])}"]
+    for word in words:
+        key, _, value = word.partition("=")
+        if "$" in value or not key:
+            gathered.note(f"ENV {key} is left out: its value is put together where it is used", place)
+        else:
+            gathered.variables[key] = value
+
+
+def _steps(rest: str) -> Iterator[str]:
+    """Yield the commands of a RUN line."""
+    if rest.startswith("["):
+        yield " ".join(re.findall(r'"([^"]*)"', rest))
+        return
+    rest = re.sub(r"^(?:--(?:mount|network|security)=\S+\s+)+", "", rest)
+    for step in _STEP.findall(rest):
+        if step.strip():
+            yield step.strip()
+
+
+def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, place: Place) -> None:
+    words = _words(step)
+    while words and (words[0] in ("sudo", "-E") or re.fullmatch(r"\w+=\S*", words[0])):
+        words = words[1:]
+    bare = " ".join(words)
+    installed = re.match(
+        r"(?P<pip>(?:python[0-9.]* +-m +)?(?:uv +)?pip[0-9.]* +install)"
+        r"|(?P<apt>(?:apt|apt-get)(?: +-\S+)* +install)|(?P<conda>(?:conda|mamba|micromamba) +install)\b",
+        bare,
+    )
+    if installed is None or re.search(r"[$`|]", bare):
+        why = "a shell puts it together" if installed else "it installs nothing that a spec can name"
+        if not (_TIDY.match(bare) or bare.startswith("set -")):
+            gathered.note(f"RUN {bare[:100]} is left out: {why}", place)
+        return
+    rest = words[len(installed[0].split()) :]
+    if installed["pip"]:
+        _pip(rest, path, gathered, pip, place)
+    elif installed["apt"]:
+        for word in rest:
+            if not word.startswith("-"):
+                gathered.apt[word.partition("=")[0]] = None
+                if "=" in word:
+                    gathered.note(f"{word}: the version is left out: [image] snapshot fixes a day", place)
+            elif word not in _SILENT_OF_APT:
+                gathered.note(f"apt's {word} is left out", place)
+    else:
+        _conda(rest, gathered, place)
+
+
+def _pip(words: Sequence[str], path: Path, gathered: Gathered, pip: RequirementsReader, place: Place) -> None:
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        option, equals, _ = word.partition("=")
+        if option in _WITH_VALUE:
+            value = "" if equals or not left else f" {left.pop(0)}"
+            pip.lines(f"{word}{value}", path, first=place.line)
+        elif word not in _SILENT and word not in _OUR_OWN:
+            pip.lines(word, path, first=place.line)
+
+
+def _conda(words: Sequence[str], gathered: Gathered, place: Place) -> None:
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        option, equals, value = word.partition("=")
+        if option in ("-c", "--channel"):
+            gathered.channels[value if equals else (left.pop(0) if left else "")] = None
+        elif option in ("-n", "--name", "-p", "--prefix"):
+            left = left if equals else left[1:]
+        elif word.startswith("-"):
+            if word not in _SILENT:
+                gathered.note(f"conda's {word} is left out", place)
+        else:
+            match_spec(word, gathered, place)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()

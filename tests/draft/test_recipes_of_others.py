@@ -1,0 +1,115 @@
+"""Dockerfile and cog.yaml as the beginning of a spec: what they install is taken, what they do besides is told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from envspec.draft.model import Draft
+from envspec.draft.read import read_draft
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "requirements.txt").write_text("tqdm\n")
+    return tmp_path
+
+
+def draft(name: str, text: str) -> Draft:
+    Path(name).write_text(text, encoding="utf-8")
+    return read_draft(Path(name))
+
+
+def notes(found: Draft) -> str:
+    return "\n".join(map(str, found.notes))
+
+
+DOCKERFILE = """\
+# syntax=docker/dockerfile:1 \\
+ARG X=1
+FROM --platform=linux/amd64 nvidia/cuda:12.1.0-cudnn8-devel-ubuntu22.04 AS base
+ENV A="b c" PATH=/x:$PATH
+ENV OLD style value
+RUN apt-get update && apt-get install -y --no-install-recommends \\
+    libgl1 git=1:2.3 \\
+    # a comment
+    && rm -rf /var/lib/apt/lists/*
+RUN --mount=type=cache,target=/c pip3 install --no-cache-dir -U pip; \\
+    pip install torch==2.3.0 --index-url https://get.example.org/whl/cu121 -r requirements.txt \\
+    "numpy<2; os_name == 'posix'"
+RUN pip install ${EXTRA}
+RUN curl -sSL https://example.org/x | bash
+RUN ["uv", "pip", "install", "--system", "einops"]
+RUN <<EOT
+pip install acme
+make install
+EOT
+RUN conda install -y -c conda-forge -n base ffmpeg=6 "openmpi>=4"
+COPY . /app
+FROM base
+CMD ["python"]
+"""
+
+
+def test_a_dockerfile() -> None:
+    found = draft("Dockerfile", DOCKERFILE)
+    assert found.pip == ("torch==2.3.0", "tqdm", "numpy<2; os_name == 'posix'", "einops", "acme")
+    assert (found.cuda, found.apt, found.variables) == (
+        ("12.1",),
+        ("libgl1", "git"),
+        {"A": "b c", "OLD": "style value"},
+    )
+    assert (found.conda, found.channels) == (("ffmpeg 6.*", "openmpi >=4"), ("conda-forge",))
+    told = notes(found)
+    for left in ("ARG X=1", "ENV PATH", "git=1:2.3", "RUN pip install ${EXTRA}", "curl", "make install", "COPY, CMD"):
+        assert left in told
+    assert "Dockerfile:14: RUN curl" in told, "each by its line"
+    assert "update" not in told and "rm -rf" not in told
+
+
+@pytest.mark.parametrize(
+    ("base", "python", "cuda", "pip"),
+    [
+        ("python:3.11-slim", "3.11", (), ()),
+        ("pytorch/pytorch:2.3.0-cuda12.1-cudnn8-runtime", None, ("12.1",), ("torch==2.3.0",)),
+        ("debian:12", None, (), ()),
+    ],
+)
+def test_a_base(base: str, python: str | None, cuda: tuple[str, ...], pip: tuple[str, ...]) -> None:
+    found = draft("train.Dockerfile", f"FROM {base}\nRUN pip install acme\n")
+    assert (found.python, found.cuda, found.pip) == (python, cuda, (*pip, "acme"))
+    assert f"FROM {base} is left out" in notes(found)
+
+
+COG = """\
+build:
+  gpu: true
+  cuda: "12.1"
+  cudnn: "8"
+  python_version: "3.11"
+  python_requirements: requirements.txt
+  python_packages: ["torch==2.3.0", "acme>=1"]
+  system_packages: [libgl1]
+  run: [make]
+environment: ["A=b=c"]
+predict: "predict.py:Predictor"
+"""
+
+
+def test_a_cog_yaml() -> None:
+    found = draft("cog.yaml", COG)
+    assert (found.python, found.cuda, found.apt) == ("3.11", ("12.1",), ("libgl1",))
+    assert found.pip == ("tqdm", "torch==2.3.0", "acme>=1") and found.variables == {"A": "b=c"}
+    for left in ("build.run", "build.cudnn", "predict"):
+        assert f"{left} is left out" in notes(found)
+    assert draft("cog.yaml", "build: {python_packages: [acme]}\n").cuda == ("cpu",)
+    assert "--cuda or --gpu" in notes(draft("cog.yaml", "build: {gpu: true, python_packages: [acme]}\n"))
+
+
+@pytest.mark.parametrize("name", ["Pipfile", "setup.cfg"])
+def test_what_is_no_list_of_requirements(name: str) -> None:
+    with pytest.raises(Exception, match=re.escape(f"{name}: this is no file that envspec knows")):
+        draft(name, "[packages]\ntorch\n")
