@@ -198,7 +198,7 @@ def _base(
     from envspec.cli.bundle_base import bundled_base
     from envspec.recipes.make import make_plan
 
-    return bundled_base(make_plan(spec, lock, target), lock, target, given, scratch, quiet=quiet)
+    return bundled_base(make_plan(spec, lock, target), lock, target, given, spec.path, scratch, quiet=quiet)
 
 
 def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:

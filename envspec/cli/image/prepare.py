@@ -81,7 +81,7 @@ def prepared(
     progress.phase("reading the base")
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
-    plan = reduced(plan, refuse_poor(plan, base, python, order.without))
+    plan = reduced(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
     refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
