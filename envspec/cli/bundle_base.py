@@ -61,7 +61,7 @@ def bundled_base(
         )
     with ExitStack() as stack:
         progress = stack.enter_context(image_progress(quiet=quiet))
-        source = stack.enter_context(opened_base(plan, given, offline=False))
+        source = stack.enter_context(opened_base(plan, given, progress.came, offline=False))
         progress.phase("reading the base")
         base = source.image(plan.oci_platform, settings.cache())
         python = _python(plan, lock, target, base)

@@ -76,7 +76,7 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     built = {target.name: built_here(order, target, stack) for target in order.targets}
     progress = stack.enter_context(image_progress(quiet=order.quiet))
     bases = [
-        (target, plan, stack.enter_context(opened_base(plan, order.base, offline=order.offline)))
+        (target, plan, stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline)))
         for target, plan in plans
     ]
     layout = _layout(output, order, stack)
@@ -138,9 +138,9 @@ def _put(
         told.append(f"{output.path}: an OCI layout of {name}")
         places["folder"] = str(output.path)
     if isinstance(output, ToArchive):
-        progress.phase(f"writing {output.path}")
+        progress.phase(f"writing {output.path}", sum(blob.size for blob in blobs))
         with written(output.path, "-o", [order.spec.path]) as file:
-            write_archive(layout, top, name, blobs, file, images[0].plan.epoch)
+            write_archive(layout, top, name, blobs, file, images[0].plan.epoch, progress.came)
         told.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
     if order.sif is not None:

@@ -137,7 +137,7 @@ def _borrowed(
     order: ImageOrder, plan: Plan, one: Borrowed, progress: ImageProgress, stack: ExitStack
 ) -> Callable[[], list[LayerEntry]]:
     """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
-    source = registry_source(one.image.pinned, offline=order.offline)
+    source = registry_source(one.image.pinned, progress.came, offline=order.offline)
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
 
     def entries() -> list[LayerEntry]:
