@@ -16,7 +16,8 @@ from envspec.image.python import ImagePython
 from envspec.install.host import InstallHost
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
-from envspec.recipes.plan import Plan
+from envspec.recipes.carried import without_services
+from envspec.recipes.plan import CARRIED_FOLDER, Plan
 from envspec.recipes.target_json import dumps
 from envspec.record import dataclass
 
@@ -79,7 +80,12 @@ def reduced(plan: Plan, left_out: Collection[str]) -> Plan:
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
     services = tuple(one for one in plan.services if one.name not in left_out)
-    return replace(plan, services=services, files={**plan.files, plan.slice: dumps(document)})
+    folder = f"{CARRIED_FOLDER}/"
+    carried = {path.removeprefix(folder): text for path, text in plan.files.items() if path.startswith(folder)}
+    kept = without_services(carried, {one.script for one in plan.services if one.name in left_out})
+    files = {path: text for path, text in plan.files.items() if not path.startswith(folder)}
+    files |= {f"{folder}{path}": text for path, text in kept.items()}
+    return replace(plan, services=services, files={**files, plan.slice: dumps(document)})
 
 
 def refuse_poor(
