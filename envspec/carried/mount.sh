@@ -112,6 +112,8 @@ done
 (($# > 0)) || fail "no file is named" "bash envspec-mount [--at DIR] FILE [PROGRAM [ARGUMENT...]]" 2
 file=$(realpath -e -- "$1" 2>/dev/null) || fail "there is no $1" "" 2
 shift
+# without a program, the entry point would start the services of images
+(($# > 0)) || set -- "$BASH"
 
 base=${ENVSPEC_MOUNTS:-${TMPDIR:-/tmp}/envspec-mounts.$(id -u)}
 # in a folder for all, another one may have put a link

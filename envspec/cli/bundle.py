@@ -83,6 +83,7 @@ def command(
     environment without envspec and without a network. envspec prints the bundle's digest, which `install.sh --expect`
     takes.
     """
+    from envspec.cli.image.progress import image_progress
     from envspec.cli.malicious import refuse_malicious
     from envspec.cli.policy import refuse_fetched
     from envspec.install.build import BuildRules
@@ -147,8 +148,10 @@ def command(
             python = brought.python if brought else _python(lock, chosen)
             if brought:
                 carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
-            with written(output, "-o", [path]) as file:
-                digest = write_bundle(file, held, carried, found, known, python, brought.files if brought else {})
+            of_base = brought.files if brought else {}
+            with image_progress(quiet=as_json) as progress, written(output, "-o", [path]) as file:
+                progress.phase(f"writing {output}")
+                digest = write_bundle(file, held, carried, found, known, python, of_base, progress.came)
                 size = file.tell()
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")
@@ -198,7 +201,7 @@ def _base(
     from envspec.cli.bundle_base import bundled_base
     from envspec.recipes.make import make_plan
 
-    return bundled_base(make_plan(spec, lock, target), lock, target, given, scratch, quiet=quiet)
+    return bundled_base(make_plan(spec, lock, target), lock, target, given, spec.path, scratch, quiet=quiet)
 
 
 def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:

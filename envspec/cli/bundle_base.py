@@ -48,10 +48,10 @@ class BundledBase:
 
 
 def bundled_base(
-    plan: Plan, lock: SoundLock, target: LockedTarget, given: str | None, scratch: Path, *, quiet: bool
+    plan: Plan, lock: SoundLock, target: LockedTarget, given: str | None, path: str, scratch: Path, *, quiet: bool
 ) -> BundledBase:
-    """Get the base, the spec's or the one that is `given`, into an empty folder. Raises InputError for one that lacks
-    what the image needs, IndexFailure, StorageError."""
+    """Get the base into an empty folder: that of the spec at `path`, or the one that is `given`. Raises InputError for
+    one that lacks what the image needs, IndexFailure, StorageError."""
     settings = load_settings(os.environ)
     if plan.borrowed:
         names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
@@ -61,11 +61,11 @@ def bundled_base(
         )
     with ExitStack() as stack:
         progress = stack.enter_context(image_progress(quiet=quiet))
-        source = stack.enter_context(opened_base(plan, given, offline=False))
+        source = stack.enter_context(opened_base(plan, given, progress.came, offline=False))
         progress.phase("reading the base")
         base = source.image(plan.oci_platform, settings.cache())
         python = _python(plan, lock, target, base)
-        refuse_poor(plan, base, python, ())
+        refuse_poor(plan, base, python, None, path)
         (scratch / BASE).mkdir()
         layout = Layout(stack.enter_context(open_folder(scratch / BASE)))
         copy_base(base, layout, progress)

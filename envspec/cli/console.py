@@ -11,8 +11,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -70,7 +70,10 @@ def say(text: str, *, style: str | None = None, always: bool = False) -> None:
         text = f"{_styled(head + colon, f'{_CODES[style]};1')}{rest}"
     # talk that nobody can hear is no reason to fail
     with suppress(OSError):
-        click.echo(_safe(text), err=True, color=True)
+        if _drawn:
+            _say_above(_drawn[-1].console, _safe(text))
+        else:
+            click.echo(_safe(text), err=True, color=True)
 
 
 def warn(text: str | Exception) -> None:
@@ -125,6 +128,45 @@ def styled(text: str, style: str) -> str:
     if not _wants_colour(sys.stdout):
         return text
     return _styled(text, ";".join(_CODES[one] for one in style.split(";")))
+
+
+class Drawn(Protocol):
+    """What rich draws and removes again: its Live, or its Progress."""
+
+    @property
+    def console(self) -> Console: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+_drawn: list[Drawn] = []
+"""What is drawn on stderr now: the innermost last, the others paused."""
+
+
+@contextmanager
+def drawn_alone(drawn: Drawn) -> Iterator[None]:
+    """Draw until the block ends. What was drawn before pauses meanwhile: both have the terminal's last lines."""
+    before = _drawn[-1] if _drawn else None
+    if before is not None:
+        before.stop()
+    _drawn.append(drawn)
+    try:
+        drawn.start()
+        yield
+    finally:
+        drawn.stop()
+        _drawn.pop()
+        if before is not None:
+            before.start()
+
+
+def _say_above(console: Console, text: str) -> None:
+    """Print a message above what is drawn, which would begin in the middle of a line."""
+    from rich.text import Text
+
+    console.print(Text.from_ansi(text), soft_wrap=True)
 
 
 def drawing() -> Console:

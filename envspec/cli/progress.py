@@ -132,9 +132,10 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
         return
     from rich.progress import Progress
 
-    from envspec.cli.console import drawing
+    from envspec.cli.console import drawing, drawn_alone
 
-    with Progress(*columns(), console=drawing(), transient=True) as drawn:
+    drawn = Progress(*columns(), console=drawing(), transient=True)
+    with drawn_alone(drawn):
         yield drawn
 
 

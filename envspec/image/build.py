@@ -22,8 +22,8 @@ _PIECE = 1 << 20
 class ImageProgress(Protocol):
     """The callbacks for an image's progress."""
 
-    def phase(self, text: str) -> None:
-        """Begin a phase."""
+    def phase(self, text: str, total: int | None = None) -> None:
+        """Begin a phase, of so many bytes where that is known."""
 
     def came(self, count: int) -> None:
         """So many bytes more of it are done."""
@@ -32,7 +32,7 @@ class ImageProgress(Protocol):
 class SilentImage:
     """Progress that is shown nowhere."""
 
-    def phase(self, text: str) -> None:
+    def phase(self, text: str, total: int | None = None) -> None:
         """Say nothing."""
 
     def came(self, count: int) -> None:
@@ -94,10 +94,9 @@ def _packed(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Ima
 
 def copy_base(base: BaseImage, layout: Layout, progress: ImageProgress) -> None:
     """Copy a base's layers into a layout, each by its digest. Raises InputError, IndexFailure, OSError."""
-    progress.phase("copying the base")
-    for layer in base.manifest.layers:
-        if layout.has(layer):
-            continue
+    missing = [layer for layer in base.manifest.layers if not layout.has(layer)]
+    progress.phase("copying the base", sum(layer.size for layer in missing))
+    for layer in missing:
         with base.source.open(layer) as source, layout.adding() as (file, adding):
             _copy(source, file, layer, progress)
             adding.keep(layer.digest)

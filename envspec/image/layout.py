@@ -6,6 +6,7 @@ that is killed leaves an older image whole, and blobs that the next run takes.
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
 import tarfile
@@ -17,7 +18,7 @@ from typing import BinaryIO
 from envspec.documents import read_json
 from envspec.errors import InputError, NotPlain, Place
 from envspec.image.base import BaseSource
-from envspec.image.layer import Descriptor
+from envspec.image.layer import Descriptor, OnBytes
 from envspec.image.manifest import DIGEST, DOCUMENT_BYTES, checked, descriptor_of, document_bytes
 from envspec.open_folder import OpenFolder
 
@@ -135,9 +136,16 @@ def index_bytes(top: Descriptor, name: str) -> bytes:
 
 
 def write_archive(
-    layout: Layout, top: Descriptor, name: str, blobs: list[Descriptor], out: BinaryIO, epoch: int
+    layout: Layout,
+    top: Descriptor,
+    name: str,
+    blobs: list[Descriptor],
+    out: BinaryIO,
+    epoch: int,
+    on_bytes: OnBytes = lambda count: None,
 ) -> None:
-    """Write a layout's image as one tar. No name in it begins with `./`: Apptainer takes none such."""
+    """Write a layout's image as one tar. No name in it begins with `./`: Apptainer takes none such. `on_bytes` is told
+    of the bytes of blobs."""
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for folder in ("blobs", BLOBS):
             info = tarfile.TarInfo(folder)
@@ -145,11 +153,21 @@ def write_archive(
             archive.addfile(info)
         for blob in sorted({one.digest: one for one in blobs}.values(), key=lambda one: one.digest):
             with layout.open(blob) as file:
-                archive.addfile(_info(f"{BLOBS}/{_name(blob.digest)}", blob.size, epoch), file)
-        import io
-
+                archive.addfile(_info(f"{BLOBS}/{_name(blob.digest)}", blob.size, epoch), _Counted(file, on_bytes))
         for path, content in ((INDEX_FILE, index_bytes(top, name)), (_MARK, json.dumps(_VERSION).encode())):
             archive.addfile(_info(path, len(content), epoch), io.BytesIO(content))
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how much of it is read."""
+
+    def __init__(self, file: BinaryIO, on_bytes: OnBytes) -> None:
+        self._file, self._on_bytes = file, on_bytes
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._on_bytes(len(piece))
+        return piece
 
 
 def _info(path: str, size: int, epoch: int) -> tarfile.TarInfo:

@@ -60,7 +60,7 @@ class _Counts:
         elif base is not None and self._mounted(blob, base):
             self.mounted += 1
         else:
-            self._progress.phase(f"pushing {blob.digest[:19]}")
+            self._progress.phase(f"pushing {blob.digest[:19]}", blob.size)
             with self._open(blob, base) as file:
                 self._repository.upload(blob.digest, file, blob.size, self._progress.came)
             self.sent, self.bytes = self.sent + 1, self.bytes + blob.size

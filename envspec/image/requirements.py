@@ -5,6 +5,7 @@ for can be left out knowingly: the smoke check then skips by that name, and the 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from envspec.image.python import ImagePython
 from envspec.install.host import InstallHost
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
-from envspec.recipes.plan import Plan
+from envspec.recipes.carried import without_services
+from envspec.recipes.plan import CARRIED_FOLDER, Plan
 from envspec.recipes.target_json import dumps
 from envspec.record import dataclass, replace
 
@@ -77,26 +79,36 @@ def reduced(plan: Plan, left_out: Collection[str]) -> Plan:
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
     services = tuple(one for one in plan.services if one.name not in left_out)
-    return replace(plan, services=services, files={**plan.files, plan.slice: dumps(document)})
+    folder = f"{CARRIED_FOLDER}/"
+    carried = {path.removeprefix(folder): text for path, text in plan.files.items() if path.startswith(folder)}
+    kept = without_services(carried, {one.script for one in plan.services if one.name in left_out})
+    files = {path: text for path, text in plan.files.items() if not path.startswith(folder)}
+    files |= {f"{folder}{path}": text for path, text in kept.items()}
+    return replace(plan, services=services, files={**files, plan.slice: dumps(document)})
 
 
-def refuse_poor(plan: Plan, base: BaseImage, python: ImagePython | None, without: Collection[str]) -> tuple[str, ...]:
-    """Raise InputError for a base that lacks what the image needs. Gives those of `without` that it really lacks."""
+def refuse_poor(
+    plan: Plan, base: BaseImage, python: ImagePython | None, without: Collection[str] | None, path: str
+) -> tuple[str, ...]:
+    """Raise InputError for a base that lacks what the image needs. Gives those of `without` that it really lacks; None
+    where the command can leave out nothing. `path` is the spec's, for the hint."""
     there = base.files.packages()
     known = {*there, *(name.removesuffix(_SINCE_64_BIT_TIME) for name in there)}
     need, where = wanted(plan), base.source.where
     lacking = {feature: _missing(names, known) for feature, names in need.of_features.items()}
     if python is not None and not python.headers and "compile" in lacking:
         lacking["compile"] += (f"libpython{plan.python}-dev",)
+    waivable, without = without is not None, without or ()
     left_out = tuple(name for name in FEATURES if name in without and lacking.get(name))
     refused = {name: names for name, names in lacking.items() if names and name not in without}
     missing = sorted({*_missing(need.packages, known), *(one for names in refused.values() for one in names)})
     if missing:
         features = ",".join(name for name in FEATURES if name in refused)
-        waived = f"; `--without {features}` makes an image that can't do that" if features else ""
+        waived = f"; `--without {features}` makes an image that can't do that" if features and waivable else ""
+        asked = f"envspec image {shlex.quote(path)} --target {plan.target} --base-recipe"
         raise InputError(
             f"the base {where} lacks {', '.join(missing)}, and nothing is installed into it",
-            hint=f"`envspec image {plan.spec} --base-recipe` prints the recipe of a base that has them{waived}",
+            hint=f"`{asked}` prints the recipe of a base that has them{waived}",
         )
     _refuse_old(plan, there, where)
     return left_out

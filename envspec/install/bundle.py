@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -76,11 +76,13 @@ def write_bundle(
     known: Collection[Known] = (),
     python: tuple[LockedPython, Path] | None = None,
     base: Mapping[str, Path] = MappingProxyType({}),
+    on_bytes: Callable[[int], None] = lambda count: None,
 ) -> str:
     """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
     `carried` are contents by their path in the bundle, `found` the artifacts, `python` the build of Python, `base` the
-    files of the base by their path in it; of artifacts and Python those that are `known` stay out. Raises OSError.
+    files of the base by their path in it; of artifacts and Python those that are `known` stay out. `on_bytes` is told
+    of what was written, file by file. Raises OSError.
     """
     listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
     if python is not None:
@@ -108,7 +110,7 @@ def write_bundle(
             members[each[1]] = path
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, content in sorted(members.items()):
-            _add(tar, name, content)
+            on_bytes(_add(tar, name, content))
     return f"sha256:{hashlib.sha256(sums).hexdigest()}"
 
 
@@ -231,13 +233,14 @@ def with_wheels(target: LockedTarget, built: Mapping[str, Path]) -> tuple[Locked
     return replace(target, pins=tuple(pins)), found
 
 
-def _add(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+def _add(tar: tarfile.TarFile, name: str, content: Path | bytes) -> int:
     member = tarfile.TarInfo(name)
     member.mode = 0o755 if name.endswith(".sh") else 0o644
     if isinstance(content, bytes):
         member.size = len(content)
         tar.addfile(member, io.BytesIO(content))
-        return
+        return member.size
     with content.open("rb") as file:
         member.size = content.stat().st_size
         tar.addfile(member, file)
+    return member.size

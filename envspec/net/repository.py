@@ -1,7 +1,8 @@
 """One repository of a registry, to read or to write: its manifests, and its blobs as streams.
 
-Source: OCI's distribution-spec. A blob is uploaded in pieces, and goes on where it broke off; a blob that the
-repository has, or that it can take over from another one of the same registry, isn't sent at all.
+Source: OCI's distribution-spec. A blob is uploaded in pieces, and goes on where it broke off, or begins anew at a
+registry that forgot it (docker-registry 2.8 drops an upload of which a piece broke off); a blob that the repository
+has, or that it can take over from another one of the same registry, isn't sent at all.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Repository:
         self._scopes = [f"repository:{self._endpoint.path}:{'pull,push' if writes else 'pull'}"]
         self._challenge: str | None = None
         self._header: tuple[float, str] | None = None
+        self._answered = False
 
     @property
     def origin(self) -> str:
@@ -105,7 +107,7 @@ class Repository:
 
     def has_blob(self, digest: str) -> bool:
         """Say whether the repository has a blob. Raises IndexFailure."""
-        answer = self._ask("HEAD", self._url(f"blobs/{digest}"))
+        answer = self._ask_again("HEAD", self._url(f"blobs/{digest}"))
         self._judge(answer, (200, 404), f"blobs/{digest}")
         return answer.status == 200
 
@@ -117,13 +119,32 @@ class Repository:
             self._scopes.append(scope)
             self._header = None
         query = urlencode({"mount": digest, "from": path})
-        answer = self._ask("POST", f"{self._url('blobs/uploads/')}?{query}", headers={"Content-Length": "0"})
+        answer = self._ask_again("POST", f"{self._url('blobs/uploads/')}?{query}", headers={"Content-Length": "0"})
         self._judge(answer, (201, 202), "blobs/uploads/")
         return answer.status == 201
 
     def upload(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes = lambda count: None) -> None:
-        """Send a blob of `size` bytes, in pieces. Raises IndexFailure, OSError."""
-        begun = self._ask("POST", self._url("blobs/uploads/"), headers={"Content-Length": "0"})
+        """Send a blob of `size` bytes, in pieces. `on_bytes` is told of what came, and of less than nothing where
+        that is lost. Raises IndexFailure, OSError."""
+        for _ in range(_TRIES):
+            come = 0
+
+            def count(more: int) -> None:
+                nonlocal come
+                come += more
+                on_bytes(more)
+
+            try:
+                self._upload_once(digest, file, size, count)
+                return
+            except _Forgotten:
+                on_bytes(-come)
+                time.sleep(_PAUSE)
+        raise _given_up(self._url("blobs/uploads/"))
+
+    def _upload_once(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes) -> None:
+        """Send a blob by one upload. Raises _Forgotten where the registry dropped that."""
+        begun = self._ask_again("POST", self._url("blobs/uploads/"), headers={"Content-Length": "0"})
         self._judge(begun, (202,), "blobs/uploads/")
         place = self._location(begun)
         at = stalled = 0
@@ -137,12 +158,20 @@ class Repository:
             on_bytes(came - at)
             at = came
         ended = f"{place}{'&' if '?' in place else '?'}digest={quote(digest, safe='')}"
-        self._judge(self._ask("PUT", ended, headers={"Content-Length": "0"}), (201,), "blobs/uploads/")
+        try:
+            answer = self._ask("PUT", ended, headers={"Content-Length": "0"})
+        except _Broken:
+            # the answer alone may be lost
+            if not self.has_blob(digest):
+                raise _Forgotten from None
+            return
+        self._judge_upload(answer, 201)
 
     def put_manifest(self, reference: str, content: bytes, media_type: str) -> None:
         """Write a manifest under a tag or its digest. Raises IndexFailure."""
         url = self._url(f"manifests/{reference}")
-        self._judge(self._ask("PUT", url, headers={"Content-Type": media_type}, body=content), (201,), url)
+        answer = self._ask_again("PUT", url, headers={"Content-Type": media_type}, body=content)
+        self._judge(answer, (201,), f"manifests/{reference}")
 
     def _send_piece(self, place: str, piece: bytes, at: int) -> tuple[str, int]:
         """Send one piece of an upload; give the upload's next address and how much the registry has. What broke off
@@ -156,7 +185,7 @@ class Repository:
             try:
                 answer = self._ask("PATCH", place, headers=headers, body=piece)
                 if answer.status < 500 and answer.status not in (408, 416, 429):
-                    self._judge(answer, (202,), "blobs/uploads/")
+                    self._judge_upload(answer, 202)
                     return self._location(answer, place), at + len(piece)
             except _Broken:
                 pass
@@ -169,17 +198,24 @@ class Repository:
         raise _given_up(place)
 
     def _asked_again(self, place: str) -> tuple[str, int] | None:
-        """Ask how far an upload is; None where the registry doesn't say."""
+        """Ask how far an upload is; None where the registry doesn't say. Raises _Forgotten."""
         try:
             answer = self._ask("GET", place)
         except _Broken:
             return None
+        if answer.status == 404:
+            raise _Forgotten
         span = answer.headers.get("Range", "").removeprefix("bytes=").partition("-")[2]
         if answer.status != 204 or not span.isdecimal():
             return None
         # "0-0" is said of one byte as of none: the piece is then sent whole
         came = int(span) + 1
         return self._location(answer, place), came if came > 1 else 0
+
+    def _judge_upload(self, answer: _Answer, right: int) -> None:
+        if answer.status == 404:
+            raise _Forgotten
+        self._judge(answer, (right,), "blobs/uploads/")
 
     def _location(self, answer: _Answer, before: str = "") -> str:
         where = answer.headers.get("Location", "")
@@ -201,6 +237,22 @@ class Repository:
             header = self._registries.authorization(self._challenge, self.address, self._endpoint, self._scopes)
             self._header = (time.monotonic(), header)
         return header
+
+    def _ask_again(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> _Answer:
+        """Send a request that can be repeated, some times where a registry that did answer before doesn't. Raises
+        IndexFailure."""
+        for _ in range(_TRIES - 1):
+            try:
+                answer = self._ask(method, url, headers=headers, body=body)
+                if answer.status < 500 and answer.status != 429:
+                    return answer
+            except _Broken:
+                if not self._answered:
+                    raise
+            time.sleep(_PAUSE)
+        return self._ask(method, url, headers=headers, body=body)
 
     def _ask(
         self,
@@ -245,6 +297,7 @@ class Repository:
             )
         except HTTPError as error:
             raise _Broken(f"{shown} can't be reached: {reason_of(error)}", hint="check the network") from None
+        self._answered = True
         return _Answer(response.status, response.headers, _body(response, limit, shown))
 
     def _judge(self, answer: _Answer, right: tuple[int, ...], what: str) -> None:
@@ -268,6 +321,10 @@ def _given_up(place: str) -> IndexFailure:
 
 class _Broken(IndexFailure):
     """A request got no answer."""
+
+
+class _Forgotten(Exception):
+    """The registry knows nothing of an upload that it began."""
 
 
 def _same_origin(url: str, origin: str) -> bool:

@@ -23,6 +23,7 @@ from envspec.recipes.apptainer_scripts import (
 )
 from envspec.recipes.definition_text import definition, exported, safe_text, section, stage_header
 from envspec.recipes.heading import hash_heading
+from envspec.recipes.metadata import BASE_LABELS, labels
 from envspec.recipes.plan import (
     CARRIED,
     CARRIED_FOLDER,
@@ -189,21 +190,14 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
         *(compat.choice(plan.driver_floor) if any(one.name == compat.NAME for one in plan.toolkit) else ()),
     ]
     yield from section("environment", exports)
-    yield from section("labels", [f"{name} {safe_text(value)}" for name, value in _labels(plan)])
+    # which base it is, Apptainer records itself
+    found = [(name, value) for name, value in labels(plan).items() if not name.startswith(BASE_LABELS)]
+    yield from section("labels", [f"{name} {safe_text(value)}" for name, value in found])
     yield from section("help", _help(plan))
     yield from ("%runscript", f'    exec {entrypoint} "$@"')
     yield from ("%test", f"    exec {entrypoint} smoke --quick")
     for app in ("smoke", *(service.name for service in plan.services)):
         yield from (f"%apprun {app}", f'    exec {entrypoint} {app} "$@"')
-
-
-def _labels(plan: Plan) -> Iterator[tuple[str, str]]:
-    yield "org.opencontainers.image.title", plan.title
-    yield "org.opencontainers.image.description", plan.description or plan.title
-    yield "envspec.spec", plan.spec
-    yield "envspec.target", plan.target
-    yield "envspec.lock", plan.lock_digest
-    yield "envspec.fingerprint", plan.fingerprint
 
 
 def _help(plan: Plan) -> Iterator[str]:

@@ -6,7 +6,7 @@ They are package data, written verbatim: the smoke check, the preflight, the sta
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -120,4 +120,19 @@ def _carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str,
     names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if services else [])]
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     found.update(_reached({path: text for path, text in check_files().items() if needed.covers(path)}))
-    return MappingProxyType({**found, SUMS: sums_text((path, digest(text)) for path, text in found.items())})
+    return MappingProxyType(_summed(found))
+
+
+def without_services(carried: Mapping[str, str], scripts: Collection[str]) -> dict[str, str]:
+    """Give carried files without these scripts of services: what starts an image starts each service whose script is
+    there.
+    """
+    left = {path: text for path, text in carried.items() if path not in scripts and path != SUMS}
+    if [path for path in left if path.startswith(_SERVICES)] == [_OF_SERVICES]:
+        del left[_OF_SERVICES]
+    return _summed(left)
+
+
+def _summed(files: Mapping[str, str]) -> dict[str, str]:
+    """Add the list of the files' digests."""
+    return {**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())}

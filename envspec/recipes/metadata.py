@@ -28,14 +28,18 @@ def image_variables(plan: Plan) -> dict[str, str]:
     return {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT, **dict(plan.env)}
 
 
+BASE_LABELS = "org.opencontainers.image.base."
+"""What the labels that name an image's base begin with."""
+
+
 def labels(plan: Plan) -> dict[str, str]:
     """Make the image's labels: OCI's own keys, then envspec's."""
     found = {
         "org.opencontainers.image.title": plan.title,
         "org.opencontainers.image.description": " ".join(plan.description.split()),
         "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
-        "org.opencontainers.image.base.name": plan.base.name.partition("@")[0],
-        "org.opencontainers.image.base.digest": plan.base.digest or "",
+        f"{BASE_LABELS}name": plan.base.name.partition("@")[0],
+        f"{BASE_LABELS}digest": plan.base.digest or "",
         "envspec.spec": plan.spec,
         "envspec.target": plan.target,
         "envspec.lock.digest": plan.lock_digest,

@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import os
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from envspec_check.lock import read_target
-from support.base_image import PACKAGES, blob, documents, members, opened, system, text, write_base, write_index
+from support.base_image import (
+    blob,
+    carried_folder,
+    documents,
+    members,
+    system,
+    text,
+    write_base,
+    write_index,
+)
 from support.conda_archives import Archive, Channel, data_package
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, brought_in, pip_pin, write_lock
-from support.machine import ROOT, Machine, Ran
+from support.machine import ROOT, Machine
 from support.packages import Dist, sdist, wheel
 
 from envspec.lock.model import Pin
@@ -39,18 +47,6 @@ def made(machine: Machine, *arguments: str, to: str = "out", spawn: bool = False
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", to, *arguments, spawn=spawn)
     assert ran.status == 0, ran.err
     return machine.folder / to
-
-
-def carried_folder(layout: Path, folder: Path) -> Path:
-    """The carried files as they lie in a container: of all layers."""
-    for name in [row["annotations"]["envspec.layer"] for row in documents(layout)[0]["layers"][1:]]:
-        with opened(layout, name) as archive:
-            for member in archive.getmembers():
-                if member.isfile() and member.name.startswith("opt/envspec/"):
-                    place = folder / member.name.removeprefix("opt/envspec/")
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_text(text(layout, name, member.name))
-    return folder
 
 
 def lock_of(machine: Machine, index: Index, *dists: Dist, platform: str = SUBDIR) -> None:
@@ -184,49 +180,6 @@ def test_an_archive_has_the_same_image(machine: Machine, index: Index) -> None:
     assert {name.rpartition("/")[2] for name in names if name.count("/") == 2} == {
         one.name for one in (layout / "blobs" / "sha256").iterdir()
     }
-
-
-def with_torch(machine: Machine) -> None:
-    """The lock of torch for CPUs, whose wheel lies in a folder that pip looks into."""
-    torch = wheel("torch", "2.9.0+cpu", tag="cp39-abi3-linux_x86_64")
-    folder = machine.base / "wheels"
-    folder.mkdir()
-    (folder / torch.file).write_bytes(torch.content)
-    machine.variables["PIP_FIND_LINKS"] = str(folder)
-    write_lock(machine, [replace(pip_pin(torch), index="pytorch/cpu")])
-
-
-def lacking(machine: Machine, packages: dict[str, str], *arguments: str) -> Ran:
-    write_base(machine.folder / "base", system(PYTHON, packages), machine=MACHINES[SUBDIR])
-    return machine.envspec("image", SPEC, "--base", "./base", "-o", "out", *arguments)
-
-
-def test_what_a_base_lacks_is_refused_by_name(machine: Machine, index: Index) -> None:
-    with_torch(machine)
-    ran = lacking(machine, {name: one for name, one in PACKAGES.items() if name not in ("g++", "tini")})
-    assert ran.status == 2 and "lacks g++, tini" in ran.error
-    assert "--base-recipe" in ran.hint and "--without compile" in ran.hint
-    ran = lacking(machine, PACKAGES | {"libc6": "2.5-1"})
-    assert ran.status == 2 and "glibc 2.5" in ran.error
-    ran = lacking(machine, {})
-    assert ran.status == 2
-
-
-def test_what_is_left_out_knowingly_stands_in_the_image(machine: Machine, index: Index) -> None:
-    with_torch(machine)
-    ran = lacking(
-        machine, {name: one for name, one in PACKAGES.items() if name != "g++"}, "--without", "compile,fabric"
-    )
-    assert ran.status == 0, ran.err
-    layout = machine.folder / "out"
-    assert json.loads(text(layout, "carried", "opt/envspec/target.json"))["without"] == ["compile"]
-    assert documents(layout)[0]["annotations"]["envspec.without"] == "compile"
-
-
-def test_the_recipe_of_a_base_names_what_is_needed(machine: Machine, index: Index) -> None:
-    with_torch(machine)
-    ran = machine.envspec("image", SPEC, "--base-recipe")
-    assert ran.status == 0 and "\nFROM debian:" in ran.out and "ca-certificates g++ tini" in ran.out
 
 
 @pytest.mark.parametrize(

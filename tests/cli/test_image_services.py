@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from support.base_image import PACKAGES, documents, members, system, text, write_base
+from support.base_image import PACKAGES, carried_folder, documents, members, system, text, write_base
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR
 from support.machine import Machine, Ran
@@ -64,6 +65,10 @@ def test_a_server_that_the_base_lacks_is_refused_or_left_out(machine: Machine, i
     assert ran.status == 0, ran.err
     layout = machine.folder / "out"
     assert (target(layout)["services"], target(layout)["without"]) == (["jupyter"], ["ssh"])
+    scripts = {name for name in members(layout, "carried") if name.startswith("opt/envspec/services/")}
+    assert scripts == {f"opt/envspec/services/{name}.sh" for name in ("common", "jupyter")}, "it starts what it has"
+    carried = carried_folder(layout, machine.base / "carried")
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=carried, check=True)
     manifest, config = documents(layout)
     assert list(config["config"]["ExposedPorts"]) == ["8888/tcp"]
     assert manifest["annotations"]["envspec.without"] == "ssh"
@@ -77,6 +82,7 @@ def test_programs_of_other_images_need_their_digest(machine: Machine, index: Ind
     assert not (machine.folder / "out").exists()
     ran = image(machine, index, "services = ['code-server']", "--without", "code-server")
     assert ran.status == 0 and target(machine.folder / "out")["services"] == []
+    assert not any("services/" in name for name in members(machine.folder / "out", "carried"))
 
 
 def test_cuda_compat_is_refused_with_the_reason(machine: Machine, index: Index) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
 from support.machine import Machine
 from support.packages import wheel
+from support.terminal import at_terminal
 
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
@@ -259,29 +259,13 @@ def test_json(machine: Machine, index: Index, prefix: Path, install: Install) ->
 
 @pytest.mark.slow
 def test_progress_on_a_terminal(machine: Machine, index: Index, channel: Channel, prefix: Path) -> None:
-    import pty
-
     index.add(APP)
     write_lock(machine, [channel.pin(TOOL), pip_pin(APP)], channels=[channel.url])
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "envspec", "install", SPEC, "--prefix", str(prefix)],
-        cwd=machine.folder, env=machine.environment({"TERM": "xterm", "COLUMNS": "200"}),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
-    )  # fmt: skip
-    os.close(theirs)
-    told = b""
-    try:
-        while block := os.read(ours, 4096):
-            told += block
-    except OSError:
-        # Linux's way of saying that the other side of a terminal is closed
-        pass
-    os.close(ours)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0, told
-    assert b"conda packages" in told and b"pip: 1 wheel" in told
-    assert b"\x1b" not in out and out.endswith(b"2 packages\n")
+    command = [sys.executable, "-m", "envspec", "install", SPEC, "--prefix", str(prefix)]
+    at = at_terminal(command, cwd=machine.folder, env=machine.environment({"TERM": "xterm", "COLUMNS": "200"}))
+    assert at.status == 0, at.told
+    assert b"conda packages" in at.told and b"pip: 1 wheel" in at.told
+    assert b"\x1b" not in at.out and at.out.endswith(b"2 packages\n")
 
 
 def test_a_stale_lock_is_told(machine: Machine, index: Index, install: Install) -> None:

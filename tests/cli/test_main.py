@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from cli_project import Envspec, Project
 from support.index import Index, hanging
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
+from support.terminal import at_terminal
 
 from envspec import __version__, errors
 from envspec.cli import main as program
@@ -219,20 +219,7 @@ def test_no_room_for_the_output(project: Project) -> None:
 
 def on_terminal(*arguments: str, **more: str) -> str:
     """What a command writes to stderr when that is a terminal."""
-    terminal, inner = pty.openpty()
-    with subprocess.Popen([*PROGRAM, *arguments], stderr=inner, env=environment(**more)):
-        os.close(inner)
-        shown = b""
-        while True:
-            try:
-                block = os.read(terminal, 4096)
-            except OSError:  # how Linux says that the other end is closed
-                break
-            if not block:
-                break
-            shown += block
-    os.close(terminal)
-    return shown.decode()
+    return at_terminal([*PROGRAM, *arguments], env=environment(**more)).told.decode()
 
 
 def test_colour_is_for_terminals_without_no_color() -> None:

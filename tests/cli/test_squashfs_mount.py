@@ -30,7 +30,8 @@ needs_fuse = pytest.mark.skipif(
 )
 
 SCRIPT = ROOT / "envspec" / "carried" / "mount.sh"
-ENTRYPOINT = 'export PATH="$ENVSPEC_PREFIX/bin:$PATH"\nexec "$@"\n'
+ENTRYPOINT = 'export PATH="$ENVSPEC_PREFIX/bin:$PATH"\n[ $# -gt 0 ] || { echo the services; exit 9; }\nexec "$@"\n'
+"""As the images' own, which starts their services where it is given nothing."""
 TOOLS = (
     *("bash", "sh", "env", "cat", "chmod", "cksum", "find", "flock", "id", "mkdir", "mv", "realpath", "rm", "rmdir"),
     *("setsid", "sleep", "stat", "tr"),
@@ -130,6 +131,13 @@ def test_a_program_runs_in_a_mount_that_goes_with_it(mounts: Mounts) -> None:
         "sh", "-c", 'grep -c "fuse.*squashfuse" /proc/mounts; ! touch "$ENVSPEC_PREFIX/x" 2>/dev/null && echo read-only'
     )
     assert told.stdout.split("\n")[1] == "read-only" and told.returncode == 0, told.stderr
+
+
+def test_without_a_program_it_is_a_shell(mounts: Mounts) -> None:
+    """And no server on a node that somebody shares: those are of images."""
+    ran = mounts.run(input="hello there; echo from a shell\n")
+    assert ran.stdout.splitlines()[1:] == ["from a shell"] and " there" in ran.stdout, ran.stderr
+    assert ran.returncode == 0 and mounts.gone()
 
 
 def test_without_squashfuse_it_is_unpacked(mounts: Mounts) -> None:

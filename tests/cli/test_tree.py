@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from cli_project import Envspec, Project
+from support.terminal import at_terminal
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -128,32 +127,13 @@ def test_no(project: Project, envspec: Envspec, arguments: list[str], code: int,
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(("encoding", "branch"), [("utf-8", "└── torch"), ("ascii", "`-- torch")])
 def test_lines_on_a_terminal(project: Project, encoding: str, branch: str) -> None:
-    terminal, inner = pty.openpty()
-    command = [
-        sys.executable,
-        "-c",
-        "from envspec.cli.main import main; main()",
-        "tree",
-        "specs/demo.toml",
-        "-t",
-        "cpu",
-    ]
+    command = [sys.executable, "-c", "from envspec.cli.main import main; main()"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "NO_COLOR": ""}
-    with subprocess.Popen(command, stdout=inner, env=environment) as process:
-        os.close(inner)
-        shown = b""
-        while True:
-            try:
-                block = os.read(terminal, 4096)
-            except OSError:  # how Linux says that the other end is closed
-                break
-            if not block:
-                break
-            shown += block
-    os.close(terminal)
-    assert process.returncode == 0
-    assert branch in shown.decode()
-    assert 'speedup 1.1\x1b[2m if extra == "fast"\x1b[0m' in shown.decode()
+    at = at_terminal([*command, "tree", "specs/demo.toml", "-t", "cpu"], env=environment, stdout=True)
+    assert at.status == 0
+    shown = at.told.decode()
+    assert branch in shown
+    assert 'speedup 1.1\x1b[2m if extra == "fast"\x1b[0m' in shown
 
 
 def test_json(project: Project, envspec: Envspec) -> None:

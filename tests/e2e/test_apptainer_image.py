@@ -81,7 +81,7 @@ def shipped_packages() -> int:
 
 def test_it_says_what_it_is(sif: Path, tmp_path: Path) -> None:
     labels = run("inspect", "--labels", str(sif), cwd=tmp_path).stdout
-    assert "envspec.target: cpu" in labels and "envspec.lock: sha256:" in labels
+    assert "envspec.target: cpu" in labels and "envspec.lock.digest: sha256:" in labels
     assert "apptainer test IMAGE" in run("run-help", str(sif), cwd=tmp_path).stdout
     assert run("inspect", "--list-apps", str(sif), cwd=tmp_path).stdout.split() == ["smoke"]
 

@@ -63,6 +63,26 @@ def test_the_smoke_check_passes_in_the_image(builder: Builder, archive: Path) ->
     assert ran.returncode == 0 and " 0 failed" in ran.stderr, ran.stderr[-3000:]
 
 
+def test_an_image_without_a_compiler_says_so(
+    project: ShippedProject, builder: Builder, base: Path, tmp_path: Path
+) -> None:
+    """Refused on a base without one, by name; with `--without compile` smoke skips what needs it, and passes."""
+    recipe = project.envspec("image", "--base-recipe")
+    assert " g++ " in recipe
+    poor = builder.ready_base(recipe.replace(" g++ ", " "), "poor")
+    with pytest.raises(AssertionError, match=r"lacks g\+\+, and nothing is installed into it"):
+        project.envspec("image", "--base", str(poor), "-o", str(tmp_path / "image.tar"))
+    project.envspec("image", "--base", str(poor), "--without", "compile", "-o", str(tmp_path / "image.tar"))
+    container = builder("from", f"oci-archive:{tmp_path}/image.tar").strip()
+    ran = builder.run(container, *entry("smoke", "--quick", "--json", "/tmp/report.json"))
+    assert ran.returncode == 0 and " 0 failed" in ran.stderr, ran.stderr[-3000:]
+    report = json.loads(builder.run(container, "cat", "/tmp/report.json").stdout)
+    told = {one["name"]: (one["status"], one["reason"]) for one in report["checks"] if one["group"] == "compile"}
+    reason = "the image was made without what `compile` needs (envspec image --without)"
+    assert told and set(told.values()) == {("skip", reason)}
+    assert report["summary"]["verdict"] == "pass" and "compile.eager" in ran.stderr
+
+
 def apptainer(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["apptainer", *arguments], capture_output=True, text=True, check=False)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.base_image import members, system, write_base, write_index
+from support.cutting import cutting
 from support.hub import Hub, serving_hub
 from support.index import Index
 from support.installs import PYTHON, SPEC, brought_in, pip_pin, write_lock
@@ -82,6 +83,39 @@ def test_only_what_the_registry_lacks_is_sent(hub: Hub, base: str, machine: Mach
     assert machine.envspec("image", SPEC, "--base", base, "-o", "out").status == 0
     (top,) = json.loads((machine.folder / "out" / "index.json").read_bytes())["manifests"]
     assert top["digest"] == moved
+
+
+@pytest.mark.nightly
+def test_a_push_that_breaks_off_goes_on(hub: Hub, machine: Machine, index: Index) -> None:
+    """In the middle of pieces, by a way to the registry that breaks off: what buildah pulls is whole."""
+    index.add(LIB, cublas())
+    write_lock(machine, [pip_pin(LIB), pip_pin(cublas())], platform="linux-64")
+    write_base(machine.folder / "base", system(PYTHON))
+    with cutting(hub.host, [4 << 20, 1 << 20, 7 << 20]) as way:
+        sent, _, _, digest = push(machine, "./base", f"{way.host}/team/cut:1")
+    assert way.cuts == 3 and sent == 7, "five layers, the base's and the configuration"
+    hub.buildah("pull", "--quiet", "--tls-verify=false", f"docker://{hub.host}/team/cut@{digest}")
+
+
+@pytest.mark.nightly
+def test_a_push_that_is_given_up_or_killed_is_finished_by_the_next(hub: Hub, machine: Machine, index: Index) -> None:
+    index.add(LIB, cublas())
+    write_lock(machine, [pip_pin(LIB), pip_pin(cublas())], platform="linux-64")
+    write_base(machine.folder / "base", system(PYTHON))
+    with cutting(hub.host, [1 << 20], always=True) as way:
+        ran = machine.envspec("image", SPEC, "--base", "./base", "-o", f"{way.host}/team/again:1")
+    assert ran.status == 3 and "breaks off again and again" in ran.error and "the same command again" in ran.hint
+    with cutting(hub.host, [1 << 20], holds=True) as way:
+        process = machine.start("image", SPEC, "--base", "./base", "-o", f"{way.host}/team/again:1")
+        assert way.held.wait(60), process.poll()
+        process.kill()
+        process.wait(30)
+        way.over.set()
+    gone = machine.envspec("image", SPEC, "--base", "./base", "--verify", f"{hub.host}/team/again:1")
+    assert gone.status == 3 and "team/again" in gone.error, "a name never leads to half an image"
+    sent, _, there, digest = push(machine, "./base", f"{hub.host}/team/again:1")
+    assert (sent, there) == (4, 3), "the base's layer, the user and Python came before what broke off"
+    hub.buildah("pull", "--quiet", "--tls-verify=false", f"docker://{hub.host}/team/again@{digest}")
 
 
 def test_two_platforms_are_pushed_as_one_index(hub: Hub, machine: Machine, index: Index) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +14,7 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
 from support.packages import wheel
+from support.terminal import at_terminal
 
 from envspec.lock.write import dumps
 
@@ -54,22 +52,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 def on_terminal(machine: Machine, *arguments: str) -> str:
     """What a command shows where stdout and stderr are a terminal."""
-    terminal, inner = pty.openpty()
     command = [sys.executable, "-c", "from envspec.cli.main import main; main()", *arguments]
     env = machine.environment({"TERM": "xterm-256color"})
-    with subprocess.Popen(command, cwd=machine.folder, env=env, stdout=inner, stderr=inner, stdin=subprocess.DEVNULL):
-        os.close(inner)
-        shown = b""
-        while True:
-            try:
-                block = os.read(terminal, 65536)
-            except OSError:  # how Linux says that the other end is closed
-                break
-            if not block:
-                break
-            shown += block
-    os.close(terminal)
-    return shown.decode()
+    return at_terminal(command, cwd=machine.folder, env=env, stdout=True).told.decode()
 
 
 def steering(text: str) -> str:

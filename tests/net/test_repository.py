@@ -28,12 +28,17 @@ DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
 class Double:
     """break_at    the pieces, by their number, of which half comes and no answer goes
     keeps          what came of them is kept
+    forgets        the pieces after which the upload is gone, as docker-registry takes one away whose piece broke off
+    fails          requests, by their number, that get no answer, though they are done
     token          who has no token is sent for one
     status         what pieces are answered with
     """
 
     break_at: set[int] = field(default_factory=set)
     keeps: bool = True
+    forgets: set[int] = field(default_factory=set)
+    fails: set[int] = field(default_factory=set)
+    gone: bool = False
     token: bool = False
     status: int = 202
     asked: list[str] = field(default_factory=list)
@@ -56,6 +61,9 @@ def double() -> Iterator[Double]:
             pass
 
         def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+            if len(state.asked) in state.fails:
+                self.close_connection = True
+                return
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name.replace("_", "-"), value)
@@ -72,7 +80,10 @@ def double() -> Iterator[Double]:
                 self.answer(200, json.dumps({"token": "given"}).encode())
             elif state.token and self.headers.get("Authorization") != "Bearer given":
                 self.answer(401, WWW_Authenticate=f'Bearer realm="http://{state.host}/token",service="s"')
+            elif self.path.startswith("/v2/a/b/blobs/uploads/one") and state.gone:
+                self.answer(404, b'{"errors": [{"code": "BLOB_UPLOAD_UNKNOWN"}]}')
             elif self.command == "POST":
+                state.gone, state.held = False, bytearray()
                 mounted = any(digest.replace(":", "%3A") in self.path for digest in state.elsewhere)
                 self.answer(201 if mounted else 202, Location="/v2/a/b/blobs/uploads/one?state=x")
             elif self.command == "PATCH":
@@ -80,11 +91,14 @@ def double() -> Iterator[Double]:
                 if state.pieces in state.break_at:
                     state.held += body[: len(body) // 2] if state.keeps else b""
                     self.close_connection = True
+                    state.gone = state.pieces in state.forgets
                     return
                 at = int(self.headers["Content-Range"].partition("-")[0])
                 assert at == len(state.held), "a piece goes on where the registry is"
                 state.held += body
                 self.answer(state.status, b"no" if state.status != 202 else b"", Location="/v2/a/b/blobs/uploads/one")
+            elif self.command == "PUT" and "/manifests/" in self.path:
+                self.answer(201)
             elif self.command == "PUT" and "/uploads/" in self.path:
                 digest = self.path.partition("digest=")[2].replace("%3A", ":")
                 right = f"sha256:{hashlib.sha256(state.held).hexdigest()}" == digest
@@ -135,6 +149,40 @@ def test_who_breaks_off_again_and_again_is_given_up(double: Double, opened: Repo
     with pytest.raises(IndexFailure, match="breaks off again and again") as caught:
         upload(opened)
     assert caught.value.hint and "run the same command again" in caught.value.hint
+
+
+@pytest.mark.parametrize("broken", [{1}, {3}, {6}, {2, 6}])
+def test_an_upload_that_the_registry_forgot_begins_anew(broken: set[int], double: Double, opened: Repository) -> None:
+    double.break_at = double.forgets = broken
+    assert sum(upload(opened)) == len(DATA), "what has to be sent again isn't counted twice"
+    assert double.blobs[DIGEST] == DATA
+    assert double.asked.count("POST /v2/a/b/blobs/uploads/") == 1 + len(broken)
+
+
+def test_a_registry_that_always_forgets_is_given_up(double: Double, opened: Repository) -> None:
+    double.break_at = double.forgets = set(range(100))
+    with pytest.raises(IndexFailure, match="breaks off again and again"):
+        upload(opened)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 9, 10])
+def test_a_request_without_an_answer_is_made_again(number: int, double: Double, opened: Repository) -> None:
+    """Whichever it is: a look for a blob, the begin of an upload, its end, a manifest."""
+    assert not opened.has_blob("sha256:" + "0" * 64)
+    double.asked.clear()
+    double.fails = {number}
+    assert not opened.has_blob(DIGEST)
+    assert sum(upload(opened)) == len(DATA)
+    assert double.blobs[DIGEST] == DATA
+    opened.put_manifest("1", b"{}", "application/json")
+    assert len(double.asked) > number, "it was the answer of one of these"
+
+
+def test_a_registry_that_never_answered_is_told_at_once(double: Double, opened: Repository) -> None:
+    double.fails = set(range(100))
+    with pytest.raises(IndexFailure, match="can't be reached"):
+        opened.has_blob(DIGEST)
+    assert len(double.asked) == 1
 
 
 def test_a_refusal_is_told(double: Double, opened: Repository) -> None:

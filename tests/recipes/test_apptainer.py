@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from recipe_plans import shipped, text_in
 
 from envspec.recipes.apptainer import FILE, OFFLINE_FILE, render
+from envspec.recipes.metadata import labels
 from envspec.recipes.plan import ImageReference, Plan
 
 HOSTILE = (
@@ -97,6 +98,16 @@ def test_what_every_image_has() -> None:
         assert exported(found["environment"])["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
         assert "PATH=/opt/env/bin:$PATH" in found["post"] and "/etc/profile.d/envspec.sh" in found["post"]
         assert "apptainer run --nv" in found["help"] and "apptainer exec" not in found["help"]
+
+
+def test_a_sif_answers_to_the_labels_of_an_image() -> None:
+    """Whichever recipe it was made by, `apptainer inspect` tells its lock by the same key."""
+    plan = shipped("mm-v2.9", "cu128-hopper")
+    wanted = {name: value for name, value in labels(plan).items() if ".image.base." not in name}
+    assert wanted["envspec.lock.digest"] == plan.lock_digest
+    for found in sections(plan):
+        lines = [line.strip().partition(" ") for line in found["labels"].splitlines() if line.strip()]
+        assert {name: value for name, _, value in lines} == wanted
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ The GPUs are stand-ins: a runner that answers as torch would there, and starts n
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import envspec_check.checks
@@ -16,57 +15,14 @@ import pytest
 from envspec_check.checks.collectives import collectives_ddp
 from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.checks.gpu.device import device_visible
-from envspec_check.interface import CHECKS, Check, Context, Fault, Outcome, Skip, failed, passed
+from envspec_check.interface import CHECKS, Context, Fault, Skip
 from envspec_check.ranks import on_the_cpu
 from envspec_check.report import Progress
 from envspec_check.session import Session
 from envspec_check.trainer import native_precision
+from support.check_session import StandInRunner, context, session
 
-A100 = {"name": "NVIDIA A100", "capability": "8.0", "memory_bytes": 80 << 30}
-TARGETS: dict[str, dict[str, Any]] = {"cu128": {"cuda": "12.8", "architectures": ["sm_80"]}, "cpu": {}}
 DEVICE = (*("device.driver", "device.visible", "device.count", "device.capability", "device.memory", "device.health"),)
-
-
-@dataclass
-class StandInRunner:
-    """Passes every check; its probe sees so many GPUs. `ran` are the checks with their device and GPUs."""
-
-    gpus: int
-    lacking: bool = False
-    probe_fails: bool = False
-    ran: list[tuple[str, str, int]] = field(default_factory=list)
-
-    def import_torch(self) -> tuple[Outcome, str | None] | None:
-        return (failed("torch can't be imported: no"), "words") if self.lacking else None
-
-    def run(self, one: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
-        self.ran.append((one.name, device, gpus))
-        if one.name == "probe" and self.probe_fails:
-            return failed("it crashed (SIGSEGV)"), None, None
-        return passed(details={"torch": {}, "gpus": [A100] * self.gpus}), None, 0
-
-
-def context(device: str, target: str) -> Context:
-    lock = {"env": {"name": "demo"}, "targets": {target: TARGETS[target]}}
-    config = {"target": target, "lock": lock, "lock_digest": "sha256:0"}
-    return Context(config, device, "llm", 5, True, 0, 60.0, Path(), "check")
-
-
-def session(
-    runner: StandInRunner,
-    device: str,
-    groups: tuple[str, ...],
-    target: str = "cu128",
-    driver: str | None = None,
-    cards: dict[str, Any] | None = None,
-) -> tuple[dict[str, tuple[str, str | None]], dict[str, Any]]:
-    """The outcome of each check with its reason, and the report."""
-    made = Session(context(device, target), CHECKS, groups, runner)  # type: ignore[arg-type]
-    made.machine["driver"] = driver
-    made.ctx.config["cards"] = cards or {}
-    made.run(Progress([], io.StringIO()))
-    report = made.report()
-    return {one["name"]: (one["status"], one["reason"]) for one in report["checks"]}, report
 
 
 def test_cuda_that_was_asked_for_and_isnt_there_fails_what_needs_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from envspec_check.checks.collectives import stragglers
 from envspec_check.machine import card_of
 from envspec_check.report import figure, peak_of
-from test_check_session import A100, StandInRunner, session
+from support.check_session import A100, StandInRunner, session
 
 from envspec.errors import InputError
 from envspec.facts import peaks

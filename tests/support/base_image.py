@@ -139,3 +139,15 @@ def text(layout: Path, name: str, path: str) -> str:
         file = archive.extractfile(path)
         assert file is not None, path
         return file.read().decode()
+
+
+def carried_folder(layout: Path, folder: Path) -> Path:
+    """The carried files as they lie in a container: of all layers."""
+    for name in [row["annotations"]["envspec.layer"] for row in documents(layout)[0]["layers"][1:]]:
+        with opened(layout, name) as archive:
+            for member in archive.getmembers():
+                if member.isfile() and member.name.startswith("opt/envspec/"):
+                    place = folder / member.name.removeprefix("opt/envspec/")
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_text(text(layout, name, member.name))
+    return folder

@@ -88,17 +88,22 @@ def serving_hub(folder: Path, *, users: str = "") -> Iterator[Hub]:
         (folder / "users").write_text(users, encoding="utf-8")
         text += _AUTH.format(path=folder / "users")
     config.write_text(text, encoding="utf-8")
-    with subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.PIPE, text=True) as process:
+    log = folder / "registry.log"
+    # a pipe that nobody reads would fill, and the registry wait for ever
+    with (
+        log.open("w") as said,
+        subprocess.Popen(["docker-registry", "serve", str(config)], stdout=said, stderr=said) as process,
+    ):
         try:
-            _wait(process, port)
+            _wait(process, port, log)
             yield Hub(f"127.0.0.1:{port}", folder)
         finally:
             process.terminate()
 
 
-def _wait(process: subprocess.Popen[str], port: int) -> None:
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     for _ in range(200):
-        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        assert process.poll() is None, log.read_text()
         with socket.socket() as asking:
             if asking.connect_ex(("127.0.0.1", port)) == 0:
                 return

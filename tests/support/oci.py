@@ -62,14 +62,14 @@ class Builder:
         settings = self.storage / _SETTINGS
         settings.write_text(f'{settings.read_text()}python-install-mirror = "{mirror}"\n')
 
-    def ready_base(self, recipe: str) -> Path:
+    def ready_base(self, recipe: str, name: str = "ready") -> Path:
         """Build the base of which `envspec image --base-recipe` printed the recipe, on `BASE`; gives it as a layout."""
-        folder = self.storage / "ready"
+        folder = self.storage / name
         folder.mkdir()
         lines = [f"FROM {BASE}" if line.startswith("FROM ") else line for line in recipe.splitlines()]
         (folder / "Dockerfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self("bud", "--isolation", "chroot", "-t", "localhost/ready", "-f", str(folder / "Dockerfile"), str(folder))
-        self("push", "-q", "localhost/ready", f"oci:{folder / 'layout'}:base")
+        self("bud", "--isolation", "chroot", "-t", f"localhost/{name}", "-f", str(folder / "Dockerfile"), str(folder))
+        self("push", "-q", f"localhost/{name}", f"oci:{folder / 'layout'}:base")
         return folder / "layout"
 
     def command(self, container: str, *command: str, **env: str) -> list[str]:

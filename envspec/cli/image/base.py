@@ -14,12 +14,14 @@ from envspec.net.registry import MANIFEST_TYPES
 
 if TYPE_CHECKING:
     from envspec.image.base import BaseSource
+    from envspec.image.layer import OnBytes
     from envspec.recipes.plan import Plan
 
 
 @contextmanager
-def opened_base(plan: Plan, given: str | None, *, offline: bool) -> Iterator[BaseSource]:
-    """Open the base of a target's image until the block ends. Raises InputError, IndexFailure."""
+def opened_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool) -> Iterator[BaseSource]:
+    """Open the base of a target's image until the block ends; `on_bytes` is told of what is fetched. Raises InputError,
+    IndexFailure."""
     if given is not None and (Path(given).is_dir() or (os.sep in given and given.startswith((".", os.sep)))):
         from envspec.cli.outputs import location
         from envspec.image.layout import layout_source
@@ -33,7 +35,7 @@ def opened_base(plan: Plan, given: str | None, *, offline: bool) -> Iterator[Bas
         with folder:
             yield layout_source(Path(given), folder)
         return
-    yield registry_source(_pinned(plan, given), offline=offline)
+    yield registry_source(_pinned(plan, given), on_bytes, offline=offline)
 
 
 def _pinned(plan: Plan, given: str | None) -> str:
@@ -49,8 +51,9 @@ def _pinned(plan: Plan, given: str | None) -> str:
     return name
 
 
-def registry_source(name: str, *, offline: bool) -> BaseSource:
-    """Reach an image of a registry by its name with a digest. Raises InputError, IndexFailure."""
+def registry_source(name: str, on_bytes: OnBytes = lambda count: None, *, offline: bool) -> BaseSource:
+    """Reach an image of a registry by its name with a digest; `on_bytes` is told of what is fetched. Raises InputError,
+    IndexFailure."""
     from envspec.image.base import BaseSource
     from envspec.image.layer import Descriptor
     from envspec.image.manifest import DIGEST
@@ -69,7 +72,7 @@ def registry_source(name: str, *, offline: bool) -> BaseSource:
         return repository.fetched(blob.digest, blob.size, folder).read_bytes()
 
     def open_blob(blob: Descriptor) -> BinaryIO:
-        return repository.fetched(blob.digest, blob.size, folder).open("rb")
+        return repository.fetched(blob.digest, blob.size, folder, on_bytes).open("rb")
 
     content, kind = registry.manifest(digest)
     top = Descriptor(kind, digest, len(content))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, ou
 from envspec.cli.image.prepare import ImageOrder, built_here, prepared
 from envspec.cli.image.progress import image_progress
 from envspec.cli.outputs import location, written
+from envspec.errors import NotPlain
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
 from envspec.image.requirements import refuse_unpinned
-from envspec.open_folder import open_folder
+from envspec.open_folder import Location, open_folder
 from envspec.recipes.make import make_plan
 from envspec.recipes.plan import Plan
 from envspec.record import dataclass
@@ -75,7 +76,7 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     built = {target.name: built_here(order, target, stack) for target in order.targets}
     progress = stack.enter_context(image_progress(quiet=order.quiet))
     bases = [
-        (target, plan, stack.enter_context(opened_base(plan, order.base, offline=order.offline)))
+        (target, plan, stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline)))
         for target, plan in plans
     ]
     layout = _layout(output, order, stack)
@@ -92,8 +93,11 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
 def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layout:
     """Open the layout that blobs are written to: the one that is asked for, or one of this run."""
     if isinstance(output, ToFolder):
+        place = location(output.path, [order.spec.path])
+        if not output.path.exists():
+            stack.callback(_remove_empty, place)
         try:
-            layout = Layout(stack.enter_context(location(output.path, [order.spec.path]).open(make=True)))
+            layout = Layout(stack.enter_context(place.open(make=True)))
         except OSError as error:
             raise storage_error(error, output.path, option="-o") from None
         layout.refuse_other()
@@ -101,6 +105,12 @@ def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layou
         return layout
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     return Layout(stack.enter_context(open_folder(scratch)))
+
+
+def _remove_empty(place: Location) -> None:
+    """Leave no folder of an image that was refused."""
+    with suppress(OSError, NotPlain):
+        place.remove_empty()
 
 
 def _put(
@@ -128,9 +138,9 @@ def _put(
         told.append(f"{output.path}: an OCI layout of {name}")
         places["folder"] = str(output.path)
     if isinstance(output, ToArchive):
-        progress.phase(f"writing {output.path}")
+        progress.phase(f"writing {output.path}", sum(blob.size for blob in blobs))
         with written(output.path, "-o", [order.spec.path]) as file:
-            write_archive(layout, top, name, blobs, file, images[0].plan.epoch)
+            write_archive(layout, top, name, blobs, file, images[0].plan.epoch, progress.came)
         told.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
     if order.sif is not None:

@@ -81,7 +81,7 @@ def prepared(
     progress.phase("reading the base")
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
-    plan = reduced(plan, refuse_poor(plan, base, python, order.without))
+    plan = reduced(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
     refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
@@ -137,7 +137,7 @@ def _borrowed(
     order: ImageOrder, plan: Plan, one: Borrowed, progress: ImageProgress, stack: ExitStack
 ) -> Callable[[], list[LayerEntry]]:
     """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
-    source = registry_source(one.image.pinned, offline=order.offline)
+    source = registry_source(one.image.pinned, progress.came, offline=order.offline)
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
 
     def entries() -> list[LayerEntry]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class _OnTerminal:
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._task = bars.add_task("", total=None)
+        self._task = bars.add_task("", total=None, visible=False)
 
-    def phase(self, text: str) -> None:
-        self._bars.reset(self._task, description=text, total=None)
+    def phase(self, text: str, total: int | None = None) -> None:
+        self._bars.reset(self._task, description=text, total=total, visible=True)
 
     def came(self, count: int) -> None:
         self._bars.update(self._task, advance=count)
@@ -34,7 +34,30 @@ def image_progress(*, quiet: bool) -> Iterator[ImageProgress]:
 
 
 def _columns() -> tuple[ProgressColumn, ...]:
-    from rich.progress import DownloadColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+    from rich.progress import (
+        DownloadColumn,
+        FileSizeColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TransferSpeedColumn,
+    )
+    from rich.text import Text
+
+    class Bytes(DownloadColumn):
+        """The bytes so far, and of how many where that is known."""
+
+        def render(self, task: Task) -> Text:
+            if task.total is None:
+                return FileSizeColumn().render(task) if task.completed else Text()
+            return super().render(task)
+
+    class Rate(TransferSpeedColumn):
+        """The bytes a second, once there are some."""
+
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.speed else Text()
 
     description = TextColumn("{task.description}", markup=False)
-    return SpinnerColumn(), description, DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn()
+    return SpinnerColumn(), description, Bytes(), Rate(), TimeElapsedColumn()

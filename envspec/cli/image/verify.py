@@ -40,7 +40,7 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, 
                 said = label_of(image, WITHOUT).split(",")
                 own = replace(order, without=tuple(name for name in FEATURES if name in said))
                 plan, built = refuse_unpinned(plan, target, own.without), built_here(own, target, stack)
-                source = stack.enter_context(opened_base(plan, order.base, offline=order.offline))
+                source = stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline))
                 ready = prepared(own, target, plan, built, source, progress, stack)
                 differences = by_content(
                     ready.plan,

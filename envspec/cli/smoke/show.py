@@ -83,7 +83,8 @@ def progress(titles: Sequence[str], *, quiet: bool) -> Iterator[RunDisplay]:
         return
     from rich.live import Live
 
-    from envspec.cli.console import drawing
+    from envspec.cli.console import drawing, drawn_alone
 
-    with Live(console=drawing(), transient=True, refresh_per_second=8) as live:
+    live = Live(console=drawing(), transient=True, refresh_per_second=8)
+    with drawn_alone(live):
         yield LiveTable(live, titles)
