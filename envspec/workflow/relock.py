@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from envspec.errors import AnswerNo, InputError, Place
+from envspec.errors import AnswerNo, EnvspecError, InputError, Place
 from envspec.lock.inputs import has_equal_inputs, spec_inputs
 from envspec.lock.model import Lock
 from envspec.packages.names import requirement_name
@@ -77,11 +78,8 @@ def relock(
 
         return of_pins(spec, one)
 
-    try:
+    with _placing(spec):
         solved = solve(prepared, resolver, conda, kept, judged, inspect)
-    except AnswerNo as refused:
-        refused.place = refused.place or _place_of(spec, refused)
-        raise
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.workflow.accept import accept
     from envspec.workflow.builds import with_build_environments
@@ -91,7 +89,8 @@ def relock(
 
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))
-    solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
+    with _placing(spec):
+        solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
@@ -114,14 +113,31 @@ def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
     return judge(old, spec if has_equal_inputs(spec, old) else None)
 
 
-def _place_of(spec: Spec, refused: AnswerNo) -> Place | None:
-    """Find where the spec asks for the first of the packages that a refusal is about."""
+@contextmanager
+def _placing(spec: Spec) -> Iterator[None]:
+    """Give what is refused meanwhile its place in the spec."""
+    try:
+        yield
+    except EnvspecError as refused:
+        refused.place = refused.place or _place_of(spec, refused)
+        raise
+
+
+def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
+    """Find where the spec speaks of the first of the packages that an error is about; of a refusal that is about none
+    of the spec's, the target that it is said of. None for anything else that failed outside."""
+    told = [target for target in spec.targets if target.name in refused.targets]
+    targets = told or spec.targets
+    terms = [spec.pip_terms(target) for target in targets]
+    lines = [located for target in targets for located in spec.pip_dependencies(target)]
+    lines += [located for one in terms for located in (*one.overrides, *one.constraints)]
     for name in map(canonical_name, refused.asked):
-        for target in spec.targets:
-            for located in spec.pip_dependencies(target):
-                if requirement_name(located.text) == name:
-                    return located.place
-    return None
+        for located in lines:
+            if requirement_name(located.text) == name:
+                return located.place
+    if not isinstance(refused, AnswerNo | InputError):
+        return None
+    return told[0].place if told else Place(spec.path)
 
 
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Flaw]) -> tuple[Target, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from envspec.errors import EnvspecError, Unsatisfiable
@@ -174,4 +175,16 @@ def _bounds_stand_in(message: str, row: Correction) -> bool:
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:
     """Prefix an error of one file or page with the targets that need it."""
-    return error if error.message.startswith(label) else type(error)(f"{label}: {error.message}", hint=error.hint)
+    if error.message.startswith(label):
+        return error
+    return type(error)(f"{label}: {error.message}", hint=error.hint, place=error.place).concerning(*error.about)
+
+
+@contextmanager
+def said_of(targets: tuple[str, ...]) -> Iterator[None]:
+    """Give what fails meanwhile the targets that it's said of."""
+    try:
+        yield
+    except EnvspecError as error:
+        error.targets = error.targets or targets
+        raise

@@ -36,6 +36,7 @@ from envspec.resolve.pip.answer import (
     labelled,
     named_corrections,
     refuse_sources,
+    said_of,
     tell_undated,
     with_hashes,
 )
@@ -119,7 +120,8 @@ class PipResolver:
             # one that found no solution stopped them, and others may be tried after it
             processes.begin()
         for name, request in requests.items():
-            refuse_conflicts(name, request)
+            with said_of((name,)):
+                refuse_conflicts(name, request)
         groups = group(requests)
         live = self._live(groups)
         counting = Counting(self.progress)
@@ -189,9 +191,13 @@ class PipResolver:
             )
         return self._chosen[request]
 
-    def _live(self, groups: Iterable[Request]) -> dict[str, LivePages]:
+    def _live(self, groups: Mapping[Request, tuple[str, ...]]) -> dict[str, LivePages]:
         """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
-        indexes = [index for index in map(self._index, groups) if index.live and index.variant]
+        chosen = []
+        for request, names in groups.items():
+            with said_of(names):
+                chosen.append(self._index(request))
+        indexes = [index for index in chosen if index.live and index.variant]
         live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
         return {variant: pages for variant, pages in live.items() if pages}
 
@@ -229,7 +235,7 @@ class PipResolver:
         direct: DirectReader,
     ) -> dict[Request, Resolution]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
-            with self.progress.solving(groups[request]):
+            with self.progress.solving(groups[request]), said_of(groups[request]):
                 folder, names = _below(self.scratch), groups[request]
                 found = self._solve(request, indexes[request], proxy, names, preferences, folder, reading, direct)
             begin(found, request, reading)
@@ -323,9 +329,7 @@ class PipResolver:
             conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
-            named = named_corrections(explained(conflict, request), request.corrections)
-            named.targets = names
-            raise named from None
+            raise named_corrections(explained(conflict, request), request.corrections) from None
         except IndexFailure as failure:
             self._uv_indexes.refuse_flat(request, label)
             if proxy.failures:
@@ -339,12 +343,7 @@ class PipResolver:
                 raise labelled(told, label) from None
             if not index.live or question.gated:
                 raise
-            raise IndexFailure(
-                f"{failure.message} (envspec asked it because its own facts have no file of "
-                f"{torch_holes.hole_text(request, index)})",
-                hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
-                "envspec's config (docs/resolution.md)",
-            ) from None
+            raise torch_holes.unreached(failure, request, index, label) from None
 
     def _question(
         self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectReader
