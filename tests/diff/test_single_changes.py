@@ -70,6 +70,8 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("conda's record is patched", fields("openssl", dependencies=("beta",)), "openssl", "3.5.0 via ffmpeg", "medium", "requirements-changed"),
     ("torch minor", version("2.10.0+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.10.0+cpu minor direct [cpu]", "medium", "torch-jump"),
     ("torch patch", version("2.9.2+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.9.2+cpu patch direct [cpu]", "low", ""),
+    ("another CUDA's build", added(wheel("cupy-cuda13x", "13.6.0")), "cupy-cuda13x", "new 13.6.0 required by nothing",
+     "medium", "new-package"),
     ("nearly a name", added(wheel("acelerate", "1.0")), "acelerate", "new 1.0 required by nothing", "high", "near-name"),
     ("new and known", added(wheel("requests", "2.32.5")), "requests", "new 2.32.5 required by nothing", "low", ""),
     ("to source", artifact("lib", file="lib-2.5.1.tar.gz", sha256=sha("gz")), "lib", "2.5.1 via app", "high", "builds-from-source file-changed"),
