@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, Place
 from envspec.lock.inputs import has_equal_inputs, spec_inputs
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.rules.finding import Finding
@@ -30,6 +30,10 @@ def _untold(finding: Finding) -> None:
     """Ignore a notice."""
 
 
+def _nothing_to_tell(pins: Mapping[str, tuple[Pin, ...]]) -> None:
+    """Say nothing of a solution."""
+
+
 def relock(
     spec: Spec,
     old: Lock | None,
@@ -45,6 +49,7 @@ def relock(
     builds: BuildResolver | None = None,
     publishers: AskPublishers | None = None,
     first: Lock | None = None,
+    tell: Callable[[Mapping[str, tuple[Pin, ...]]], None] = _nothing_to_tell,
 ) -> Lock:
     """Lock `spec` again.
 
@@ -57,6 +62,8 @@ def relock(
 
     `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
     the old lock's rows those count that their wheels confirm.
+
+    `tell` writes what the resolver has to say of the last solution, whose pins it gets by target.
 
     `builds` resolves what sources are built with; without it, only what the old lock has of that stands in the new one.
     Likewise `publishers`, which asks who published files.
@@ -80,6 +87,7 @@ def relock(
 
     with _placing(spec):
         solved = solve(prepared, resolver, conda, kept, judged, inspect)
+        tell({one.name: one.pip for one in solved})
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.workflow.accept import accept
     from envspec.workflow.builds import with_build_environments
