@@ -54,11 +54,13 @@ class EnvspecError(Exception):
     """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code.
 
     about    the packages that it is about, where whoever raised it knew them
+    key      the key of the spec that it is about (`pip.indexes.internal`), likewise
     targets  the names of the targets that it is said of, likewise
     """
 
     exit_code: ClassVar[int] = 1
     about: tuple[str, ...] = ()
+    key: str = ""
     targets: tuple[str, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:

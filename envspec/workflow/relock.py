@@ -132,8 +132,10 @@ def _placing(spec: Spec) -> Iterator[None]:
 
 
 def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
-    """Find where the spec speaks of the first of the packages that an error is about; of a refusal that is about none
+    """Find where the spec speaks of what an error is about: a key, or the first of its packages; of a refusal that is about none
     of the spec's, the target that it is said of. None for anything else that failed outside."""
+    if refused.key in spec.places:
+        return spec.places[refused.key]
     told = [target for target in spec.targets if target.name in refused.targets]
     targets = told or spec.targets
     terms = [spec.pip_terms(target) for target in targets]
