@@ -132,8 +132,8 @@ def _placing(spec: Spec) -> Iterator[None]:
 
 
 def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
-    """Find where the spec speaks of what an error is about: a key, or the first of its packages; of a refusal that is about none
-    of the spec's, the target that it is said of. None for anything else that failed outside."""
+    """Find where the spec speaks of what an error is about: a key, or the first of its packages. Of a refusal that is
+    about none of the spec's, the target that it is said of. None for anything else that failed outside."""
     if refused.key in spec.places:
         return spec.places[refused.key]
     told = [target for target in spec.targets if target.name in refused.targets]
