@@ -203,6 +203,26 @@ def test_images() -> None:
     assert not review(Side("old", without, EVERYTHING - {"licence"}), Side("new", old))
 
 
+def test_what_a_person_decides_for_a_target_that_came_is_told() -> None:
+    """A finding that is accepted there, an override: no package of the target shows it."""
+    decided = every_target(
+        overrides=(("lib>=1", "tried"),),
+        accept=(("cuda-major-mixed", "known"),),
+        metadata=(StatedMetadata("flash-attn", "==2.8.3", ("torch",)),),
+        inspect=False,
+    )
+    codes = ["accept-added", "inspect-changed", "metadata-stated", "override-added"]
+    first = between(nothing("demo"), decided(base()))
+    assert sorted(fact.code for fact in first.settings) == codes
+    assert {(fact.risk, fact.targets) for fact in first.settings} == {("medium", ())}
+    # a target beside others: what one of these has already isn't news
+    fewer = replace(base(), targets=base().targets[1:])
+    came = base().targets[0].name
+    added = between(fewer, target(came, accept=(("a", "b"),))(base())).settings
+    assert [(fact.code, fact.targets) for fact in added] == [("accept-added", (came,))]
+    assert between(decided(fewer), decided(base())).settings == ()
+
+
 def test_a_package_that_moves_in_two_ways_is_one_row() -> None:
     found = reviewed(both(version("2.6.0", "lib", "cpu"), version("2.5.2", "lib", "hopper", "volta")))
     (row,) = found.rows
