@@ -282,10 +282,8 @@ def derived(name: str) -> str | None:
             "beside it"
         )
     bound = next(one for one in WHEEL_BOUNDS if requirement_name(one) == bounded)
-    return (
-        f"a wheel of {package}: its files show that it needs {bound}; [[corrections]] of a lock names the wheel and its "
-        "hash"
-    )
+    said = f"its files show that it needs {bound}"
+    return f"a wheel of {package}: {said}; [[corrections]] of a lock names the wheel and its hash"
 
 
 def of_extra(package: str, version: str, bound: str) -> Correction:
