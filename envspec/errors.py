@@ -22,7 +22,8 @@ EnvspecError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from envspec.record import dataclass
@@ -30,6 +31,9 @@ from envspec.regex import regex
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
+
+
+_Error = TypeVar("_Error", bound="EnvspecError")
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,17 @@ class Place:
 
 
 class EnvspecError(Exception):
-    """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code."""
+    """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code.
+
+    about    the packages that it is about, where whoever raised it knew them
+    key      the key of the spec that it is about (`pip.indexes.internal`), likewise
+    targets  the names of the targets that it is said of, likewise
+    """
 
     exit_code: ClassVar[int] = 1
+    about: tuple[str, ...] = ()
+    key: str = ""
+    targets: tuple[str, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:
         self.message = message
@@ -60,8 +72,25 @@ class EnvspecError(Exception):
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The packages of the spec that it is about, as far as it names them."""
+        return self.about
 
-_Error = TypeVar("_Error", bound=EnvspecError)
+    def concerning(self: _Error, *packages: str) -> _Error:
+        """Name the packages that it is about, if it doesn't yet; gives it back."""
+        self.about = self.about or packages
+        return self
+
+
+@contextmanager
+def about(*packages: str) -> Iterator[None]:
+    """Name the packages that an error is about which is raised meanwhile, if whoever raised it didn't."""
+    try:
+        yield
+    except EnvspecError as error:
+        error.concerning(*packages)
+        raise
 
 
 def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
@@ -77,25 +106,17 @@ def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
 class AnswerNo(EnvspecError):
     exit_code = 1
 
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """The packages of the spec that it is about, as far as it names them."""
-        return ()
-
 
 class Unsatisfiable(AnswerNo):
-    """No set of versions satisfies the spec for a target.
-
-    targets      the names of the targets that this is said of
-    corrections  the names of the corrections of published metadata that may be part of it
+    """No set of versions satisfies the spec for a target. `corrections` are the names of the corrections of published
+    metadata that may be part of it.
     """
 
-    targets: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
 
     @property
     def asked(self) -> tuple[str, ...]:
-        return tuple(_ASKED.findall(self.message))
+        return self.about or tuple(_ASKED.findall(self.message))
 
 
 _ASKED = regex(r"asks for ([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")

@@ -44,9 +44,13 @@ def command(code: str | None) -> None:
 
 
 def _tell_correction(name: str) -> bool:
-    """Say what a correction of published metadata is about, and whence it is; False where the tables have none."""
-    from envspec.facts.corrections import sources_of, table
+    """Say what a correction of published metadata is about, and whence it is; False for a name that none has."""
+    from envspec.facts.corrections import derived, sources_of, table
 
+    if text := derived(name):
+        out(f"read from {text}")
+        out(f'to do without: without-corrections = ["{name}"] in [pip]')
+        return True
     rows = [row for row in table() if row.name == name]
     for row in rows:
         out(f"{row.package}{row.versions} needs {row.requirement}: {row.reason}")

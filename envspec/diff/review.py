@@ -74,7 +74,7 @@ class _Reviewer:
         return tuple(python_moves(*self.change.pythons)) if self.change.pythons else ()
 
     def _settings(self) -> tuple[Fact, ...]:
-        from envspec.diff.settings import of_corrections, of_images, of_pythons, of_spec, of_target
+        from envspec.diff.settings import of_corrections, of_images, of_new_target, of_pythons, of_spec, of_target
 
         found: list[tuple[str, Fact]] = []
         # a side without targets is no lock yet, and none of its settings has changed
@@ -88,14 +88,18 @@ class _Reviewer:
                 *of_pythons(self._pythons),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
+        came: list[tuple[str, Fact]] = []
         for target in self.change.targets:
             if target.old and target.new:
                 found += [(target.name, fact) for fact in of_target(target.old.inputs, target.new.inputs)]
+            elif target.new:
+                known = [one.inputs for one in self.before]
+                came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
         gone = merged(((name, Fact("medium", "target-removed", "no longer locked")) for name in self.went), ())
         renamed = (
             Fact("low", "target-renamed", f"target renamed, was {was}", (now,)) for was, now in self.match.renamed
         )
-        return (*gone, *renamed, *merged(found, self.shared or ("",)))
+        return (*gone, *renamed, *merged(found, self.shared or ("",)), *merged(came, () if self.shared else self.came))
 
     def _gpu(self) -> tuple[Fact, ...]:
         from envspec.diff.gpu_meaning import concerns, meaning

@@ -10,6 +10,9 @@ from envspec.diff.rows import PythonMove
 from envspec.lock.model import LockedCorrection, LockedPython, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers
+from envspec.record import replace
+
+_UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
 
 
 def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
@@ -65,12 +68,12 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     if old.cpu != new.cpu:
         yield Fact("low", "cpu-changed", _moved("the machines' oldest processors", old.cpu, new.cpu))
     if old.inspect != new.inspect:
-        told = (
-            "wheels are read for what their METADATA leaves out"
-            if new.inspect
-            else ("wheels aren't read any more: what their METADATA leaves out isn't found")
-        )
-        yield Fact("low" if new.inspect else "medium", "inspect-changed", told)
+        if new.inspect:
+            yield Fact("low", "inspect-changed", "wheels are read for what their METADATA leaves out")
+        else:
+            yield Fact(
+                "medium", "inspect-changed", "wheels aren't read any more: what their METADATA leaves out isn't found"
+            )
     yield from _requirements(old.requirements, new.requirements, requirement_name)
     yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
     yield from _metadata(old, new)
@@ -78,6 +81,18 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     yield from _overrides(dict(old.overrides), dict(new.overrides))
     yield from _pages(dict(old.find_links), dict(new.find_links))
     yield from _accepted(dict(old.accept), dict(new.accept))
+
+
+def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
+    """Yield what a person's word decides for a target that came, where none of the targets there were has it."""
+    for one in (
+        Fact("medium", "inspect-changed", _UNREAD) if not new.inspect else None,
+        *_metadata(replace(new, metadata=()), new),
+        *_overrides({}, dict(new.overrides)),
+        *_accepted({}, dict(new.accept)),
+    ):
+        if one is not None and not any(one in tuple(of_new_target(other, ())) for other in others):
+            yield one
 
 
 def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:

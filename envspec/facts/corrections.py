@@ -19,6 +19,7 @@ from envspec.facts.tables import read, words
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.record import dataclass, replace
 from envspec.regex import regex
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _TABLES = ("corrections", "repodata_patches")
 _EXTRA = regex(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
-_DERIVED = regex(rf"[a-z0-9-]+-(?:extra-(?:{'|'.join(FAMILY)})|read-[a-z0-9-]+)")
+_DERIVED = regex(rf"([a-z0-9-]+)-(?:extra-({'|'.join(FAMILY)})|read-({'|'.join(map(requirement_name, WHEEL_BOUNDS))}))")
 _METADATA, _WHEEL = ("METADATA",), ("wheel",)
 _FOUND = (_METADATA, _WHEEL)
 """The sources of corrections that stand in no table."""
@@ -266,6 +267,22 @@ def unknown(names: Iterable[str]) -> tuple[str, ...]:
     """Find the names that are no correction's: of the tables, of an extra, or read from a wheel."""
     known = {row.name for row in table()}
     return tuple(name for name in sorted(names) if name not in known and not _DERIVED.fullmatch(name))
+
+
+def derived(name: str) -> str | None:
+    """Say where a correction that stands in no table is from, by its name; None for any other name."""
+    found = _DERIVED.fullmatch(name)
+    if found is None:
+        return None
+    package, extra, bounded = found.groups()
+    if extra:
+        return (
+            f"the METADATA of {package}: what its extra {extra} asks of {extra} at least, it needs of every {extra} "
+            "beside it"
+        )
+    bound = next(one for one in WHEEL_BOUNDS if requirement_name(one) == bounded)
+    said = f"its files show that it needs {bound}"
+    return f"a wheel of {package}: {said}; [[corrections]] of a lock names the wheel and its hash"
 
 
 def of_extra(package: str, version: str, bound: str) -> Correction:

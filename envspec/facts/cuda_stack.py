@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from envspec.facts.toolkits import known
 from envspec.regex import regex
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
@@ -15,7 +16,7 @@ TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 _TORCH_AND_COMPILER = regex(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
 _TOOLKIT = regex(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
 _FOR_CUDA = regex(r"-cu\d+$")
-_MAJOR = regex(r"-cu(?:da)?(\d{2})\d?x?(?:$|-)")
+_CUDA = regex(r"(-cu(?:da)?)(\d{2})(\d?)(?=x?(?:$|-))")
 _DECIDES = regex(
     r"(?:nvidia-)?(?P<library>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<compiler>triton)(?:-windows)?"
 )
@@ -46,8 +47,17 @@ def stack_of(name: str) -> str | None:
 def cuda_major_in(name: str) -> str | None:
     """Read the CUDA major in a package's name (nvidia-cublas-cu12, cupy-cuda12x, nvidia-dali-cuda120, jax-cuda12-pjrt);
     None where it has none."""
-    match = _MAJOR.search(name)
-    return match[1] if match else None
+    match = _CUDA.search(name)
+    return match[2] if match else None
+
+
+def of_any_cuda(name: str) -> str | None:
+    """Give a package's name with its CUDA left open, the same for a project's builds for each (cupy-cuda12x and
+    cupy-cuda13x: cupy-cuda##x). None where its name has no CUDA, or one of which there is no toolkit."""
+    match = _CUDA.search(name)
+    if match is None or not any(one.version == f"{match[2]}.{match[3] or one.version[3:]}" for one in known()):
+        return None
+    return _CUDA.sub(lambda found: found[1] + "#" * len(found[2] + found[3]), name, count=1)
 
 
 def family_of(name: str) -> str | None:

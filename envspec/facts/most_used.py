@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from envspec.facts.cuda_stack import of_any_cuda
 from envspec.facts.tables import read
 
 SHORTEST = 5
@@ -23,12 +24,23 @@ def mistaken_for(name: str) -> str | None:
 
     The comparison covers what typosquats of the last years did to a name: a letter left out, doubled, swapped or
     replaced by its neighbour, a hyphen added or taken away. A hyphenated word in front or behind it isn't covered: most
-    such packages are plugins.
+    such packages are plugins. A build for another CUDA (cupy-cuda13x beside cupy-cuda12x) is its project's own, and a
+    name like such a build's is as near to it as to the one that is much used.
     """
     if len(name) < SHORTEST or name in names():
         return None
+    build = of_any_cuda(name)
+    if build in _builds():
+        return None
     known = {one for one in _edited(name) if len(one) >= SHORTEST} & names()
+    known |= {_builds()[one] for one in _edited(build or "") if one in _builds()}
     return min(known, default=_joined().get(name.replace("-", "")))
+
+
+@cache
+def _builds() -> dict[str, str]:
+    """Give the most used names that have a CUDA in them, by what they are with any other."""
+    return {build: name for name in sorted(names(), reverse=True) if (build := of_any_cuda(name))}
 
 
 @cache

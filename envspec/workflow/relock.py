@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from envspec.errors import AnswerNo, InputError, Place
+from envspec.errors import AnswerNo, EnvspecError, InputError, Place
 from envspec.lock.inputs import has_equal_inputs, spec_inputs
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.rules.finding import Finding
@@ -29,6 +30,10 @@ def _untold(finding: Finding) -> None:
     """Ignore a notice."""
 
 
+def _nothing_to_tell(pins: Mapping[str, tuple[Pin, ...]]) -> None:
+    """Say nothing of a solution."""
+
+
 def relock(
     spec: Spec,
     old: Lock | None,
@@ -44,6 +49,7 @@ def relock(
     builds: BuildResolver | None = None,
     publishers: AskPublishers | None = None,
     first: Lock | None = None,
+    tell: Callable[[Mapping[str, tuple[Pin, ...]]], None] = _nothing_to_tell,
 ) -> Lock:
     """Lock `spec` again.
 
@@ -56,6 +62,8 @@ def relock(
 
     `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
     the old lock's rows those count that their wheels confirm.
+
+    `tell` writes what the resolver has to say of the last solution, whose pins it gets by target.
 
     `builds` resolves what sources are built with; without it, only what the old lock has of that stands in the new one.
     Likewise `publishers`, which asks who published files.
@@ -77,11 +85,9 @@ def relock(
 
         return of_pins(spec, one)
 
-    try:
+    with _placing(spec):
         solved = solve(prepared, resolver, conda, kept, judged, inspect)
-    except AnswerNo as refused:
-        refused.place = refused.place or _place_of(spec, refused)
-        raise
+        tell({one.name: one.pip for one in solved})
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.workflow.accept import accept
     from envspec.workflow.builds import with_build_environments
@@ -91,7 +97,8 @@ def relock(
 
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))
-    solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
+    with _placing(spec):
+        solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
@@ -114,14 +121,33 @@ def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
     return judge(old, spec if has_equal_inputs(spec, old) else None)
 
 
-def _place_of(spec: Spec, refused: AnswerNo) -> Place | None:
-    """Find where the spec asks for the first of the packages that a refusal is about."""
+@contextmanager
+def _placing(spec: Spec) -> Iterator[None]:
+    """Give what is refused meanwhile its place in the spec."""
+    try:
+        yield
+    except EnvspecError as refused:
+        refused.place = refused.place or _place_of(spec, refused)
+        raise
+
+
+def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
+    """Find where the spec speaks of what an error is about: a key, or the first of its packages. Of a refusal that is
+    about none of the spec's, the target that it is said of. None for anything else that failed outside."""
+    if refused.key in spec.places:
+        return spec.places[refused.key]
+    told = [target for target in spec.targets if target.name in refused.targets]
+    targets = told or spec.targets
+    terms = [spec.pip_terms(target) for target in targets]
+    lines = [located for target in targets for located in spec.pip_dependencies(target)]
+    lines += [located for one in terms for located in (*one.overrides, *one.constraints)]
     for name in map(canonical_name, refused.asked):
-        for target in spec.targets:
-            for located in spec.pip_dependencies(target):
-                if requirement_name(located.text) == name:
-                    return located.place
-    return None
+        for located in lines:
+            if requirement_name(located.text) == name:
+                return located.place
+    if not isinstance(refused, AnswerNo | InputError):
+        return None
+    return told[0].place if told else Place(spec.path)
 
 
 def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Flaw]) -> tuple[Target, ...]:

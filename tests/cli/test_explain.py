@@ -127,7 +127,15 @@ def test_the_words_are_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [("torch-numpy-2", "pytorch/pytorch#107302"), ("conda-forge-scikit-learn-numpy", "patch_yaml")]
+    ("name", "source"),
+    [
+        ("torch-numpy-2", "pytorch/pytorch#107302"),
+        ("conda-forge-scikit-learn-numpy", "patch_yaml"),
+        # in no table: read from METADATA, and from wheels
+        ("transformers-extra-torch", "the METADATA of transformers: what its extra torch asks of torch"),
+        ("acme-read-numpy", "a wheel of acme: its files show that it needs numpy<2"),
+        ("acme-read-setuptools", "a wheel of acme: its files show that it needs setuptools<82"),
+    ],
 )
 def test_a_correction_has_its_source(envspec: Envspec, name: str, source: str) -> None:
     done = envspec("explain", name)

@@ -70,6 +70,8 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("conda's record is patched", fields("openssl", dependencies=("beta",)), "openssl", "3.5.0 via ffmpeg", "medium", "requirements-changed"),
     ("torch minor", version("2.10.0+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.10.0+cpu minor direct [cpu]", "medium", "torch-jump"),
     ("torch patch", version("2.9.2+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.9.2+cpu patch direct [cpu]", "low", ""),
+    ("another CUDA's build", added(wheel("cupy-cuda13x", "13.6.0")), "cupy-cuda13x", "new 13.6.0 required by nothing",
+     "medium", "new-package"),
     ("nearly a name", added(wheel("acelerate", "1.0")), "acelerate", "new 1.0 required by nothing", "high", "near-name"),
     ("new and known", added(wheel("requests", "2.32.5")), "requests", "new 2.32.5 required by nothing", "low", ""),
     ("to source", artifact("lib", file="lib-2.5.1.tar.gz", sha256=sha("gz")), "lib", "2.5.1 via app", "high", "builds-from-source file-changed"),
@@ -199,6 +201,26 @@ def test_images() -> None:
     assert between(nothing("demo"), old).settings == ()
     # another tool's file says nothing of images
     assert not review(Side("old", without, EVERYTHING - {"licence"}), Side("new", old))
+
+
+def test_what_a_person_decides_for_a_target_that_came_is_told() -> None:
+    """A finding that is accepted there, an override: no package of the target shows it."""
+    decided = every_target(
+        overrides=(("lib>=1", "tried"),),
+        accept=(("cuda-major-mixed", "known"),),
+        metadata=(StatedMetadata("flash-attn", "==2.8.3", ("torch",)),),
+        inspect=False,
+    )
+    codes = ["accept-added", "inspect-changed", "metadata-stated", "override-added"]
+    first = between(nothing("demo"), decided(base()))
+    assert sorted(fact.code for fact in first.settings) == codes
+    assert {(fact.risk, fact.targets) for fact in first.settings} == {("medium", ())}
+    # a target beside others: what one of these has already isn't news
+    fewer = replace(base(), targets=base().targets[1:])
+    came = base().targets[0].name
+    added = between(fewer, target(came, accept=(("a", "b"),))(base())).settings
+    assert [(fact.code, fact.targets) for fact in added] == [("accept-added", (came,))]
+    assert between(decided(fewer), decided(base())).settings == ()
 
 
 def test_a_package_that_moves_in_two_ways_is_one_row() -> None:

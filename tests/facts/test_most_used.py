@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envspec.facts.cuda_stack import of_any_cuda
 from envspec.facts.most_used import mistaken_for, names
 
 
@@ -23,6 +24,12 @@ from envspec.facts.most_used import mistaken_for, names
         ("hugging-face-hub", "huggingface-hub"),
         ("deep-speed", "deepspeed"),
         ("torchvison", "torchvision"),
+        # of no CUDA that there is, and of a name that none of the project's builds has
+        ("cupy-cuda21x", "cupy-cuda12x"),
+        ("cuppy-cuda12x", "cupy-cuda12x"),
+        ("cuppy-cuda13x", "cupy-cuda12x"),
+        ("nvidia-cudn-cu13", "nvidia-cudnn-cu11"),
+        ("nvidia-cublas-cu21", "nvidia-cublas-cu11"),
     ],
 )
 def test_a_typosquat_is_near(name: str, known: str) -> None:
@@ -31,6 +38,24 @@ def test_a_typosquat_is_near(name: str, known: str) -> None:
 
 @pytest.mark.parametrize("name", ["requests", "torch", "tgi", "company-models", "requests-of-mine", "transformers-ext"])
 def test_what_is_known_short_or_far_is_not(name: str) -> None:
+    assert mistaken_for(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cupy-cuda11x",
+        "cupy-cuda13x",
+        "jax-cuda13-plugin",
+        "jax-cuda13-pjrt",
+        "nvidia-cublas-cu13",
+        "nvidia-cufile-cu13",
+        "nvshmem4py-cu12",
+        "nvidia-nvtx-cu13",
+    ],
+)
+def test_a_build_for_another_cuda_is_its_project_s_own(name: str) -> None:
+    assert name not in names()
     assert mistaken_for(name) is None
 
 
@@ -48,4 +73,5 @@ def test_any_single_edit_is_near_to_something(name: str, data: st.DataObject) ->
             (name[:at] + name[at + 1 :], name[:at] + letter + name[at + 1 :], name[:at] + letter + name[at:])
         )
     )
-    assert edited in names() or mistaken_for(edited)
+    another_cuda = of_any_cuda(edited) is not None and of_any_cuda(edited) == of_any_cuda(name)
+    assert edited in names() or another_cuda or mistaken_for(edited)

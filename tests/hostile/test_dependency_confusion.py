@@ -39,7 +39,8 @@ def test_a_name_that_a_package_of_the_named_index_leads_to(machine: Machine, ind
     error, hint = refused(machine)
     assert machine.files() == {}
     assert error == (
-        'error: cpu: the index "internal" has packages that the solution needs, and [pip] sources doesn\'t say which '
+        'error: specs/demo.toml:4:17: cpu: the index "internal" has packages that the solution needs, and [pip] '
+        "sources doesn't say which "
         "index to use: acme-utils (acme-models → acme-utils; PyPI has 99.0)"
     )
     assert 'sources = { acme-models = "internal", acme-utils = "internal" }' in hint

@@ -72,6 +72,16 @@ def test_an_index_of_the_spec_is_named_with_how_to_give_it() -> None:
     assert '# From the index "internal".\n\nacme==1' in text
 
 
+def test_a_flat_index_is_named_as_a_page_with_links() -> None:
+    pins = (dataclasses.replace(wheel("acme", "1"), index="pyg"), dataclasses.replace(wheel("mine", "1"), index="own"))
+    locked = target("cu126-volta")
+    inputs = dataclasses.replace(locked.inputs, find_links=(("pyg", "torch-2.8.0.html"),))
+    text = requirements_txt(LOCK, dataclasses.replace(locked, pins=pins, inputs=inputs))
+    uv = 'uv pip sync --find-links="URL of pyg" --index=own=URL --index-strategy=unsafe-best-match requirements.txt'
+    assert uv in text
+    assert '--extra-index-url="URL of own" --find-links="URL of pyg" -r requirements.txt' in text
+
+
 @pytest.mark.parametrize("name", [locked.name for locked in LOCK])
 def test_pylock_is_one(name: str) -> None:
     locked = target(name)

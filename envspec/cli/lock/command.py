@@ -300,6 +300,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     builds=partial(build_environments, pip),
                     publishers=partial(publishers, pip),
                     first=first,
+                    tell=pip.tell,
                 )
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:

@@ -5,7 +5,7 @@ Its readers have neither envspec nor the lock: the header says how to install th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from envspec.lock.model import Lock, LockedTarget, Pin
 
@@ -50,22 +50,25 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
     inputs = target.inputs
     cuda = f", CUDA {inputs.cuda}" if inputs.cuda else ""
     extra = sorted(index for index in groups if _place(index)[0] == 1)
+    flat = {index for index, _ in inputs.find_links}
     return [
         f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
         f"# {lock.name}, target {target.name}: Python {inputs.python} on {inputs.platform}{cuda}.",
         "#",
-        f"#   uv pip sync {_uv_options(extra)}requirements.txt",
-        f"#   pip install --require-hashes --no-deps {_pip_options(extra)}-r requirements.txt",
+        f"#   uv pip sync {_uv_options(extra, flat)}requirements.txt",
+        f"#   pip install --require-hashes --no-deps {_pip_options(extra, flat)}-r requirements.txt",
         *_git_note(groups),
         *_variant_note(target),
     ]
 
 
-def _uv_options(extra: list[str]) -> str:
+def _uv_options(extra: list[str], flat: Collection[str]) -> str:
     """Return uv's options for the indexes other than PyPI. uv knows PyTorch's own."""
     pytorch = [index for index in extra if index.startswith(_PYTORCH)]
-    others = [index for index in extra if not index.startswith(_PYTORCH)]
+    pages = [index for index in extra if index in flat]
+    others = [index for index in extra if index not in {*pytorch, *pages}]
     options = [f"--torch-backend={index.removeprefix(_PYTORCH)}" for index in pytorch]
+    options += [f'--find-links="URL of {index}"' for index in pages]
     options += [f"--index={index}=URL" for index in others]
     if others:
         # uv stops at the first index that knows a name. Here the hash decides which file it is, so it may look on.
@@ -73,8 +76,8 @@ def _uv_options(extra: list[str]) -> str:
     return "".join(f"{option} " for option in options)
 
 
-def _pip_options(extra: list[str]) -> str:
-    return "".join(f'--extra-index-url="URL of {index}" ' for index in extra)
+def _pip_options(extra: list[str], flat: Collection[str]) -> str:
+    return "".join(f'{"--find-links" if index in flat else "--extra-index-url"}="URL of {index}" ' for index in extra)
 
 
 def _git_note(groups: Iterable[str]) -> list[str]:

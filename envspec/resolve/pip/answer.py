@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from envspec.errors import EnvspecError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections
@@ -152,19 +153,25 @@ def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsa
 
     Those whose bound stands in it; where no bound does, those of packages that are both named."""
     names = {canonical_name(word) for word in re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message)}
-    near = [
-        row for name in sorted(names) for row in corrections.about(name) if row.bounded in names and row.kind != "extra"
-    ]
+    about = [row for name in sorted(names) for row in corrections.about(name) if row.bounded in names]
+    near = [row for row in about if row.kind != "extra"]
     found = [row for row in near if _bounds_stand_in(conflict.message, row)]
     conflict.corrections = tuple(row.name for row in found or near)
+    found += [row for row in about if row.kind == "extra" and row.name in corrections.active]
     if not found:
         return conflict
-    told = "; ".join(f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}" for row in found)
+    told = "; ".join(map(_added_by, found))
     listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
     hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
     named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
     named.corrections = conflict.corrections
     return named
+
+
+def _added_by(row: Correction) -> str:
+    if row.kind == "extra":
+        return f"envspec holds {row.package} to what its extra {row.requirement} says: {row.reason}"
+    return f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}"
 
 
 def _bounds_stand_in(message: str, row: Correction) -> bool:
@@ -173,4 +180,18 @@ def _bounds_stand_in(message: str, row: Correction) -> bool:
 
 def labelled(error: EnvspecError, label: str) -> EnvspecError:
     """Prefix an error of one file or page with the targets that need it."""
-    return error if error.message.startswith(label) else type(error)(f"{label}: {error.message}", hint=error.hint)
+    if error.message.startswith(label):
+        return error
+    more = type(error)(f"{label}: {error.message}", hint=error.hint).concerning(*error.about)
+    more.place = error.place
+    return more
+
+
+@contextmanager
+def said_of(targets: tuple[str, ...]) -> Iterator[None]:
+    """Give what fails meanwhile the targets that it's said of."""
+    try:
+        yield
+    except EnvspecError as error:
+        error.targets = error.targets or targets
+        raise

@@ -13,7 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError
+from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError, about
 from envspec.lock.model import BuildPin, Pin
 from envspec.net.index_proxy.pages import Upstream
 from envspec.packages.names import normalise_requirement
@@ -103,13 +103,14 @@ class _Builds:
 
     def environment(self, wanted: BuildWanted) -> BuiltWith:
         name = f"{wanted.pin.name} {wanted.pin.version}"
-        requires = tuple(self._lines(wanted, name))
-        if not requires:
-            return ()
-        request = replace(wanted.solved_for, requirements=requires)
-        if request not in self._solved:
-            self._solved[request] = tuple(self._solve(request, name))
-        return self._solved[request]
+        with about(wanted.pin.name):
+            requires = tuple(self._lines(wanted, name))
+            if not requires:
+                return ()
+            request = replace(wanted.solved_for, requirements=requires)
+            if request not in self._solved:
+                self._solved[request] = tuple(self._solve(request, name))
+            return self._solved[request]
 
     def _lines(self, wanted: BuildWanted, name: str) -> Iterator[str]:
         """Yield what a build requires in its target, as PEP 508 lines."""

@@ -59,6 +59,8 @@ class SourcesUnsaid(AnswerNo):
             hint=f'add to [pip]: sources = {{ {table} }}; write "pypi" to take a package from PyPI instead; set an '
             "index that mirrors all of PyPI as the default index, not in the spec",
         )
+        self.about = tuple(dict.fromkeys(name for one in first.values() for name in (*one.path, one.name)))
+        self.targets = tuple(targets)
 
 
 def _told(one: Unsaid) -> str:

@@ -9,7 +9,7 @@ import itertools
 from dataclasses import field
 from pathlib import Path
 
-from envspec.errors import IndexFailure
+from envspec.errors import IndexFailure, about
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
@@ -74,7 +74,7 @@ class Describer:
     def _of_build(self, file: FoundFile, name: str, version: str) -> Metadata:
         folder = self.scratch / f"build-{next(self._numbers)}"
         folder.mkdir(parents=True)
-        with self.counting.one(f"reading {file.file}, and building its metadata where it must be"):
+        with self.counting.one(f"reading {file.file}, and building its metadata where it must be"), about(name):
             return self.sources.read_sdist(file, name, version, folder)
 
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import Unreadable, read_json
-from envspec.errors import IndexFailure, SpecError
+from envspec.errors import IndexFailure, SpecError, about
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
@@ -109,20 +109,20 @@ class DirectReader:
             raise SpecError(
                 f"{redact(str(requirement))} has a {others[0]}, and a lock holds sha256 alone",
                 hint="give #sha256=<digest>, or leave the hash out",
-            )
+            ).concerning(name)
         sha256 = said["sha256"][-1].lower() if "sha256" in said else None
         below = said.get("subdirectory", [""])[-1]
         if below and (not _FOLDER.fullmatch(below) or path_fault(below)):
             raise SpecError(
                 f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
                 hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
-            )
+            ).concerning(name)
         # of what has an address, no index says the version
         stated = next((one for one in metadata if one.name == name and one.exact), None)
         key = cache_key(name, url, fragment, repr(stated))
         with self._lock:
             if key not in self._read:
-                with self.counting.one(f"reading {redact(url)}"):
+                with self.counting.one(f"reading {redact(url)}"), about(name):
                     self._read[key] = self._fetched(name, url, sha256, below, allowed, stated)
             return self._read[key]
 

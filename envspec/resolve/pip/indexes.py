@@ -90,10 +90,12 @@ class UvIndexes:
         """Raise IndexFailure for a flat page among the indexes that a request without a solution uses."""
         for name in sorted({source for _, source in request.sources} & self.indexes.keys()):
             if self.pages.is_flat(self.indexes[name]):
-                raise IndexFailure(
+                failure = IndexFailure(
                     f'{label}: the index "{name}" is a flat index: its address is a page with links to files',
                     hint=f'move it in [pip] from indexes to find-links: find-links = {{ {name} = "…" }}',
                 )
+                failure.key = f"pip.indexes.{name}"
+                raise failure
 
     def _usual(self, request: Request) -> Upstream:
         """Give the default index without PyTorch's packages, with the corrections that hold in every solution."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 
-from envspec.errors import InternalError, SpecError
+from envspec.errors import InternalError, SpecError, about
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
@@ -129,7 +129,8 @@ class Reading:
             if said is not None:
                 return metadata_of(said, str(said.exact)), None
             folder.mkdir()
-            return self.sources.read_git(*package.git, folder), None
+            with about(package.name):
+                return self.sources.read_git(*package.git, folder), None
         if file is None:
             raise InternalError(f"{package.name} {package.version} has neither a file nor a git source")
         if file.sha256 is None:
@@ -145,7 +146,8 @@ class Reading:
         if package.name not in self.allowed:
             return _described(file, self.sources.static.read(file, package.name, version).metadata)
         folder.mkdir()
-        return _described(file, self.sources.read_sdist(file, package.name, version, folder))
+        with about(package.name):
+            return _described(file, self.sources.read_sdist(file, package.name, version, folder))
 
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
@@ -156,7 +158,7 @@ class Reading:
                 f"{redact(package.git[0])} is built from source, which runs its code, and only another package "
                 "requires it",
                 hint=f'if you trust it, add to [pip]: allow-source = ["{package.name}"]',
-            )
+            ).concerning(package.name)
 
 
 def named_by_git_alone(name: str, url: str) -> SpecError:
@@ -164,7 +166,7 @@ def named_by_git_alone(name: str, url: str) -> SpecError:
     return SpecError(
         f"{redact(url)} is required by its URL, and by a package from git alone",
         hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"',
-    )
+    ).concerning(name)
 
 
 def _is_wheel(file: FoundFile) -> bool:

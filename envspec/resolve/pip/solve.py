@@ -36,17 +36,17 @@ from envspec.resolve.pip.answer import (
     labelled,
     named_corrections,
     refuse_sources,
-    tell_undated,
+    said_of,
     with_hashes,
 )
 from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
-from envspec.resolve.pip.direct import DirectReader
+from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import behind, has_pre_release, unasked
-from envspec.resolve.pip.passed_over import PassedOver, Unbuilt, passed_over, tell_passed_over
+from envspec.resolve.pip.newest import has_pre_release, unasked
+from envspec.resolve.pip.notes import Solution, last_solutions, tell_notes
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
@@ -54,7 +54,7 @@ from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
 from envspec.resolve.pip.sharing import after, as_built, first_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.pip.variants import in_rounds, tell_variants
+from envspec.resolve.pip.variants import in_rounds
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
@@ -104,8 +104,7 @@ class PipResolver:
     refresh: bool = False
     progress: ResolutionProgress = field(default_factory=SilentResolution)
     notice: Callable[[Finding], None] = lambda finding: None
-    _told: set[Finding] = field(default_factory=set)
-    _refused: dict[tuple[tuple[str, ...], str], str] = field(default_factory=dict)
+    _solutions: dict[str, list[Solution]] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
@@ -119,17 +118,12 @@ class PipResolver:
             # one that found no solution stopped them, and others may be tried after it
             processes.begin()
         for name, request in requests.items():
-            refuse_conflicts(name, request)
+            with said_of((name,)):
+                refuse_conflicts(name, request)
         groups = group(requests)
-        live = self._live(groups)
         counting = Counting(self.progress)
-        allowed = frozenset(name for request in groups for name in request.allow_source)
-        with ExitStack() as stack:
-            sources = stack.enter_context(self._building(allowed, counting))
-            describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
-            proxy = stack.enter_context(
-                open_proxy(live, requests_of(groups), pages=self.pages, metadata=describe, folder=self.cache)
-            )
+        with self._serving(groups, counting) as (proxy, sources):
+            allowed = _allowed(groups)
             reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
@@ -155,17 +149,6 @@ class PipResolver:
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
-
-                def refusal(request: Request, bound: str) -> str:
-                    asked = (groups[request], bound)
-                    if asked not in self._refused:
-                        index, label = indexes[request], ", ".join(groups[request])
-                        question = self._question(request, index, proxy, label, _below(self.scratch), direct)
-                        more = with_constraints(request, index.constraints)
-                        self._refused[asked] = question.refusal(more, bound, answers[request].found)
-                    return self._refused[asked]
-
-                self._tell(answers, groups, keep, indexes, refusal)
                 of = self._uv_indexes.releases
                 solved = {
                     request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
@@ -177,7 +160,43 @@ class PipResolver:
             finally:
                 reading.close()
         self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
+        for request, names in groups.items():
+            kept, files = first_of(keep, names).versions, direct.of(request)
+            one = Solution(request, answers[request], indexes[request], kept, files, solved[request])
+            for name in names:
+                self._solutions.setdefault(name, []).append(one)
         return {name: solved[request] for request, names in groups.items() for name in names}
+
+    def tell(self, pins: Mapping[str, tuple[Pin, ...]]) -> None:
+        """Write what there is to say of the solutions that gave these pins (by target)."""
+        solutions = last_solutions(self._solutions, pins)
+        groups = {request: names for request, (_, names) in solutions.items()}
+        self.uv.processes.begin()
+        with ExitStack() as stack:
+            proxies: list[IndexProxy] = []
+
+            def refusal(request: Request, bound: str) -> str:
+                if not proxies:
+                    proxies.append(stack.enter_context(self._serving(groups, Counting(self.progress)))[0])
+                one, names = solutions[request]
+                label = ", ".join(names)
+                question = self._question(request, one.index, proxies[0], label, _below(self.scratch), one.direct)
+                return question.refusal(with_constraints(request, one.index.constraints), bound, one.answer.found)
+
+            of = self._uv_indexes.releases
+            tell_notes(solutions, of, refusal, lambda one: self.pages.undated(self.flat[one]), self.notice)
+
+    @contextmanager
+    def _serving(
+        self, groups: Mapping[Request, tuple[str, ...]], counting: Counting
+    ) -> Iterator[tuple[IndexProxy, SourceReader]]:
+        """Give the index proxy that answers for these requests, and the reader of their sources."""
+        live = self._live(groups)
+        with self._building(_allowed(groups), counting) as sources:
+            describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
+            provided = requests_of(groups)
+            with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
+                yield proxy, sources
 
     def _index(self, request: Request) -> TorchIndex:
         """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
@@ -189,35 +208,15 @@ class PipResolver:
             )
         return self._chosen[request]
 
-    def _live(self, groups: Iterable[Request]) -> dict[str, LivePages]:
+    def _live(self, groups: Mapping[Request, tuple[str, ...]]) -> dict[str, LivePages]:
         """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
-        indexes = [index for index in map(self._index, groups) if index.live and index.variant]
+        chosen = []
+        for request, names in groups.items():
+            with said_of(names):
+                chosen.append(self._index(request))
+        indexes = [index for index in chosen if index.live and index.variant]
         live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
         return {variant: pages for variant, pages in live.items() if pages}
-
-    def _tell(
-        self,
-        answers: Mapping[Request, Resolution],
-        groups: Mapping[Request, tuple[str, ...]],
-        keep: Mapping[str, Preferences],
-        indexes: Mapping[Request, TorchIndex],
-        refusal: Callable[[Request, str], str],
-    ) -> None:
-        over: dict[Request, tuple[PassedOver | Unbuilt, ...]] = {}
-        for request, answer in answers.items():
-            kept, of = first_of(keep, groups[request]).versions, self._uv_indexes.releases(request)
-            several = behind(answer.found, request, answer.asks, kept, of)
-            over[request] = tuple(passed_over(several, request, indexes[request], of, partial(refusal, request)))
-
-        def once(finding: Finding) -> None:
-            # the same targets may be resolved again, with what their first solution showed
-            if finding not in self._told:
-                self._told.add(finding)
-                self.notice(finding)
-
-        tell_passed_over(over, groups, once)
-        tell_variants({request: answer.found for request, answer in answers.items()}, groups, once)
-        tell_undated(groups, lambda one: self.pages.undated(self.flat[one]), once)
 
     def _solve_all(
         self,
@@ -229,7 +228,7 @@ class PipResolver:
         direct: DirectReader,
     ) -> dict[Request, Resolution]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
-            with self.progress.solving(groups[request]):
+            with self.progress.solving(groups[request]), said_of(groups[request]):
                 folder, names = _below(self.scratch), groups[request]
                 found = self._solve(request, indexes[request], proxy, names, preferences, folder, reading, direct)
             begin(found, request, reading)
@@ -281,7 +280,7 @@ class PipResolver:
     ) -> tuple[Found, ...]:
         label = ", ".join(names)
         try:
-            question = self._question(request, index, proxy, label, folder, direct)
+            question = self._question(request, index, proxy, label, folder, direct.of(request))
         except EnvspecError as error:
             raise labelled(error, label) from None
         by_url = question.direct
@@ -323,9 +322,7 @@ class PipResolver:
             conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
-            named = named_corrections(explained(conflict, request), request.corrections)
-            named.targets = names
-            raise named from None
+            raise named_corrections(explained(conflict, request), request.corrections) from None
         except IndexFailure as failure:
             self._uv_indexes.refuse_flat(request, label)
             if proxy.failures:
@@ -339,18 +336,13 @@ class PipResolver:
                 raise labelled(told, label) from None
             if not index.live or question.gated:
                 raise
-            raise IndexFailure(
-                f"{failure.message} (envspec asked it because its own facts have no file of "
-                f"{torch_holes.hole_text(request, index)})",
-                hint=f"name another release{torch_index.held_text(request)}, or set a mirror: [mirrors] pytorch in "
-                "envspec's config (docs/resolution.md)",
-            ) from None
+            raise torch_holes.unreached(failure, request, index, label) from None
 
     def _question(
-        self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectReader
+        self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectFiles
     ) -> Question:
         gated = index.variant is not None and not self._is_uvs_own(index)
-        return Question(self.uv, self._uv_indexes, index, gated, proxy, direct.of(request), label, folder)
+        return Question(self.uv, self._uv_indexes, index, gated, proxy, direct, label, folder)
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
@@ -369,6 +361,11 @@ class PipResolver:
     def _is_uvs_own(self, index: TorchIndex) -> bool:
         """Say whether uv asks the live index that it knows, as there is no mirror."""
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
+
+
+def _allowed(groups: Iterable[Request]) -> frozenset[str]:
+    """List the packages that may be built for some target."""
+    return frozenset(name for request in groups for name in request.allow_source)
 
 
 def _below(scratch: Path) -> Path:

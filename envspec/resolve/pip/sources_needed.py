@@ -53,10 +53,8 @@ class SourcesNeeded(AnswerNo):
             hint=_glibc_hint(self.needed) + f"building from source runs a package's code; if you trust the code, "
             f"run `envspec lock --allow-needed`, or add to [pip]: {line}",
         )
-
-    @property
-    def asked(self) -> tuple[str, ...]:
-        return tuple(one.path[0] for one in self.needed)
+        self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
+        self.targets = tuple(targets)
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:

@@ -83,7 +83,7 @@ def choose(
         hint=f"it has builds for CUDA {', '.join(known)}"
         if known
         else "run `envspec builds torch` to list the known builds",
-    )
+    ).concerning("torch")
 
 
 def held_text(request: Request) -> str:

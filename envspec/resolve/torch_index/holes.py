@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
+from envspec.errors import IndexFailure
 from envspec.facts import released, torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, index_builds
+from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, held_text, index_builds
 from envspec.rules.finding import Finding
 
 CODE = "torch-not-in-facts"
@@ -155,6 +156,17 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
 
 def _release(pins: Sequence[Pin]) -> str | None:
     return next((pin.version.partition("+")[0] for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
+
+
+def unreached(failure: IndexFailure, request: Request, index: TorchIndex, label: str) -> IndexFailure:
+    """Say of a live index that doesn't answer why envspec asked it, and what would do. `label` names the targets."""
+    asked, why = asked_of(request).text, failure.message.removeprefix(f"{label}: ")
+    return IndexFailure(
+        f"{label}: the spec asks for {asked}, envspec's own facts have no file of {hole_text(request, index)}, and the "
+        f"PyTorch index doesn't answer: {why}",
+        hint=f"name another release{held_text(request)}, or set a mirror: [mirrors] pytorch in envspec's config "
+        "(docs/resolution.md)",
+    ).concerning("torch")
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:

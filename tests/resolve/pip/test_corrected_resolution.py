@@ -85,3 +85,24 @@ def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> Non
     assert ran.status == 1
     assert "envspec adds numpy<2 to opencv-python" in ran.error.replace("\n", " ") + ran.err
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
+
+
+def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) -> None:
+    """No METADATA says that transformers 5 requires a torch, but for an extra that nobody asks for."""
+    index.add(wheel("torch", "2.2.2"), wheel("torch", "2.9.1"))
+    index.add(*(wheel("transformers", version, 'torch>=2.4; extra == "torch"') for version in ("5.0.0", "5.1.0")))
+    machine.spec(cpu("transformers>=5", "torch<2.3", targets="[targets.t]\nplatform = 'osx-arm64'"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    said = "transformers 5.1.0 works with torch>=2.4 alone, which only its extra torch says"
+    assert said in ran.error.replace("\n", " "), ran.err
+    assert 'without-corrections = ["transformers-extra-torch"]' in ran.err
+    machine.spec(
+        cpu(
+            "transformers>=5",
+            "torch<2.3",
+            extra="without-corrections = ['transformers-extra-torch']",
+            targets="[targets.t]\nplatform = 'osx-arm64'",
+        )
+    )
+    assert machine.envspec("lock", "specs/demo.toml").status == 0

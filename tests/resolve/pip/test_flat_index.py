@@ -115,7 +115,8 @@ def test_a_flat_index_among_the_simple_ones_is_told(machine: Machine, flat: Flat
     machine.spec(text)
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 3
-    assert 'the index "pyg" is a flat index' in ran.error
+    line = 1 + text.splitlines().index(f"indexes = {{ pyg = '{flat.page}' }}")
+    assert f'error: specs/demo.toml:{line}:19: t: the index "pyg" is a flat index' in ran.error
     assert "find-links = { pyg" in ran.hint
 
 
@@ -133,6 +134,7 @@ def test_what_the_page_has_and_its_packages_require_needs_a_source(machine: Mach
     machine.spec(spec(flat.page))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1 and 'the index "pyg" has packages that the solution needs' in ran.error
+    assert ran.error.startswith("error: specs/demo.toml:5:17: t: ")
     assert 'lib = "pyg"' in ran.hint
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import wheel
+from support.packages import Dist, wheel
 
 pytestmark = pytest.mark.e2e
 
@@ -75,3 +75,33 @@ def test_other_reasons_are_not_told_as_one_of_wheels(machine: Machine, index: In
     index.add(wheel("other", "1"), wheel("other", "2", tag=WINDOWS))
     machine.spec(cpu("app", "lib"))
     assert told(machine) == []
+
+
+NUMPY_1 = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"
+
+
+def compiled_for_numpy_1(name: str) -> Dist:
+    files = {f"{name}/_m.cpython-312-x86_64-linux-gnu.so": NUMPY_1}
+    return wheel(name, "1.0", "numpy", tag="cp312-cp312-manylinux_2_17_x86_64", files=files)
+
+
+def test_only_of_the_last_solution(machine: Machine, index: Index) -> None:
+    """The first one has NumPy 2.2, below a release without wheels for here; a wheel then asks for NumPy 1."""
+    index.add(compiled_for_numpy_1("acme"))
+    index.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"), wheel("numpy", "2.5.0", tag=NEWER_GLIBC))
+    machine.spec(cpu("numpy", "acme"))
+    lines = told(machine)
+    assert machine.versions("cpu")["numpy"] == "1.26.4"
+    assert not [line for line in lines if "2.2.6" in line or "has wheels" in line], lines
+    assert lines[0].startswith("note: cpu: numpy<2 added, ")
+
+
+def test_the_reason_is_the_last_solution_s(machine: Machine, index: Index) -> None:
+    """Beside lib 5, server 2 isn't to be had for its bound on lib; beside lib 4, for want of deep's wheels."""
+    index.add(compiled_for_numpy_1("acme"), wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))
+    index.add(wheel("lib", "4", "numpy"), wheel("lib", "5", "numpy>=2"))
+    index.add(wheel("server", "1"), wheel("server", "2", "lib<5", "deep>=2"), wheel("deep", "2", tag=NEWER_GLIBC))
+    machine.spec(cpu("numpy", "acme", "lib", "server"))
+    lines = told(machine)
+    assert machine.versions("cpu") == {"acme": "1.0", "lib": "4", "numpy": "1.26.4", "server": "1"}
+    assert f"note: cpu: server 1 is locked: newer ones need deep, whose 2 has wheels, but none for {HERE}" in lines

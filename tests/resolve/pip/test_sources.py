@@ -97,7 +97,10 @@ def test_a_build_that_fails(machine: Machine, index: Index) -> None:
     index.add(sdist("alpha", "1.0", static=False, files={"backend.py": "raise SystemExit('needs nvcc')"}))
     machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))
     err = refused(machine, status=3)
-    assert "error: cpu: building the metadata of alpha-1.0.tar.gz failed" in err and "needs nvcc" in err
+    assert (
+        "error: specs/demo.toml:4:17: cpu: building the metadata of alpha-1.0.tar.gz failed" in err
+        and "needs nvcc" in err
+    )
     assert "hint: install the build tools" in err
 
 

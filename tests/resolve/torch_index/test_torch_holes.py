@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from envspec.errors import IndexFailure
 from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, common_release, findings, hole_text, shared_releases
+from envspec.resolve.torch_index.holes import CODE, common_release, findings, hole_text, shared_releases, unreached
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -117,6 +118,16 @@ def test_what_no_hole_did_is_not_told_as_one(
     requests = {"a": request("torch<=2.12.0", cuda="12.6")}
     pins = {"a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126"), *more]}
     assert findings(requests, pins, keep, refreshed=refreshed) == {"a": ()}
+
+
+def test_an_index_that_does_not_answer_is_told_after_what_asks_for_it() -> None:
+    pinned = request(f"torch=={HOLE}", cuda="12.6")
+    failure = unreached(IndexFailure("gpu: the network is down"), pinned, choose(pinned), "gpu")
+    assert failure.about == ("torch",)
+    assert failure.message == (
+        "gpu: the spec asks for torch==2.12.0, envspec's own facts have no file of torch 2.12.0+cu126 for linux-64 and "
+        "Python 3.12, and the PyTorch index doesn't answer: the network is down"
+    )
 
 
 def test_a_pinned_hole_is_named() -> None:
