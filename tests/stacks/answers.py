@@ -24,6 +24,9 @@ from stacks.flat_pages import Page
 SECONDS = 900
 """The longest that either may take."""
 
+_NOT_TOLD = ("wrote ", "still at work after ")
+"""Lines that are no part of an answer: where the lock is, and what took long on this machine."""
+
 _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==([^\s;]+)")
 
 
@@ -51,13 +54,13 @@ def envspec_answer(
     command = [sys.executable, "-m", "envspec", "lock", str(spec), "--upgrade", "--locks-dir", str(locks)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NO_COLOR": "1", **(more or {})}
     ended, seconds = _timed(command, environment, locks)
+    told = "\n".join(line for line in ended.stderr.strip().splitlines() if not line.startswith(_NOT_TOLD))
     if ended.returncode:
-        return Answer({}, seconds, ended.stderr.strip())
+        return Answer({}, seconds, told)
     lock = load(locks / spec.parent.name / "envspec.lock")
     (target,) = lock.targets
     pins = {pin.name: pin.version for pin in target.pins}
-    told = [line for line in ended.stderr.splitlines() if not line.startswith("wrote ")]
-    return Answer(pins, seconds, "\n".join(told))
+    return Answer(pins, seconds, told)
 
 
 def uv_answer(
@@ -87,7 +90,9 @@ def uv_answer(
             bounds = folder / f"{option}.txt"
             bounds.write_text("\n".join(lines) + "\n", encoding="utf-8")
             command += [f"--{option}", str(bounds)]
-    environment = {**os.environ, "UV_CACHE_DIR": str(caches), "NO_COLOR": "1", **(more or {})}
+    # like envspec's own uv: a Python that it fetches first is no part of the answer, but of its seconds
+    kept = {"UV_CACHE_DIR": str(caches), "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
+    environment = {**os.environ, **kept, **(more or {})}
     ended, seconds = _timed(command, environment, folder)
     if ended.returncode:
         return Answer({}, seconds, ended.stderr.strip())

@@ -116,8 +116,8 @@ PyTorch index of the third column: both were locked against what envspec's facts
 not against the index itself. Flat indexes (`find-links`) are pages on loopback, with the names and the requirements of
 the projects' own wheels. `tests/stacks` has the specs, the projects' revisions and the digests of the files that they
 follow. uv's answer is that of `uv pip compile` without options that choose, so it builds what it needs from source,
-whatever the spec allows. The seconds are wall time on two cores that others used, one run after another, each with
-caches that the earlier stacks had filled. They show what is slow; they don't measure.
+whatever the spec allows. Neither fetched a Python. The seconds are wall time on two cores that others used, one run
+after another, each with caches that the earlier stacks had filled. They show what is slow; they don't measure.
 
 """
 

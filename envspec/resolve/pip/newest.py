@@ -96,15 +96,14 @@ def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
 class Behind:
     """A package of a solution that isn't the newest which all requirements admit.
 
-    newest  that release, and whether one of its wheels `fits` the target, or its source may be built
-    next    the oldest of these newer releases
+    newer  the releases after it that they admit, newest first
+    fits   whether one of the newest one's wheels fits the target, or its source may be built
     """
 
     name: str
     taken: str
-    newest: str
+    newer: tuple[str, ...]
     fits: bool
-    next: str
 
 
 def behind(
@@ -123,7 +122,7 @@ def behind(
         ]
         if newer:
             fits = not is_skipped(newer[0], request, package.name)
-            several.append(Behind(package.name, str(taken), newer[0].version, fits, newer[-1].version))
+            several.append(Behind(package.name, str(taken), tuple(one.version for one in newer), fits))
     return tuple(several)
 
 

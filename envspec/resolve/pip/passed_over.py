@@ -10,7 +10,7 @@ from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_f
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.resolve.torch_index.unheld import Unheld, unheld
+from envspec.resolve.torch_index.unheld import Unheld, asking_for, unheld
 from envspec.rules.finding import Finding
 from envspec.uv.errors import unfitting
 
@@ -32,11 +32,15 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class Unbuilt:
-    """A package that isn't the newest because newer ones need a release of torch that the target can't have."""
+    """A package that isn't the newest because newer ones need a release of torch that the target can't have.
+
+    every  whether all newer ones do; else others can't be had for other reasons, or what they need does
+    """
 
     name: str
     taken: str
     torch: Unheld
+    every: bool
 
 
 def passed_over(
@@ -48,8 +52,10 @@ def passed_over(
         # what bounds torch's family is its companions' table, and told with it
         if one.fits and one.name in FAMILY:
             continue
-        why = refusal(f"{one.name}>={one.next}") if one.fits else ""
-        yield from (Unbuilt(one.name, one.taken, torch) for torch in unheld(why, request, index))
+        why = refusal(f"{one.name}>={one.newer[-1]}") if one.fits else ""
+        for torch in unheld(why, request, index):
+            asking = asking_for(one.name, one.newer, torch, why, request, index)
+            yield Unbuilt(one.name, one.taken, torch, asking == set(one.newer))
         for name in sorted(unfitting(why)) if one.fits else (one.name,):
             release = without_fitting_wheel(name, request, releases, one.taken if name == one.name else "")
             if release is not None:
@@ -76,12 +82,13 @@ def tell_passed_over(
 
 
 def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]:
-    behind: dict[Unheld, list[str]] = {}
+    behind: dict[tuple[Unheld, bool], list[str]] = {}
     for one in several:
-        behind.setdefault(one.torch, []).append(f"{one.name} {one.taken}")
-    for torch, taken in behind.items():
+        behind.setdefault((one.torch, one.every), []).append(f"{one.name} {one.taken}")
+    for (torch, every), taken in behind.items():
         # a solution on the way may have newer ones than the last: said so that it holds of each
-        message = f"releases after {' and '.join(taken)} need {torch.sentence(request)}"
+        releases = "releases" if every else "some releases"
+        message = f"{releases} after {' and '.join(taken)} need {torch.sentence(request)}"
         if torch.hole:
             yield Finding("warning", holes.CODE, message, remedy="use --refresh-index to ask the PyTorch index")
         else:

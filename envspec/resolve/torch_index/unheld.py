@@ -13,9 +13,9 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, asked_of, default_builds, index_builds
 from envspec.resolve.torch_index.holes import builds_of, in_time
 
-_ASKED = regex(
-    rf"depends on ({'|'.join(FAMILY)})((?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*)"
-)
+_BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
+_ASKED = regex(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
+_ASKING = regex(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,20 @@ def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, .
     for name, hole in dict.fromkeys(_unheld(message, request, index)):
         found[hole].append(name)
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
+
+
+def asking_for(
+    name: str, versions: Sequence[str], torch: Unheld, message: str, request: Request, index: TorchIndex
+) -> set[str]:
+    """Find those of a package's versions that ask for releases as `torch` holds them, as a conflict (uv's message) says
+    of the package itself."""
+    found: set[str] = set()
+    for said in _ASKING.finditer(message):
+        if said[1] is not None or said[2] != name:
+            continue  # of another package, or a conclusion, which holds beside what uv said before
+        if any(one.hole == torch.hole for one in unheld(said[0], request, index)):
+            found.update(_matching(said[3] or "", versions))
+    return found
 
 
 def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated: bool) -> str | None:

@@ -45,7 +45,7 @@ def test_what_the_spec_itself_rules_out_is_no_hole() -> None:
 
 def test_the_line_and_the_hint_say_what_would_help() -> None:
     asked = request("server")
-    index, behind = choose(asked), Behind("server", "1", "3", True, "2")
+    index, behind = choose(asked), Behind("server", "1", ("3", "2"), True)
     over = tuple(passed_over([behind], asked, index, lambda name: (), lambda bound: HOLE))
     told: list[Finding] = []
     tell_passed_over({asked: over}, {asked: ("a", "b")}, told.append)
@@ -58,3 +58,30 @@ def test_the_line_and_the_hint_say_what_would_help() -> None:
     hint = hint_about_torch(HOLE, newer, choose(newer), gated=True)
     assert str(hint).startswith("the target needs torch 2.12.0, of which there is no build for CUDA 12.8")
     assert hint_about_torch("app depends on numpy<1", asked, index, gated=True) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("Because app>=2 depends on torch==2.12.1 and the spec asks for app>=2", "releases"),
+        ("Because app>=2,<=3 depends on torch==2.12.1 and app>=4 depends on torch==2.13.0,", "releases"),
+        ("Because app depends on torch==2.12.1", "releases"),
+        # as uv said why SGLang 0.5.2 stays: of its later releases most can't be had for other reasons
+        ("And because app>=2,<=3 depends on torch==2.12.1, and app>=4 depends on outlines==0.1.11", "some releases"),
+        ("Because app==3 depends on torch==2.12.1 and app>=2 depends on lib>=2", "some releases"),
+        ("Because lib>=2 depends on torch==2.12.1 and app>=2 depends on lib>=2", "some releases"),
+        # what it concludes holds beside what it said before
+        (
+            "Because app==2 depends on torch==2.12.1, we can conclude that app>=2 depends on torch==2.12.1.",
+            "some releases",
+        ),
+    ],
+)
+def test_the_line_speaks_of_all_newer_releases_where_it_holds_of_all(message: str, said: str) -> None:
+    asked = request("app", cuda="12.8")
+    index, behind = choose(asked), Behind("app", "1", ("4", "3", "2"), True)
+    over = tuple(passed_over([behind], asked, index, lambda name: (), lambda bound: message))
+    told: list[Finding] = []
+    tell_passed_over({asked: over}, {asked: ("a",)}, told.append)
+    (note,) = told
+    assert note.message.startswith(f"a: {said} after app 1 need torch 2.12.1")
