@@ -139,7 +139,6 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     from envspec.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
-    from envspec.record import replace
     from envspec.settings import load_settings
 
     spec, lock = inputs.read_lock(path, asked.locks_dir)
