@@ -156,7 +156,7 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
 
 def _able() -> LocalMachine:
     """Give this machine as one with every Python: what lacks one gets one."""
-    from dataclasses import replace
+    from envspec.record import replace
 
     from envspec.cli.this_machine import this_machine
 
