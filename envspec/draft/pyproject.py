@@ -170,7 +170,9 @@ def _uv_source(
     for number, one in enumerate(several):
         index = optional(one.get("index"), "index")
         if "path" in one or one.get("workspace"):
-            gathered.note(f"{name} comes from its index: a spec takes one local project", place)
+            for key in [key for key in gathered.own if key[0] == canonical_name(name)]:
+                del gathered.own[key]
+            gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
             continue
         if index is None:
             _uv_address(name, one, gathered, place)

@@ -429,3 +429,10 @@ def test_a_project_that_names_itself_asks_no_index_for_itself(here: Path) -> Non
     assert found.project == (".", ("all",))
     assert found.own == ("acme", "delta", "gamma", "beta")
     assert "no extra none" in notes(found) and "os_name" in notes(found) and "no extra train" not in notes(found)
+
+
+@pytest.mark.parametrize("source", ['{ path = "../acme" }', "{ workspace = true }"])
+def test_a_folder_beside_the_project_is_asked_of_no_index(source: str) -> None:
+    """A stranger's package of the same name may be there."""
+    found = uv_project(f"Acme = {source}")
+    assert found.own == ("torch",) and "Acme is left out" in notes(found)
