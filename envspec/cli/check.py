@@ -42,6 +42,9 @@ Examples:
 Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 """
 
+_MOST = 10
+"""How many reasons of a spec are listed."""
+
 
 @dataclass(frozen=True)
 class SpecState:
@@ -84,8 +87,10 @@ class SpecState:
 @click.command(epilog=EPILOG)
 @options.specs
 @options.locks_dir
+@options.quiet
+@options.verbose
 @options.as_json
-def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
+def command(paths: tuple[str, ...], locks_dir: Path | None, verbose: bool, as_json: bool) -> int:
     """Say whether locks still fit their specs, and why not.
 
     Compares what each target was locked from with what its spec asks for now, judges the pins by the spec and by the
@@ -98,7 +103,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> in
         if as_json:
             options.print_json("check", {"fresh": code == 0, "specs": [_as_json(finding) for finding in findings]})
         else:
-            _show(findings)
+            _show(findings, verbose=verbose)
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
         silence_stdout()
@@ -232,15 +237,16 @@ def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     return replace(found, status=status, summary="", reasons=(*found.reasons, *reasons), hint=hint)
 
 
-def _show(findings: list[SpecState]) -> None:
+def _show(findings: list[SpecState], *, verbose: bool) -> None:
     shown = []
     for finding in findings:
         if finding.error is None:
             shown.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
             if finding.reasons:
-                shown += [
-                    f"  {printable(line)}" for line in reason_lines(finding.reasons, finding.folder, finding.recipes)
-                ]
+                lines = reason_lines(finding.reasons, finding.folder, finding.recipes)
+                if not verbose and len(lines) > _MOST:
+                    lines = [*lines[:_MOST], f"… and {len(lines) - _MOST} more (--verbose lists them)"]
+                shown += [f"  {printable(line)}" for line in lines]
     if shown:
         out("\n".join(shown))
 

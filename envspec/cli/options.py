@@ -79,7 +79,7 @@ quiet = click.option(
     callback=_hush,
     help="Say nothing but errors and questions.",
 )
-verbose = click.option("--verbose", "-v", is_flag=True, help="List every change, not only the first ten.")
+verbose = click.option("--verbose", "-v", is_flag=True, help="List all of them, not only the first ten.")
 one_target = click.option(
     "--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help="Only in this target's own list."
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered
 from envspec.draft.python_tools import all_of, dependency, pep440
 from envspec.errors import Place
-from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 _UV_ELSEWHERE = (
@@ -71,8 +71,12 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Pla
     project = table(data["project"], "project")
     gathered.description = gathered.description or optional(project.get("description"), "description")
     gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
-    for one in strings(project.get("dependencies"), "dependencies"):
-        gathered.requirement(one, place, gathered.own)
+    extras = {
+        canonical_name(name): strings(asked, name)
+        for name, asked in table(project.get("optional-dependencies"), "optional-dependencies").items()
+    }
+    own_name = canonical_name(optional(project.get("name"), "name") or "")
+    _own(strings(project.get("dependencies"), "dependencies"), own_name, extras, gathered, place)
     dynamic = strings(project.get("dynamic"), "dynamic")
     if "dependencies" in dynamic:
         if not gathered.own:
@@ -82,11 +86,34 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Pla
     for key, kind in (("optional-dependencies", "extra"), ("dependency-groups", "group")):
         listed = table((project if kind == "extra" else data).get(key), key)
         for name, asked in listed.items():
-            if kind == "group" or name not in gathered.project[1]:
+            if kind == "group" or canonical_name(name) not in map(canonical_name, gathered.project[1]):
                 gathered.available[f"{kind} {name}"] = None
                 continue
-            for one in strings(asked, name):
-                gathered.requirement(one, place, gathered.own)
+            _own(strings(asked, name), own_name, extras, gathered, place)
+
+
+def _own(
+    asked: Sequence[str],
+    project: str,
+    extras: dict[str, tuple[str, ...]],
+    gathered: Gathered,
+    place: Place,
+) -> None:
+    """Take what the project asks for. Where it names itself, what these extras of its own ask for is meant: no index
+    is asked for the project."""
+    for one in asked:
+        parsed = parse_requirement(one) if is_requirement(one) else None
+        if parsed is None or canonical_name(parsed.name) != project:
+            gathered.requirement(one, place, gathered.own)
+            continue
+        if parsed.marker:
+            gathered.note(f"the marker of {one!r} is left out: it names the project itself", place)
+        for extra in sorted(map(canonical_name, parsed.extras)):
+            if extra not in extras:
+                gathered.note(f"{one!r} is left out: the project has no extra {extra}", place)
+                continue
+            more, extras[extra] = extras[extra], ()  # each is read once, also in a circle
+            _own(more, project, extras, gathered, place)
 
 
 def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
@@ -143,7 +170,9 @@ def _uv_source(
     for number, one in enumerate(several):
         index = optional(one.get("index"), "index")
         if "path" in one or one.get("workspace"):
-            gathered.note(f"{name} comes from its index: a spec takes one local project", place)
+            for key in [key for key in gathered.own if key[0] == canonical_name(name)]:
+                del gathered.own[key]
+            gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
             continue
         if index is None:
             _uv_address(name, one, gathered, place)

@@ -255,3 +255,20 @@ def test_a_closed_pipe_makes_no_lock_fresh(project: Project) -> None:
     )
     os.close(writing)
     assert (ran.returncode, ran.stderr) == (1, "hint: envspec lock specs/demo.toml\n")
+
+
+def test_of_many_reasons_ten_are_listed(project: Project, envspec: Envspec) -> None:
+    more = ", ".join(f'"more{number:02}"' for number in range(14))
+    project.spec(SPEC.replace('"app>=1"', f'"app>=1", {more}'))
+    lines = envspec("check").out.splitlines()
+    assert lines[1:11] == [f"  more{number:02} was added  [requirement-added]" for number in range(10)]
+    assert lines[11].startswith("  … and ") and lines[11].endswith(" more (--verbose lists them)") and len(lines) == 12
+    every = envspec("check", "-v").out.splitlines()
+    assert len(every) - 11 == int(lines[11].split()[2]) and "  more13 was added  [requirement-added]" in every
+    assert len(json.loads(envspec("check", "--json").out)["specs"][0]["reasons"]) >= 14
+
+
+def test_check_is_quiet(project: Project, envspec: Envspec) -> None:
+    assert envspec("check", "-q") == (0, "", "")
+    project.spec(SPEC.replace('"app>=1"', '"app>=2"'))
+    assert envspec("check", "--quiet") == (1, "", "")

@@ -416,3 +416,23 @@ def test_nothing_of_a_pixi_toml_is_left_out_in_silence(environments: str) -> Non
     conda = {*found.conda, *(text for target in found.targets for text in target.conda)}
     assert conda == {"numpy", "cuda-nvcc"}
     assert list(found.indexes) == [found.sources["corp"]] and found.sources["corp"] != "pypi"
+
+
+def test_a_project_that_names_itself_asks_no_index_for_itself(here: Path) -> None:
+    text = (
+        '[project]\nname = "Mine_Pkg"\nversion = "1"\ndependencies = ["acme", "mine.pkg[base]"]\n'
+        '[project.optional-dependencies]\nall = ["mine-pkg[train,Big_Viz]; os_name == \'posix\'"]\ntrain = ["beta"]\n'
+        'big-viz = ["gamma", "mine_pkg[train]", "mine-pkg[none]"]\nbase = ["delta"]\n'
+    )
+    (here / "pyproject.toml").write_text(text)
+    found = draft("requirements.txt", "-e .[all]\n")
+    assert found.project == (".", ("all",))
+    assert found.own == ("acme", "delta", "gamma", "beta")
+    assert "no extra none" in notes(found) and "os_name" in notes(found) and "no extra train" not in notes(found)
+
+
+@pytest.mark.parametrize("source", ['{ path = "../acme" }', "{ workspace = true }"])
+def test_a_folder_beside_the_project_is_asked_of_no_index(source: str) -> None:
+    """A stranger's package of the same name may be there."""
+    found = uv_project(f"Acme = {source}")
+    assert found.own == ("torch",) and "Acme is left out" in notes(found)

@@ -252,8 +252,9 @@ GIVEN = (
     Parser("foreign-requirements-txt", foreign("requirements.txt"), (2,)),
     *(
         Parser(f"begun-{name.partition('.')[0]}-{name.rpartition('.')[2]}", begun(name), (2,))
-        for name in ("requirements.txt", "environment.yml", "pyproject.toml", "pixi.toml")
+        for name in ("requirements.txt", "environment.yml", "pyproject.toml", "pixi.toml", "cog.yaml")
     ),
+    Parser("begun-dockerfile", begun("Dockerfile"), (2,)),
     Parser("foreign-explicit-txt", foreign("explicit.txt"), (2,)),
     Parser("device-code", device_code, (2, 3)),
     Parser("references", references, (2,)),

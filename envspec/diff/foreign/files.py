@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def text_of(path: Path, hint: str = "") -> str:
     except UnicodeDecodeError:
         raise InputError("this is not UTF-8 text", place=place, hint=hint or None) from None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError("there is no such file: its name is too long", place=place) from None
         raise StorageError(f"this can't be read: {error.strerror}", place=place) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -55,8 +58,8 @@ def toml_of(text: str) -> Mapping[str, Any]:
 
 
 def yaml_of(text: str) -> Mapping[str, Any]:
-    """Parse YAML with PyYAML. PyYAML comes with the extra `conda`, whose users have such files; no other format needs
-    it. Raises Malformed, ToolError."""
+    """Parse YAML with PyYAML, which comes with the extra `conda`: its users have most of such files. Raises Malformed,
+    ToolError."""
     try:
         data = read_yaml(text)
     except ImportError:
