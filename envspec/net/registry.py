@@ -17,7 +17,7 @@ from envspec.net.fetch import reason_of
 from envspec.net.image_address import HUB, ImageAddress, image_address
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
-from envspec.net.registry_login import login_for
+from envspec.net.registry_login import IDENTITY, login_for
 from envspec.record import dataclass
 from envspec.redact import redact, register, without_credentials
 from envspec.settings import Credentials, split_credentials
@@ -147,7 +147,8 @@ class Registries:
         # a mirror has its own login: that of the registry it stands for is none of its business
         asked_of = ImageAddress(host, endpoint.path, "", None) if endpoint.is_mirror else image
         login = endpoint.login or login_for(asked_of, self._env)
-        basic = login.basic if login else None
+        identity = login.password if login and login.username == IDENTITY else None
+        basic = login.basic if login and identity is None else None
         scheme, _, fields = challenge.strip().partition(" ")
         if scheme.lower() == "basic" and basic:
             return basic
@@ -158,7 +159,10 @@ class Registries:
         if "service" in asked:
             query.append(("service", asked["service"]))
         realm = joined(endpoint.origin, asked["realm"])
-        reply = self._send("GET", f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}", basic, limit=1 << 20)
+        if identity is not None:
+            reply = self._send("POST", realm, None, limit=1 << 20, form=_refreshing(query, identity))
+        else:
+            reply = self._send("GET", f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}", basic, limit=1 << 20)
         if reply.status in (401, 403):
             raise needs_login(host)
         try:
@@ -171,14 +175,19 @@ class Registries:
         register(token)
         return f"Bearer {token}"
 
-    def _send(self, method: str, url: str, authorization: str | None, *, limit: int = _LIMIT) -> _Reply:
-        """Send one request and follow its redirects. A login goes only to its own origin, and never unencrypted."""
+    def _send(
+        self, method: str, url: str, authorization: str | None, *, limit: int = _LIMIT, form: str | None = None
+    ) -> _Reply:
+        """Send one request and follow its redirects. A login goes only to its own origin, and never unencrypted; a form
+        goes nowhere else."""
         import urllib3
         from urllib3.exceptions import HTTPError
 
         headers = {"Accept": ", ".join(MANIFEST_TYPES), "Accept-Encoding": "identity"}
         if authorization:
             headers["Authorization"] = authorization
+        if form is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
         for _ in range(_REDIRECTS + 1):
             shown = shown_address(url)
             parts = urlsplit(url)
@@ -191,6 +200,7 @@ class Registries:
                     method,
                     url,
                     headers=headers,
+                    body=form,
                     redirect=False,
                     retries=urllib3.Retry(total=1, redirect=False, status=0),
                     timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
@@ -204,7 +214,7 @@ class Registries:
                 raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
             except (HTTPError, ValueError) as error:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
-            if response.status not in (301, 302, 303, 307, 308) or not location:
+            if response.status not in (301, 302, 303, 307, 308) or not location or form is not None:
                 return _Reply(response.status, response.headers, body)
             target = joined(url, location)
             if urlsplit(target)[:2] != parts[:2]:
@@ -230,6 +240,16 @@ class Registries:
                 else f"{redact(kind)[:60] or 'no content type'}, not a manifest"
             )
             raise IndexFailure(f"{url} answers {what}")
+
+
+def _refreshing(query: Sequence[tuple[str, str]], identity: str) -> str:
+    """Write the form that changes an identity token for one of these scopes.
+
+    Source: distribution's token specification, "OAuth2 Token Authentication"."""
+    scopes = " ".join(value for name, value in query if name == "scope")
+    others = [pair for pair in query if pair[0] != "scope"]
+    own = [("grant_type", "refresh_token"), ("client_id", "envspec"), ("refresh_token", identity), ("scope", scopes)]
+    return urlencode([*own, *others])
 
 
 def needs_login(host: str) -> IndexFailure:

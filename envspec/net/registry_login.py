@@ -18,6 +18,9 @@ from envspec.net.image_address import HUB, ImageAddress
 from envspec.settings import Credentials
 
 _HELPER_SECONDS = 3.0
+IDENTITY = "<token>"
+"""The user that says that the password is an identity token, which is changed for others by OAuth 2. Source: docker's
+credential helpers, "Identity tokens"."""
 _HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -67,11 +70,17 @@ def _written(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | Non
     place = f"{image.registry}/{image.path}"
     while place:
         entry = by_place.get(place)
-        found = _decoded(entry.get("auth")) if entry else None
+        found = _identity(entry) or _decoded(entry.get("auth")) if entry else None
         if found:
             return found
         place = place.rpartition("/")[0]
     return None
+
+
+def _identity(entry: Mapping[str, Any]) -> Credentials | None:
+    """Find an identity token, beside which `auth` has a user without a password."""
+    token = entry.get("identitytoken")
+    return Credentials(IDENTITY, token).masked() if isinstance(token, str) and token else None
 
 
 def _place(key: str) -> str:
@@ -111,7 +120,6 @@ def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials 
     if not isinstance(answer, dict):
         return None
     user, secret = answer.get("Username"), answer.get("Secret")
-    # "<token>" says that the secret is no password but a token of another protocol
-    if not isinstance(user, str) or not isinstance(secret, str) or user == "<token>":
+    if not isinstance(user, str) or not isinstance(secret, str):
         return None
     return Credentials(user, secret).masked()

@@ -150,6 +150,29 @@ def test_a_login(registry: Registry, tmp_path: Path, challenge: str) -> None:
     assert "needs a login" in refused(f"{registry.host}/team/a:1", env=other).message
 
 
+def test_an_identity_token_is_a_login(registry: Registry, tmp_path: Path) -> None:
+    """As `docker login` and `az acr login` write it, beside a user without a password: it's changed for a token."""
+    digest = registry.push("team/a", "1")
+    registry.challenge, registry.refresh, registry.anonymous = "bearer", SECRET, False
+    path = tmp_path / "auth.json"
+    nobody = base64.b64encode(f"{'0' * 8}:".encode()).decode()
+
+    def env(token: str) -> dict[str, str]:
+        path.write_text(json.dumps({"auths": {registry.host: {"auth": nobody, "identitytoken": token}}}))
+        return {"REGISTRY_AUTH_FILE": str(path)}
+
+    assert asked(f"{registry.host}/team/a:1", env=env(SECRET)) == digest
+    assert [one.method for one in registry.asked if one.path.startswith("/token")] == ["POST"]
+    assert "needs a login" in refused(f"{registry.host}/team/a:1", env=env(f"{SECRET}-no")).message
+    # basic authentication takes none, and no redirect takes it along
+    registry.challenge = "basic"
+    assert "needs a login" in refused(f"{registry.host}/team/a:1", env=env(SECRET)).message
+    with Registry() as other:
+        registry.challenge, registry.token_moved = "bearer", f"{other.origin}/token"
+        assert "no token" in refused(f"{registry.host}/team/a:1", env=env(SECRET)).message
+        assert not other.asked
+
+
 @pytest.mark.parametrize("challenge", ["basic", "bearer"])
 def test_a_redirect_elsewhere_takes_no_login_along(registry: Registry, tmp_path: Path, challenge: str) -> None:
     registry.challenge, registry.login, registry.anonymous = challenge, ("me", SECRET), False
@@ -213,7 +236,7 @@ def test_where_logins_are_found(tmp_path: Path) -> None:
         ({"credsStore": "box"}, '{"Username": "me", "Secret": "s"}', Credentials("me", "s")),
         ({"credHelpers": {"r.example": "box"}}, '{"Username": "me", "Secret": "s"}', Credentials("me", "s")),
         ({"credHelpers": {"other.example": "box"}}, '{"Username": "me", "Secret": "s"}', None),
-        ({"credsStore": "box"}, '{"Username": "<token>", "Secret": "s"}', None),
+        ({"credsStore": "box"}, '{"Username": "<token>", "Secret": "s"}', Credentials("<token>", "s")),
         ({"credsStore": "box"}, "credentials not found", None),
         ({"credsStore": "../bin/docker-credential-box"}, '{"Username": "me", "Secret": "s"}', None),
         ({"credsStore": "missing"}, "", None),

@@ -36,6 +36,8 @@ class Registry:
     challenge  "bearer": sends whoever has no token to `realm`; "basic", or another scheme; "" asks for nothing
     realm      where tokens are given; its own by default
     anonymous  gives tokens to whoever asks
+    refresh    the identity token that is changed for one
+    token_moved  where tokens are said to be given by POST
     head       HEAD answered
     header     the Docker-Content-Digest sent; True is the right one, False none
     status     what every manifest is answered with
@@ -49,6 +51,8 @@ class Registry:
     challenge: str = ""
     realm: str | None = None
     anonymous: bool = True
+    refresh: str = ""
+    token_moved: str | None = None
     head: bool = True
     header: bool | str = True
     status: int = 200
@@ -129,6 +133,20 @@ class _Handler(BaseHTTPRequestHandler):
             self.send(307, b"", "text/plain", {"Location": registry.moved.replace("{path}", self.path)})
         else:
             self.manifest()
+
+    def do_POST(self) -> None:
+        registry = self.registry
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        registry.asked.append(Asked("POST", self.path, self.headers.get("Authorization"), ""))
+        if registry.token_moved:
+            self.send(307, b"", "text/plain", {"Location": registry.token_moved})
+            return
+        wanted = {"grant_type": ["refresh_token"], "service": ["the service"], "client_id": ["envspec"]}
+        right = form.pop("refresh_token") == [registry.refresh] and form.pop("scope")[0].endswith(":pull")
+        if right and form == wanted:
+            self.send(200, json.dumps({"access_token": TOKEN}).encode(), "application/json")
+        else:
+            self.send(401, b"no", "text/plain")
 
     def admitted(self, authorization: str | None) -> bool:
         if self.registry.challenge == "bearer":
