@@ -156,9 +156,8 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
 
 def _able() -> LocalMachine:
     """Give this machine as one with every Python: what lacks one gets one."""
-    from envspec.record import replace
-
     from envspec.cli.this_machine import this_machine
+    from envspec.record import replace
 
     return replace(this_machine(), has_python=lambda version: True)
 
