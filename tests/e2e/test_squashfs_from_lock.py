@@ -78,10 +78,29 @@ def test_it_runs_unpacked(file: Path, tmp_path: Path) -> None:
     assert ran.stdout.split()[0] == "2.13.0+cpu", ran.stderr
 
 
+def own_squashfuse(folder: Path) -> str:
+    """A PATH with this machine's squashfuse and its libraries in one folder: for an Apptainer that has another root."""
+    found = shutil.which("squashfuse_ll")
+    if found is None or not os.access("/dev/fuse", os.W_OK):
+        return os.environ["PATH"]
+    folder.mkdir()
+    shutil.copy(found, folder / "program")
+    told = subprocess.run(["ldd", found], capture_output=True, text=True, check=True).stdout
+    libraries = [word for word in told.split() if word.startswith("/")]
+    for library in libraries:
+        shutil.copy(library, folder)
+    (loader,) = (Path(library).name for library in libraries if "/ld-linux" in library)
+    script = folder / "squashfuse_ll"
+    script.write_text(f'#!/bin/sh\nexec {folder}/{loader} --library-path {folder} {folder}/program "$@"\n')
+    script.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
 @pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer")
 @pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap")
-def test_it_runs_bound_into_an_image(file: Path, tmp_path: Path) -> None:
+def test_it_runs_bound_into_an_image(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An image of Debian alone, and the file at /opt/env."""
+    monkeypatch.setenv("PATH", own_squashfuse(tmp_path / "squashfuse"))
     bind = ["apptainer", "exec", "--containall", "--no-home", "--bind", f"{file}:/opt/env:image-src=/"]
     words = [*bind, str(debian_tree()), "sh", "/opt/env/etc/envspec/entrypoint.sh"]
     ran = subprocess.run([*words, "python", "-c", IMPORTS], capture_output=True, text=True, check=False)
