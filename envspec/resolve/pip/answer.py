@@ -18,7 +18,7 @@ from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import Asks, Releases, asks_of
+from envspec.resolve.pip.newest import Asks, Releases, asks_of, skipped
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -121,6 +121,19 @@ def refuse_sources(
             needed.setdefault(one, []).extend(groups[request])
     if needed:
         raise SourcesNeeded(needed)
+
+
+def older_sources(found: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:
+    """Find packages that a solution needs from source, though a newer release has one too: it was passed over for want
+    of a wheel that fits, and that is no reason where none does."""
+    return tuple(
+        package.name
+        for package in found
+        if package.name not in {*request.allow_source, *request.unfit}
+        and not all(file.file.endswith(".whl") for file in package.files)
+        and is_source(package, installed(package, request))
+        and any(one.source for one in skipped(package, request, releases))
+    )
 
 
 def tell_undated(

@@ -134,6 +134,14 @@ def without_fitting_wheel(name: str, request: Request, releases: Releases, above
     return None
 
 
+def skipped(package: Found, request: Request, releases: Releases) -> Iterator[Release]:
+    """Find the final releases that are newer than a package of a solution, whatever is required of them, and have
+    wheels, of which none fits the target."""
+    for release in _newer(releases(package.name), version_of(package.version or "")):
+        if _admitted(release, request, package.name, None) and is_skipped(release, request, package.name):
+            yield release
+
+
 def _newer(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:
     for release in releases:
         version = version_of(release.version)

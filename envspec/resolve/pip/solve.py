@@ -35,6 +35,7 @@ from envspec.resolve.pip.answer import (
     in_own_addresses,
     labelled,
     named_corrections,
+    older_sources,
     refuse_sources,
     said_of,
     with_hashes,
@@ -294,7 +295,11 @@ class PipResolver:
                     found = question.ask(asked, preferences, barred)
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
-                        return with_hashes(in_own_addresses(found, proxy, by_url), request, self.hashes)
+                        found = in_own_addresses(found, proxy, by_url)
+                        if not (older := older_sources(found, asked, self._uv_indexes.releases(asked))):
+                            return with_hashes(found, request, self.hashes)
+                        asked = replace(asked, unfit=(*asked.unfit, *older))
+                        continue
                 except Unsatisfiable as conflict:
                     unfit = _unfit(conflict.message, asked)
                     if unfit:

@@ -115,6 +115,20 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
     assert machine.envspec("lock", "specs/demo.toml").err == ""
 
 
+def test_nor_is_it_passed_over_for_an_older_source(machine: Machine, index: Index) -> None:
+    """fairseq: 0.10.0 is a source alone, and 0.12.2 has wheels for older Pythons, and a source too."""
+    index.add(sdist("lib", "1.0"), wheel("lib", "2.0", tag="cp38-cp38-manylinux_2_17_x86_64"), sdist("lib", "2.0"))
+    machine.spec(cpu("lib"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    assert "needs a package from source: lib 2.0 (pure Python, none of its wheels fits)" in ran.error
+    assert machine.envspec("lock", "specs/demo.toml", "--allow-needed").status == 0
+    assert machine.versions("cpu") == {"lib": "2.0"}
+    # what the requirements leave out stays out
+    machine.spec(cpu("lib<2"))
+    assert "lib 1.0 (pure Python)" in machine.envspec("lock", "specs/demo.toml").error
+
+
 @pytest.mark.slow
 def test_such_a_release_is_built_where_it_may_be(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
