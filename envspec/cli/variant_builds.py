@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from envspec.facts.gpus import Gpu
+    from envspec.net.index_proxy.releases import VersionFiles
     from envspec.net.simple_page import Page
 
 _PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
@@ -58,7 +59,7 @@ class VariantRow:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def published(package: str, index: str | None) -> tuple[str, Page, Mapping[Version, Sequence[Mapping[str, Any]]]]:
+def published(package: str, index: str | None) -> tuple[str, Page, Mapping[Version, VersionFiles]]:
     """List a package's files on the user's default index, or on the one at this address: where that is, all of its
     rows, and its wheels and sources by version. Raises OutsideError, InputError for a broken configuration."""
     from envspec.net.connections import index_fetcher
@@ -93,7 +94,7 @@ def variant_rows(package: str, index: str | None) -> list[VariantRow]:
     name = canonical_name(asked[1])
     address, rows, releases = published(name, index)
     version = _version(name, asked[2], releases)
-    wheels = [row for row in releases[version] if str(row["filename"]).endswith(".whl")]
+    wheels = releases[version].wheels
     labels = {read_name(str(row["filename"])).label for row in wheels}
     if not labels - {None}:
         raise AnswerNo(f"{name} {version} has no variants on {redact(address)}")

@@ -3,6 +3,9 @@ for all of them."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
@@ -14,15 +17,56 @@ class HeadTooSlow(Exception):
     """A peer took too long for the head of its answer."""
 
 
+class _Watch:
+    """One thread that gives up all that takes longer than some seconds. A timer for each answer would be a thread for
+    each, and who starts a thread waits until Python gives that one its turn."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        # what began first ends first
+        self._begun: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._lock = threading.Lock()
+        self._watching = False
+
+    def begin(self, give_up: Callable[[], None]) -> object:
+        watched = object()
+        with self._lock:
+            self._begun[watched] = (time.monotonic() + self._seconds, give_up)
+            starts, self._watching = not self._watching, True
+        if starts:
+            threading.Thread(target=self._watch, daemon=True).start()
+        return watched
+
+    def end(self, watched: object) -> None:
+        with self._lock:
+            self._begun.pop(watched, None)
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                watched, (ends, give_up) = next(iter(self._begun.items()), (None, (0.0, None)))
+                if give_up is None:
+                    self._watching = False
+                    return
+                left = ends - time.monotonic()
+                if left <= 0:
+                    del self._begun[watched]
+            if left > 0:
+                time.sleep(left)
+            else:
+                give_up()
+
+
 def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
     """Make urllib3's pools, with connections that raise HeadTooSlow for a peer that takes longer for an answer's head.
     urllib3's own time-out begins anew with every byte."""
     import socket
-    import threading
 
     from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
     from urllib3.connection import HTTPConnection, HTTPSConnection
     from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+
+    watch = _Watch(seconds)
 
     class Timed(HTTPConnection):
         def _new_conn(self) -> socket.socket:
@@ -59,9 +103,7 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
                 with suppress(OSError):
                     peer.shutdown(socket.SHUT_RDWR)
 
-            timer = threading.Timer(seconds, give_up)
-            timer.daemon = True
-            timer.start()
+            watched = watch.begin(give_up)
             try:
                 answer = super().getresponse()
             except (OSError, HTTPException):
@@ -69,7 +111,7 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
                     raise HeadTooSlow from None
                 raise
             finally:
-                timer.cancel()
+                watch.end(watched)
             if cut.is_set():
                 # a head that was cut reads as one that ended
                 raise HeadTooSlow

@@ -31,8 +31,9 @@ from envspec.link.store import LinkStore
 from envspec.net.fetch import Reply, Stream
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
-from envspec.net.index_proxy.pages import Upstream, _page, _shown
+from envspec.net.index_proxy.pages import Upstream
 from envspec.net.index_proxy.releases import ReleaseStore, by_version, releases_of
+from envspec.net.index_proxy.shown import body_of
 from envspec.net.index_proxy.variant_rows import has_variants, representatives
 from envspec.net.limits import LIMITS
 from envspec.net.provenance import parse_provenance
@@ -74,11 +75,12 @@ def page(data: bytes, folder: Path) -> object:
         file_facts(row)
         split_credentials(row["url"])
     upstream = Upstream(URL, allowed=frozenset({"lib9"}))
-    wheels = [[row for row in several if row["filename"].endswith(".whl")] for several in files.values()]
-    named = [[row["filename"] for row in several] for several in wheels]
-    varied = [representatives(rows) if has_variants(files) else None for rows, files in zip(wheels, named, strict=True)]
-    rows_of = zip(files.values(), varied, strict=True)
-    shown = _page("lib9", [row for several, one in rows_of for row in _shown(several, "lib9", upstream, one)])
+    varied = {
+        version: representatives(several.wheels)
+        for version, several in files.items()
+        if has_variants(row["filename"] for row in several.wheels)
+    }
+    shown = body_of("lib9", files, upstream.sources("lib9"), varied)
     for row in json.loads(shown)["files"]:
         address.parse(row["url"].removeprefix("../../"))
     return shown

@@ -1,64 +1,35 @@
-"""Upstream pages rewritten for uv: every file under the proxy's own address, and sources as stand-in wheels.
-
-uv runs with sources switched off. It would not see a release that is published only as source, and would silently
-choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
-serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets none, whether they fit the
-target or not, unless its source may be built, or nothing else would do.
-"""
+"""Upstream pages, fetched and rewritten for uv, each once a run: `envspec.net.index_proxy.shown` says how."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
-from envspec.net.fetch import Fetcher
+from envspec.net import limits
+from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, is_dated, project_of
-from envspec.net.index_proxy.address import (
-    ALLOWED,
-    REFUSED,
-    VARIANT,
-    WHEEL,
-    FileAddress,
-    fault_text,
-    path_of,
-    variant_text,
-)
-from envspec.net.index_proxy.releases import (
-    SOURCES,
-    Release,
-    ReleaseStore,
-    by_version,
-    releases_of,
-    source_version,
-    version_of,
-)
-from envspec.net.index_proxy.variant_rows import (
-    ShownVariant,
-    Wheels,
-    chosen,
-    has_variants,
-    of_releases,
-)
+from envspec.net.index_proxy.address import FileAddress
+from envspec.net.index_proxy.making import LARGE, PageMaker, RawPage
+from envspec.net.index_proxy.releases import Release, ReleaseStore, VersionFiles, by_version, releases_of, version_of
+from envspec.net.index_proxy.shown import ShownSources, body_of
+from envspec.net.index_proxy.variant_rows import Wheels, chosen, has_variants, of_releases
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.stated import StatedMetadata
-from envspec.packages.tags import installs_somewhere
 from envspec.packages.variant_choice import TargetMachine
-from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
 from envspec.record import dataclass
-from envspec.redact import redact
+from envspec.redact import has_tokens, redact
 from envspec.settings import split_credentials
 
 if TYPE_CHECKING:
@@ -66,8 +37,6 @@ if TYPE_CHECKING:
 
 _FORMAT = "6"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
-_TAG = "py30-none-any"
-"""The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +85,10 @@ class Upstream:
     def serves(self, project: str) -> bool:
         return project not in self.without and (self.only is None or project in self.only)
 
+    def sources(self, project: str) -> ShownSources:
+        """Say what uv is shown of a project's sources."""
+        return ShownSources(project in self.allowed, project in self.allowed or project in self.unfit)
+
     def page(self, project: str) -> str:
         return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"
 
@@ -144,12 +117,14 @@ class Pages:
     store    keeps releases on disk
     files    fetches files before the proxy answers: uv gets none from anywhere else
     offline  use the cache alone
+    maker    makes large pages; None where that isn't worth a process
     """
 
     fetcher: Fetcher
     store: ReleaseStore
     files: FileStore
     offline: bool = False
+    maker: PageMaker | None = None
     _flat: FlatPages = field(init=False)
     _variants: VariantReader = field(init=False)
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
@@ -220,7 +195,7 @@ class Pages:
             return None
         rows = self.listed(upstream, project)
         about = about_variants(rows)
-        wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several]
+        wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several.rows]
         _, shown = chosen(wheels, lambda several: self._variants.of_release(several, about), upstream.machine)
         for one in shown:
             if one.fault is not None:
@@ -268,103 +243,49 @@ class Pages:
             return ServedPage(404) if upstream.only is None else self._made(upstream, project, [], None)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
+        made = self._made_apart(upstream, project, reply)
+        if made is not None:
+            return made
         rows = read_page(reply.body, url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
         return self._made(upstream, project, rows, reply.etag)
+
+    def _made_apart(self, upstream: Upstream, project: str, reply: Reply) -> ServedPage | None:
+        """Have a large page made in another process; None where this one has to."""
+        if self.maker is None or len(reply.body) < LARGE or has_tokens():
+            return None
+        url = upstream.page(project)
+        made = self.maker.make(RawPage(url, reply.body, project, upstream.sources(project), limits.LIMITS))
+        if made is None:
+            return None
+        self.fetcher.learn_hosts(url, made.hosts)
+        self.store.put_text(upstream.root, project, made.kept)
+        return ServedPage(200, made.body, self._etag(upstream, project, reply.etag, made.body), holds=bool(made.kept))
 
     def _made(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
         files = by_version(rows, project)
         shown = self._with_variants(upstream, project, files, rows)
         unsuited = {version for version, (wheels, variants) in shown.items() if not wheels and not variants}
         self.store.put(upstream.root, project, releases_of(files, unsuited))
-        body = _page(
-            project,
-            [row for version in files for row in _shown(files[version], project, upstream, shown.get(version))],
-        )
-        # what is said of variants may change while the index's page stays
-        own = None if upstream.machine and project in upstream.variants else etag
+        body = body_of(project, files, upstream.sources(project), shown)
         faulty = any(one.fault for _, variants in shown.values() for one in variants)
-        return ServedPage(200, body, _etag(own, body), bool(files), faulty)
+        return ServedPage(200, body, self._etag(upstream, project, etag, body), bool(files), faulty)
+
+    def _etag(self, upstream: Upstream, project: str, theirs: str | None, body: bytes) -> str:
+        # what is said of variants may change while the index's page stays
+        return _etag(None if upstream.machine and project in upstream.variants else theirs, body)
 
     def _with_variants(
-        self, upstream: Upstream, project: str, files: Mapping[Version, list[dict[str, Any]]], rows: Page
+        self, upstream: Upstream, project: str, files: Mapping[Version, VersionFiles], rows: Page
     ) -> dict[Version, Wheels]:
         """Choose the wheels of those releases that have variants."""
         if not has_variants([row["filename"] for row in rows]):
             return {}
-        wheels = {version: [row for row in several if _is_wheel(row)] for version, several in files.items()}
+        wheels = {version: several.wheels for version, several in files.items()}
         about = about_variants(rows)
         machine = upstream.machine if project in upstream.variants else None
         return of_releases(wheels, lambda several: self._variants.of_release(several, about), project, machine)
-
-
-def _is_wheel(row: Mapping[str, Any]) -> bool:
-    return str(row["filename"]).endswith(".whl")
-
-
-def _shown(
-    rows: list[dict[str, Any]], project: str, upstream: Upstream, variants: Wheels | None
-) -> list[dict[str, Any]]:
-    """Make the rows of one version for uv. `variants` are its wheels where it has variants."""
-    if variants is None:
-        wheels = [_row(row, WHEEL, None) for row in _of_some_target(rows)]
-    else:
-        wheels = [*(_row(row, WHEEL, None) for row in variants[0]), *map(_variant_row, variants[1])]
-    if wheels and project not in upstream.allowed | upstream.unfit:
-        return wheels
-    sources = [row for row in rows if not _is_wheel(row)]
-    if not sources:
-        return wheels
-    # of several forms of one source the one that is read without seeking
-    source = min(
-        sources, key=lambda row: next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
-    )
-    version = version_of(str(source_version(str(source["filename"]), project)))
-    stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
-    return [*wheels, _row(source, ALLOWED if project in upstream.allowed else REFUSED, stand_in)]
-
-
-def _of_some_target(rows: Page) -> Page:
-    """Choose the wheels that some target could install: of the wheels of a hundred pages that is two fifths, and uv
-    reads each. Of a release without any such wheel give all, so that uv says what it has."""
-    wheels = [(row, file) for row in rows if (file := row["filename"]).endswith(".whl")]
-    found = [row for row, file in wheels if installs_somewhere(file[:-4].split("-", 2)[2])]
-    return found or [row for row, _ in wheels]
-
-
-def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a wheel's row with the proxy's address."""
-    return _row(row, WHEEL, None)
-
-
-def _variant_row(shown: ShownVariant) -> dict[str, Any]:
-    """Make a variant's row. uv keeps METADATA by the name of a wheel, so that no two of a release may have one name."""
-    said = fault_text(shown.fault) if shown.fault else variant_text(shown.variant or WheelOfVariant(""))
-    own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {said}".encode()).hexdigest()[:12]
-    return _row(shown.row, VARIANT, with_build(shown.plain, own), said)
-
-
-def _row(row: Mapping[str, Any], kind: str, stand_in: str | None, variant: str = "") -> dict[str, Any]:
-    sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
-    beside, told = row.get("core-metadata", False), row.get("provenance")
-    path = path_of(kind, url, sha256, size, stand_in, sidecar=beside, provenance=told, variant=variant)
-    shown: dict[str, Any] = {
-        "filename": stand_in or row["filename"],
-        "url": f"../{path}",
-        # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
-        "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
-        "core-metadata": True,
-    }
-    for key in ("size", "requires-python", "upload-time", "yanked"):
-        if row.get(key):
-            shown[key] = row[key]
-    return shown
-
-
-def _page(project: str, files: Page) -> bytes:
-    page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
-    return json.dumps(page, separators=(",", ":")).encode()
 
 
 def _etag(theirs: str | None, body: bytes) -> str:

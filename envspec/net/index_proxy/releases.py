@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.packages.requirement import canonical_name
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 _SCHEMA = 3
+Row = dict[str, Any]
+"""A file of a page (PEP 691)."""
 SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
 """Ends of the names of source distributions, those that are read without seeking first."""
 
@@ -42,21 +44,30 @@ class Release:
     unsuited: bool = False
 
 
-def by_version(rows: Iterable[dict[str, Any]], project: str) -> dict[Version, list[dict[str, Any]]]:
+class VersionFiles(NamedTuple):
+    """The files of a version on a page: all of them in the page's order, and those that are wheels."""
+
+    rows: list[Row]
+    wheels: list[Row]
+
+
+def by_version(rows: Iterable[Row], project: str) -> dict[Version, VersionFiles]:
     """Group the wheels and sources of a page by version. Leaves out other files and those without a version."""
-    found: dict[Version, list[dict[str, Any]]] = {}
+    found: dict[Version, VersionFiles] = {}
     # pages have a dozen files of a version, which all write it alike
-    written: dict[str | None, list[dict[str, Any]] | None] = {None: None}
+    written: dict[str | None, VersionFiles | None] = {None: None}
     for row in rows:
         file: str = row["filename"]
         is_wheel = file.endswith(".whl") and file.count("-") >= 4
         text = file.split("-", 2)[1] if is_wheel else source_version(file, project)
         if text not in written:
             version = version_of(str(text))
-            written[text] = None if version is None else found.setdefault(version, [])
+            written[text] = None if version is None else found.setdefault(version, VersionFiles([], []))
         own = written[text]
         if own is not None:
-            own.append(row)
+            own.rows.append(row)
+            if is_wheel:
+                own.wheels.append(row)
     return found
 
 
@@ -71,24 +82,30 @@ def source_version(file: str, project: str) -> str | None:
     return None
 
 
-def releases_of(
-    files: Mapping[Version, Sequence[Mapping[str, Any]]], unsuited: Collection[Version] = ()
-) -> tuple[Release, ...]:
+def releases_of(files: Mapping[Version, VersionFiles], unsuited: Collection[Version] = ()) -> tuple[Release, ...]:
     """Read the releases of a page from its rows, grouped by version. `unsuited` are those whose variants are no use."""
     return tuple(_release_of(version, files[version], version in unsuited) for version in sorted(files, reverse=True))
 
 
-def _release_of(version: Version, rows: Sequence[Mapping[str, Any]], unsuited: bool) -> Release:
+def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Release:
+    rows, wheels = files
     uploads = [str(said) for row in rows if (said := row.get("upload-time"))]
-    wheels = tuple([name for row in rows if (name := row["filename"]).endswith(".whl")])
     return Release(
         str(version),
-        wheels,
+        tuple([row["filename"] for row in wheels]),
         len(wheels) < len(rows),
         all(row.get("yanked") for row in rows),
         next((str(said) for row in rows if (said := row.get("requires-python"))), None),
         min(uploads, default=None),
         unsuited,
+    )
+
+
+def kept_text(releases: Iterable[Release]) -> str:
+    """Write releases as they are kept, a line each."""
+    return "\n".join(
+        json.dumps([one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded, one.unsuited])
+        for one in releases
     )
 
 
@@ -135,12 +152,10 @@ class ReleaseStore:
         return self._read.get(page)
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
-        kept = "\n".join(
-            json.dumps(
-                [one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded, one.unsuited]
-            )
-            for one in releases
-        )
+        self.put_text(root, project, kept_text(releases))
+
+    def put_text(self, root: str, project: str, kept: str) -> None:
+        """Keep a page's releases, as `kept_text` writes them."""
         path = self._path(root, project)
         self._read.pop((root, project), None)
         keep_entry(path, f"{_checksum(kept.encode()).decode()}\n{kept}")

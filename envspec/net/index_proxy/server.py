@@ -31,9 +31,11 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
+from envspec.net.index_proxy.ahead import PagesAhead
 from envspec.net.index_proxy.corrected import corrected
-from envspec.net.index_proxy.pages import Describe, Pages, Upstream, proxied_row
+from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
+from envspec.net.index_proxy.shown import proxied_row
 from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.record import dataclass, replace
@@ -57,6 +59,7 @@ class IndexProxy:
     the shipped facts, and `file(url)` gives the index's file behind a URL."""
 
     base: str
+    ahead: PagesAhead
     provided: Sequence[Provided] = ()
     pages: Pages | None = None
     roots: dict[str, Upstream] = field(default_factory=dict, compare=False)
@@ -177,6 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
             upstream = self.proxy.roots.get(root)
             said = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
             metadata = corrected(said, self.proxy.corrections(root))
+            self.proxy.ahead.shown(metadata)
             # a file without a hash on its page may be another one tomorrow
             age = 365 * 86400 if address.sha256 else 0
             return self._reply(200, metadata, "text/plain", age=age)
@@ -221,8 +225,9 @@ class _Handler(BaseHTTPRequestHandler):
         wheel = wheels.load(variant).file(file) if variant in wheels.variants() else None
         if wheel is None:
             return self._reply(404, b"no such wheel", "text/plain")
-        age = 365 * 86400 if self.proxy.lasts(variant) else 0
-        self._reply(200, corrected(wheels.metadata_text(wheel), corrections), "text/plain", age=age)
+        metadata = corrected(wheels.metadata_text(wheel), corrections)
+        self.proxy.ahead.shown(metadata)
+        self._reply(200, metadata, "text/plain", age=365 * 86400 if self.proxy.lasts(variant) else 0)
 
     def _provided(self, parts: Sequence[str]) -> None:
         number = parts[0].removeprefix(_PROVIDED)
@@ -341,13 +346,15 @@ def open_proxy(
     handler = type("Handler", (_Handler,), answers)
     server = _listen(handler, secret, lasting=folder is not None)
     base = f"http://{server.server_address[0]!s}:{server.server_address[1]}/{token}"
-    proxy = IndexProxy(base, provided, pages, live=tuple(live or ()))
+    ahead = PagesAhead(pages)
+    proxy = IndexProxy(base, ahead, provided, pages, live=tuple(live or ()))
     handler.proxy = proxy  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
         yield proxy
     finally:
+        ahead.close()
         with suppress(OSError):
             # wakes it up; on some systems it looks up by itself alone
             server.socket.shutdown(socket.SHUT_RDWR)

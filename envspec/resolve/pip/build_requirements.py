@@ -6,7 +6,7 @@ other settings name, is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from envspec.errors import OutsideError, ToolError
 from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.packages.requirement import head_of, is_requirement
 from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.uv.program import Uv
@@ -25,6 +26,13 @@ class BuildIndex:
 
     proxy: IndexProxy
     default: str
+
+    def expect(self, requires: Iterable[str]) -> None:
+        """Read the pages ahead of what a build requires wherever it is made: should its source be chosen, its build
+        environment is solved as the last step of all."""
+        for line in requires:
+            if "@" not in line and is_requirement(line) and (head := head_of(line)).marker is None:
+                self.proxy.ahead.begin(Upstream(self.default), head.name)
 
     def configuration(self, uv: Uv) -> str:
         """Write uv's configuration for a build: the user's settings that don't change answers, and this index."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from envspec.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.ahead import AskedRoots
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.variant_rows import has_variants
+from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.record import dataclass, replace
@@ -59,7 +61,8 @@ class UvIndexes:
             pytorch.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
         if not self.default_index:
             return [*ordered, *pytorch]
-        special = self._special(request)
+        special, usual = self._special(request), self._usual(request)
+        proxy.ahead.expect(_asked_roots(request, (special, usual)), request.requirements)
         if special.only:
             # uv asks an index that must be named for these packages alone, any other for all
             direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
@@ -70,7 +73,7 @@ class UvIndexes:
             pytorch = pytorch if alone else []
         # PyTorch's index has three packages, and uv, which keeps no "no such page", would ask it for all: so it comes
         # behind the default one, which is without these
-        ordered.append(UvIndex("pypi", proxy.index(self._usual(request))))
+        ordered.append(UvIndex("pypi", proxy.index(usual)))
         return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True)]
 
     def _named(self, request: Request, index: str) -> Upstream:
@@ -155,6 +158,15 @@ class UvIndexes:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]
             return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
+
+
+def _asked_roots(request: Request, upstreams: tuple[Upstream, ...]) -> AskedRoots:
+    """Give these roots as those where uv looks for what has no other place: what the spec takes from an index of its
+    own or by its address, what it overrides, what conda installs, and PyTorch's packages."""
+    named = [name for name, _ in (*request.sources, *request.provided)]
+    placed = [requirement_name(text) for text in request.addressed if "@" in text]
+    elsewhere = _PYTORCH.union(named, placed, map(requirement_name, request.overrides))
+    return AskedRoots(upstreams, elsewhere, markers_of(request.platform, request.python))
 
 
 def _own_names(request: Request) -> frozenset[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
 from envspec.net.flat_hashes import FlatHashes
+from envspec.net.index_proxy.making import PageMaker
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.readers import index_readers
 from envspec.resolve.pip.reading import Counting
@@ -44,6 +45,7 @@ def pip_resolver(
     settings = load_settings(env)
     uv = find_uv(env)
     uv.offline = offline
+    uv.processes.meanwhile = meanwhile
     uv.longest = max(settings.timeouts.values(), default=0)
     indexes = settings.index_urls(spec.pip.indexes)
     flat = {
@@ -59,8 +61,7 @@ def pip_resolver(
 
     places = WheelPlaces(indexes, flat, default)
     reader = WheelReader(WheelStore(settings.cache()), readers.pages.files)
-    uv.processes.meanwhile = meanwhile
-    with scratch_folder(settings.cache()) as scratch:
+    with scratch_folder(settings.cache()) as scratch, closing(PageMaker()) as readers.pages.maker:
         yield PipResolver(
             uv=uv,
             wheels=readers.wheels,

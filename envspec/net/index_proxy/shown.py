@@ -1,0 +1,109 @@
+"""A page's files as uv is shown them: every file under the proxy's own address, and sources as stand-in wheels.
+
+uv runs with sources switched off. It would not see a release that is published only as source, and would silently
+choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
+serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets none, whether they fit the
+target or not, unless its source may be built, or nothing else would do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
+from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
+from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
+from envspec.packages.tags import installs_somewhere
+from envspec.packages.variant_name import with_build
+from envspec.packages.variants import WheelOfVariant
+from envspec.record import dataclass
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_TAG = "py30-none-any"
+"""The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
+
+
+@dataclass(frozen=True)
+class ShownSources:
+    """What uv is shown of a package's sources.
+
+    built   they may be built
+    beside  they are shown beside wheels
+    """
+
+    built: bool = False
+    beside: bool = False
+
+
+def body_of(
+    project: str,
+    files: Mapping[Version, VersionFiles],
+    sources: ShownSources,
+    variants: Mapping[Version, Wheels] | None = None,
+) -> bytes:
+    """Write a page. `variants` are the wheels of those versions that have variants."""
+    chosen = variants or {}
+    rows = [row for version, own in files.items() for row in _rows(own, project, sources, chosen.get(version))]
+    page = {"meta": {"api-version": "1.1"}, "name": project, "files": rows}
+    return json.dumps(page, separators=(",", ":")).encode()
+
+
+def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a wheel's row with the proxy's address."""
+    return _row(row, WHEEL, None)
+
+
+def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Wheels | None) -> list[dict[str, Any]]:
+    """Make the rows of one version."""
+    if variants is None:
+        wheels = [_row(row, WHEEL, None) for row in _of_some_target(own)]
+    else:
+        wheels = [*(_row(row, WHEEL, None) for row in variants[0]), *map(_variant_row, variants[1])]
+    if wheels and not sources.beside:
+        return wheels
+    archives = [row for row in own.rows if not row["filename"].endswith(".whl")]
+    if not archives:
+        return wheels
+    # of several forms of one source the one that is read without seeking
+    source = min(
+        archives, key=lambda row: next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
+    )
+    version = version_of(str(source_version(str(source["filename"]), project)))
+    stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
+    return [*wheels, _row(source, ALLOWED if sources.built else REFUSED, stand_in)]
+
+
+def _of_some_target(own: VersionFiles) -> list[Row]:
+    """Choose the wheels that some target could install: of the wheels of a hundred pages that is two fifths, and uv
+    reads each. Of a release without any such wheel give all, so that uv says what it has."""
+    found = [row for row in own.wheels if installs_somewhere(row["filename"][:-4].split("-", 2)[2])]
+    return found or own.wheels
+
+
+def _variant_row(shown: ShownVariant) -> dict[str, Any]:
+    """Make a variant's row. uv keeps METADATA by the name of a wheel, so that no two of a release may have one name."""
+    said = fault_text(shown.fault) if shown.fault else variant_text(shown.variant or WheelOfVariant(""))
+    own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {said}".encode()).hexdigest()[:12]
+    return _row(shown.row, VARIANT, with_build(shown.plain, own), said)
+
+
+def _row(row: Mapping[str, Any], kind: str, stand_in: str | None, variant: str = "") -> dict[str, Any]:
+    sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
+    beside, told = row.get("core-metadata", False), row.get("provenance")
+    path = path_of(kind, url, sha256, size, stand_in, sidecar=beside, provenance=told, variant=variant)
+    shown: dict[str, Any] = {
+        "filename": stand_in or row["filename"],
+        "url": f"../{path}",
+        # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
+        "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
+        "core-metadata": True,
+    }
+    for key in ("size", "requires-python", "upload-time", "yanked"):
+        if row.get(key):
+            shown[key] = row[key]
+    return shown
