@@ -78,6 +78,13 @@ def test_nothing_is_read_for_what_nobody_expects(index: Index, pages: Pages, ahe
     assert read(pages, index)
 
 
+def test_metadata_of_another_encoding_is_uvs_to_judge(index: Index, pages: Pages, ahead: PagesAhead) -> None:
+    ahead.expect(roots(index), ())
+    ahead.shown(METADATA + b"\n\n\xff")
+    ahead.shown(b"Requires-Dist: \xff\n")
+    assert read(pages, index, "b", "c", "own")
+
+
 def test_a_page_that_was_ever_read_is_left_to_uv(index: Index, pages: Pages, ahead: PagesAhead) -> None:
     usual = roots(index).upstreams[1]
     pages.show(usual, "b")
