@@ -180,8 +180,9 @@ for name in HUP TERM USR1 USR2; do
     # shellcheck disable=SC2064 # of this program
     trap "kill -s $name $program 2>/dev/null || :" $name
 done
-# the terminal's Ctrl-C goes to the program too
-trap : INT QUIT
+# The terminal's Ctrl-C goes to the program too. It isn't heeded here: bash 5.2 loses the status of a child that ends while
+# a trap cuts the wait for it short.
+trap '' INT QUIT
 # A signal cuts a wait short.
 status=0
 while kill -0 "$program" 2>/dev/null; do

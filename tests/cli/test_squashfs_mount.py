@@ -183,9 +183,12 @@ def test_signals_reach_the_program(name: str, mounts: Mounts) -> None:
 def test_a_program_gets_ctrl_c(mounts: Mounts) -> None:
     """As from a terminal, to all of the group."""
     code = "import time\ntry: print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: raise SystemExit(4)"
-    program = mounts.ready(sys.executable, "-c", code)
-    os.killpg(program.pid, signal.SIGINT)
-    assert program.wait(10) == 4 and mounts.gone()
+    statuses = []
+    for _ in range(12):  # one in five or so was lost
+        program = mounts.ready(sys.executable, "-c", code)
+        os.killpg(program.pid, signal.SIGINT)
+        statuses.append(program.wait(10))
+    assert statuses == [4] * 12 and mounts.gone()
 
 
 @needs_fuse
