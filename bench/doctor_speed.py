@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.measure import Run, beside, envspec, run, turns
 
-ROUNDS = 15
+ROUNDS = 41
 LIMIT = 1.5
 """Times `envspec --version`."""
 

@@ -9,7 +9,7 @@ from bench.diff_speed import PACKAGES, TARGETS, lock
 from bench.measure import IMPORT_CLICK, beside, envspec, run, turns
 from envspec.lock.write import dumps
 
-ROUNDS = 15
+ROUNDS = 41
 LIMIT = 2
 """Times `python -c "import click"`."""
 SHIPPED = Path(__file__).resolve().parents[1] / "specs" / "mm-v2.9.toml"

@@ -19,10 +19,6 @@ def main() -> None:
         start()
     except KeyboardInterrupt:
         sys.exit(130)
-    finally:
-        # the end of the process frees everything; Python would look through it all for garbage first, which takes a
-        # twelfth of a lock's time
-        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -145,7 +145,6 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the program `envspec`, and end the process with one of the exit codes of DESIGN §5."""
     import signal
-    import threading
 
     # told to stop (a batch system's time limit, a closed terminal) is an interruption: children end, scratch goes
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -156,14 +155,12 @@ def main(argv: list[str] | None = None) -> None:
     close_umask()
     with _woken_from_waits():
         status = run(sys.argv[1:] if argv is None else argv)
-    if threading.active_count() > 1 or "rattler" in sys.modules:
-        # rattler's threads can crash an interpreter that is being taken down (py-rattler 0.28);
-        # a read that hangs would keep the process until its timeout; all that has to be cleaned up is
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):
-                stream.flush()
-        os._exit(status)
-    sys.exit(status)
+    # All that has to be cleaned up is. Taking the interpreter down takes a twentieth of a small command's time, a read
+    # that hangs would keep it until its timeout, and rattler's threads can crash it meanwhile (py-rattler 0.28).
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
 
 
 @contextmanager

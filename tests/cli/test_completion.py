@@ -161,10 +161,11 @@ def test_asking_loads_little(project: Project) -> None:
         "COMP_CWORD": "1",
     }
     code = (
-        "import sys, atexit\n"
-        "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
-        "from envspec.cli.main import main\n"
-        "main()"
+        "import sys\n"
+        "from envspec.cli.main import run\n"
+        "status = run(sys.argv[1:])\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+        "sys.exit(status)"
     )
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout == "plain,check\n"

@@ -144,8 +144,8 @@ def test_no_table_of_corrections_is_read_where_nothing_is_resolved() -> None:
     script = (
         "import sys; opened = []\n"
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
-        "from envspec.cli.main import main\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "from envspec.cli.main import run\n"
+        "assert run(sys.argv[1:]) == 0\n"
         "assert not [file for file in opened if file.endswith(('corrections.toml', 'repodata_patches.toml'))]\n"
     )
     for words in (["--help"], ["check", "specs/cpu-py311.toml"]):
