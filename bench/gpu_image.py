@@ -2,6 +2,8 @@
 
     PYTHONPATH=tests .venv/bin/python -m bench.gpu_image                              # stand-in wheels of 1 GB
     PYTHONPATH=tests .venv/bin/python -m bench.gpu_image SPEC.toml TARGET OCI-LAYOUT  # a real lock, on this base
+    PYTHONPATH=tests .venv/bin/python -m bench.gpu_image --gzip …                     # packed by gzip, not by zstd
+    PYTHONPATH=tests .venv/bin/python -m bench.gpu_image --whole                      # stand-ins of 4 GB, once
 
 The stand-ins are wheels with the names of CUDA's largest, a quarter of their sizes, and a content that packs as well.
 What it is compared with puts the same bytes through envspec's own compressor, of the same level and with as many
@@ -56,12 +58,12 @@ from pathlib import Path
 from envspec.image.compress import compressor
 from envspec.image.member import WheelMember
 def streams():
-    for name in map(Path, sys.argv[2:]):
+    for name in map(Path, sys.argv[3:]):
         if name.suffix == ".whl":
             yield from (WheelMember.of(name, one)() for one in zipfile.ZipFile(name).infolist())
         else:
             yield name.open("rb")
-packed = compressor("zstd")
+packed = compressor(sys.argv[2])
 with open(sys.argv[1], "wb") as out:
     for stream in streams():
         with stream:
@@ -73,31 +75,34 @@ with open(sys.argv[1], "wb") as out:
 
 def main(arguments: list[str]) -> None:
     """Print the times, their ratios and the memory."""
+    kind = "gzip" if "--gzip" in arguments else "zstd"
+    whole = "--whole" in arguments
+    arguments = [one for one in arguments if not one.startswith("--")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with given(*arguments) if arguments else stand_in(folder) as (command, env, wheels):
-            making = [*command, "-o", str(folder / "out")]
+        with given(*arguments) if arguments else stand_in(folder, 1 if whole else SCALE) as (command, env, wheels):
+            making = [*command, "--compression", kind, "-o", str(folder / "out")]
             cold = run(making, env=env)
             sides = {
                 "image": lambda: run(making, env=env),
-                "bytes": lambda: plainly_written(folder),
-                "wheels": lambda: written(folder, wheels),
+                "bytes": lambda: plainly_written(folder, kind),
+                "wheels": lambda: written(folder, wheels, kind),
             }
-            told({"fetched": cold, **turns(sides, ROUNDS)})
+            told({"fetched": cold, **turns(sides, 1 if whole else ROUNDS)})
 
 
-def plainly_written(folder: Path) -> Run:
+def plainly_written(folder: Path, kind: str) -> Run:
     """Measure the compressor over the layers of the image, which is removed: two of them fill a disk."""
-    taken = total(written(folder, [tar]) for tar in plain(folder))
+    taken = total(written(folder, [tar], kind) for tar in plain(folder))
     shutil.rmtree(folder / "out")
     return taken
 
 
-def written(folder: Path, files: list[Path]) -> Run:
+def written(folder: Path, files: list[Path], kind: str) -> Run:
     """Measure the compressor alone, over these files."""
     # what was written before isn't this one's to bring to the disk
     os.sync()
-    taken = run([sys.executable, "-c", COMPRESS, str(folder / "packed"), *map(str, files)])
+    taken = run([sys.executable, "-c", COMPRESS, str(folder / "packed"), kind, *map(str, files)])
     (folder / "packed").unlink()
     return taken
 
@@ -141,11 +146,11 @@ def given(spec: str, target: str, base: str) -> Iterator[Given]:
 
 
 @contextmanager
-def stand_in(folder: Path) -> Iterator[Given]:
+def stand_in(folder: Path, scale: int) -> Iterator[Given]:
     """A project whose lock has stand-ins for CUDA's wheels, which are in its cache after the first run."""
     with Index() as index:
         machine = Machine(folder / "machine", index.url)
-        dists = [stand_in_wheel(name, size) for name, size in WHEELS.items()]
+        dists = [stand_in_wheel(name, size // scale) for name, size in WHEELS.items()]
         index.add(*dists)
         write_lock(machine, [pip_pin(dist) for dist in dists], platform="linux-64")
         base = write_base(folder / "base", system(PYTHON, PACKAGES))
@@ -155,8 +160,8 @@ def stand_in(folder: Path) -> Iterator[Given]:
 
 
 def stand_in_wheel(name: str, megabytes: int) -> Dist:
-    """Make a wheel with files of up to `FILE` bytes, as large as CUDA's unpacked, a `SCALE`th of it."""
-    left = int(megabytes * 1.9e6 / SCALE)
+    """Make a wheel with files of up to `FILE` bytes, as large as CUDA's unpacked."""
+    left = int(megabytes * 1.9e6)
     files = {}
     while left > 0:
         files[f"{name}/lib{len(files)}.so"] = content(min(left, FILE), len(files))
