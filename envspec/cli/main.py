@@ -219,14 +219,18 @@ def run(argv: list[str]) -> int:
     redact.forget()
     redact.register_environment(os.environ)
     begin_output()
-    failure = _attempt(argv)
-    if isinstance(failure, int):
-        return failure
-    wanted = argv[: argv.index("--")] if "--" in argv else argv
-    if "--json" in wanted and not printed_json():
-        with suppress(OSError):
-            out_json(failure.document())
-    return failure.exit_code
+    try:
+        failure = _attempt(argv)
+        if isinstance(failure, int):
+            return failure
+        wanted = argv[: argv.index("--")] if "--" in argv else argv
+        if "--json" in wanted and not printed_json():
+            with suppress(OSError):
+                out_json(failure.document())
+        return failure.exit_code
+    finally:
+        # who called this in a process of its own has more to say
+        begin_output()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from unicodedata import category
 
 import pytest
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envspec import redact as secrets
-from envspec.cli import console
+from envspec.cli import console, main
 
+ROOT = Path(__file__).resolve().parents[2]
 STEERS = "\x1b]0;PWN\x07\x1b[2J\x9b31m\u202e\u2066\u200f\r\x08\x7f"
 
 
@@ -61,6 +63,12 @@ def test_only_our_own_colours_are_colours(shown: Callable[[], str]) -> None:
     shown()
     console.out(console.styled("fine \x1b[31mred", "green;bold") + " \x1b[5m \ufdd00123456789abcdef31m")
     assert shown() == "\x1b[32m\x1b[1mfine \\x1b[31mred\x1b[0m \\x1b[5m \\ufdd00123456789abcdef31m\n"
+
+
+def test_a_quiet_command_leaves_nobody_quiet_after_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["check", "--quiet", str(ROOT / "specs" / "cpu-py311.toml")]) == 0
+    console.out("word")
+    assert capsys.readouterr() == ("word\n", "")
 
 
 def test_no_colour_where_it_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
