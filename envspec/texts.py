@@ -47,12 +47,12 @@ def shown(text: str) -> str:
     return printable(redact(text))
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Find the one of `known` that `word` most likely stands for, or None."""
+def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """Find the one of `known` that `word` most likely stands for, or None where none is as much alike, from 0 to 1."""
     from difflib import get_close_matches
 
     by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word[:100].lower(), by_lower, n=1)
+    found = get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=alike)
     return by_lower[found[0]] if found else None
 
 

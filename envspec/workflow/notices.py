@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from envspec.errors import Infeasible, InfeasibleTargets
@@ -12,6 +12,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.rules.accepted import hint_to_accept
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
+from envspec.texts import nearest
 from envspec.workflow.corrected import Effect
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def tell_given_up(found: Iterable[tuple[str, str, str | None]], notice: Notice) 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
     """Report a source for a name that no target has: the name that it was meant for would come from PyPI."""
-    used = {canonical_name(name) for target in locked for pin in target.pins for name in (pin.name, *pin.provides)}
+    used = _names(locked)
     places = {
         canonical_name(key.removeprefix("pip.sources.")): place
         for key, place in spec.places.items()
@@ -112,3 +113,37 @@ def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Noti
                     f"write the name as the dependency has it, or remove it if no package has to come from {index}",
                 )
             )
+
+
+def tell_misspelt(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
+    """Report what [pip] says of a package that no target has, where one has a name much like it. A list that several
+    specs share may name more than one of them has."""
+    used = _names(locked)
+    for key, names in _named(spec):
+        for name in sorted(set(names) - used):
+            meant = nearest(name, used, alike=0.8)
+            if meant and meant not in names:
+                notice(
+                    Finding(
+                        "warning",
+                        "misspelt",
+                        f"[pip] {key} names {name}, which no target has",
+                        spec.places.get(f"pip.{key}.{name}") or spec.places.get(f"pip.{key}"),
+                        f"did you mean {meant}?",
+                    )
+                )
+
+
+def _named(spec: Spec) -> Iterable[tuple[str, Collection[str]]]:
+    """Give the keys of [pip] that speak of packages without asking for them, and the packages' names."""
+    terms = spec.pip.terms
+    return (
+        ("allow-source", spec.pip.allow_source),
+        ("metadata", [one.name for one in terms.metadata]),
+        ("build-dependencies", terms.build_dependencies),
+        ("no-build-isolation", terms.no_build_isolation),
+    )
+
+
+def _names(locked: Iterable[LockedTarget]) -> set[str]:
+    return {canonical_name(name) for target in locked for pin in target.pins for name in (pin.name, *pin.provides)}

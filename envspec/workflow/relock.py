@@ -15,7 +15,7 @@ from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
 from envspec.workflow.keep import Upgrade, kept_of
-from envspec.workflow.notices import Notice, tell_flaws, tell_unused_sources
+from envspec.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
 from envspec.workflow.pythons import locked_pythons
 from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
@@ -103,6 +103,7 @@ def relock(
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
+    tell_misspelt(spec, locked, notice)
     tell_images(spec, locked, notice)
     read = {row for one in solved for row in one.shaped}
     pins = [pin for target in locked if target.name in others for pin in target.pins]

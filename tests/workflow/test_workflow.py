@@ -113,6 +113,25 @@ def test_a_source_that_no_target_has_is_told(folder: Path) -> None:
     ]
 
 
+def test_a_name_much_like_a_locked_one_is_told(folder: Path) -> None:
+    lines = "allow-source = ['acme-modles', 'elsewhere']\nbuild-dependencies = { acme-modles = ['numpy'] }"
+    wanted = spec(folder, "acme-models", "numpy", extra=lines)
+    found: list[Finding] = []
+    relock(wanted, None, Told(pin("acme-models", "1.0"), pin("numpy", "1.0")), notice=found.append)
+    assert [(one.code, one.message, one.place, one.remedy) for one in found] == [
+        (
+            "misspelt",
+            f"[pip] {key} names acme-modles, which no target has",
+            wanted.places[place],
+            "did you mean acme-models?",
+        )
+        for key, place in (
+            ("allow-source", "pip.allow-source"),
+            ("build-dependencies", "pip.build-dependencies.acme-modles"),
+        )
+    ]
+
+
 def test_a_source_that_one_target_alone_has_is_used(folder: Path) -> None:
     lines = "indexes = { own = 'https://example.org/simple' }\nsources = { Acme_Models = 'own' }"
     wanted = spec(folder, "beta", extra=lines)
