@@ -27,7 +27,7 @@ _METADATA = "a spec's `metadata` says what basicsr requires, whose build imports
 BEYOND = {
     "mmdetection": "a spec's `sources` says that mmcv comes from the find-links page",
     "pyg-lib": "a spec's `sources` says that pyg-lib comes from the find-links page",
-    **dict.fromkeys(("trl-vllm", "nerfstudio", "simpletuner", "sglang"), _GLIBC),
+    **dict.fromkeys(("trl-vllm", "verl-vllm", "nerfstudio", "simpletuner", "sglang"), _GLIBC),
     **dict.fromkeys(("stable-diffusion-webui", "real-esrgan"), _METADATA),
 }
 """Stacks for which two commands don't do, and why."""
