@@ -18,6 +18,7 @@ from support.machine import Machine
 from support.matrix import leave_to_ci
 from support.once import once
 from support.recorded import unpack
+from support.slurm import slurm
 from support.smoke_env import smoke_env as smoke_env
 
 # A quick look while somebody works, Hypothesis's own hundred examples in `.ci/run`, and ten times as many at night. A
@@ -150,6 +151,14 @@ def project_files(root: Path) -> tuple[Path, ...]:
 def recorded_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recordings of tests/data/recorded, unpacked: `conda-forge/` is a channel. Nobody changes them."""
     return once(tmp_path_factory, "recorded", unpack)
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The `slurm.conf` of one Slurm for all tests of the group "slurm", which share a worker: a second one can't start
+    before the first has ended and been reaped."""
+    with slurm(tmp_path_factory.mktemp("slurm")) as conf:
+        yield conf
 
 
 @pytest.fixture

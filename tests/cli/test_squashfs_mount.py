@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from support.machine import ROOT
-from support.slurm import slurm
 
 pytestmark = [
     pytest.mark.e2e,
@@ -272,30 +271,29 @@ def test_a_planted_link_is_refused(mounts: Mounts, tmp_path: Path) -> None:
 @needs_fuse
 @pytest.mark.nightly
 @pytest.mark.xdist_group("slurm")
-def test_in_a_real_slurm_nothing_stays_of_a_job(mounts: Mounts, tmp_path: Path) -> None:
+def test_in_a_real_slurm_nothing_stays_of_a_job(mounts: Mounts, slurm_cluster: Path, tmp_path: Path) -> None:
     """Steps of a job have a mount each, as Slurm kills what a step started. A job that is cancelled leaves at most what
     the next run takes away."""
-    with slurm(tmp_path / "slurm") as conf:
-        env = {**os.environ, "SLURM_CONF": str(conf), "ENVSPEC_MOUNTS": str(mounts.base)}
-        program = 'echo "$ENVSPEC_PREFIX"; sleep 1; cat "$ENVSPEC_PREFIX/etc/envspec/mount"'
-        step = [*mounts.command(str(mounts.file)), "sh", "-c", program]
-        srun = f"srun --overlap --ntasks=1 {shlex.join(step)}"
-        ran = subprocess.run(
-            ["sbatch", "--parsable", "--wait", "--ntasks=2", f"--output={tmp_path}/out"],
-            input=f"#!/bin/bash\n{srun} & {srun} & wait\n", env=env, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-        said = (tmp_path / "out").read_text().splitlines()
-        assert ran.returncode == 0, ran.stderr + str(said)
-        assert said.count("anywhere") == 2 and len({*said}) == 3, said
-        assert mounts.gone()
-        job = subprocess.run(
-            ["sbatch", "--parsable", f"--output={tmp_path}/cancelled"],
-            input=f"#!/bin/bash\nsrun {shlex.join([*mounts.command(str(mounts.file)), 'sleep', '60'])}\n",
-            env=env, capture_output=True, text=True, check=True,
-        ).stdout.strip()  # fmt: skip
-        while not mounts.mounted():
-            time.sleep(0.1)
-        subprocess.run(["scancel", "--signal=KILL", "--full", job], env=env, check=True)
-        while subprocess.run(["squeue", "-h", "-j", job], env=env, capture_output=True, text=True).stdout:
-            time.sleep(0.2)
+    env = {**os.environ, "SLURM_CONF": str(slurm_cluster), "ENVSPEC_MOUNTS": str(mounts.base)}
+    program = 'echo "$ENVSPEC_PREFIX"; sleep 1; cat "$ENVSPEC_PREFIX/etc/envspec/mount"'
+    step = [*mounts.command(str(mounts.file)), "sh", "-c", program]
+    srun = f"srun --overlap --ntasks=1 {shlex.join(step)}"
+    ran = subprocess.run(
+        ["sbatch", "--parsable", "--wait", "--ntasks=2", f"--output={tmp_path}/out"],
+        input=f"#!/bin/bash\n{srun} & {srun} & wait\n", env=env, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    said = (tmp_path / "out").read_text().splitlines()
+    assert ran.returncode == 0, ran.stderr + str(said)
+    assert said.count("anywhere") == 2 and len({*said}) == 3, said
+    assert mounts.gone()
+    job = subprocess.run(
+        ["sbatch", "--parsable", f"--output={tmp_path}/cancelled"],
+        input=f"#!/bin/bash\nsrun {shlex.join([*mounts.command(str(mounts.file)), 'sleep', '60'])}\n",
+        env=env, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    while not mounts.mounted():
+        time.sleep(0.1)
+    subprocess.run(["scancel", "--signal=KILL", "--full", job], env=env, check=True)
+    while subprocess.run(["squeue", "-h", "-j", job], env=env, capture_output=True, text=True).stdout:
+        time.sleep(0.2)
     assert mounts.run("hello").returncode == 7 and mounts.gone()

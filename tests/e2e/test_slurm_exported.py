@@ -8,12 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.slurm import slurm
 
 sys.path.append(str(Path(__file__).parents[1] / "recipes"))
 from recipe_plans import of_target
@@ -54,9 +53,8 @@ Ask = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with slurm(tmp_path_factory.mktemp("slurm")) as path:
-        yield path
+def conf(slurm_cluster: Path) -> Path:
+    return slurm_cluster
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.slurm import slurm, two_nodes
+from support.slurm import two_nodes
 from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
 
 from envspec.smoke.run.process import tail
@@ -31,12 +31,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def conf(request: pytest.FixtureRequest) -> Path:
     for tool in ("slurmctld", "slurmd", "munged"):
         if shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
             pytest.skip(f"no {tool}")
-    with slurm(tmp_path_factory.mktemp("slurm")) as path:
-        yield path
+    found: Path = request.getfixturevalue("slurm_cluster")
+    return found
 
 
 Smoke = Callable[..., "subprocess.Popen[str]"]

@@ -34,8 +34,7 @@ def slurm(folder: Path) -> Iterator[Path]:
     if program is None:
         pytest.skip("no slurm-up")
     env = {**os.environ, "SLURM_UP_DIR": str(folder)}
-    alive = ["pgrep", "--exact", "--runstates", "RSDT", "slurmctld"]  # not one that ended, and that nobody has heard of
-    if subprocess.run(alive, capture_output=True, check=False).returncode == 0:
+    if _is_running():
         pytest.skip("another slurmctld runs here: name its configuration in SLURM_CONF")
     up = subprocess.run([program, str(folder)], env=env, capture_output=True, text=True, timeout=300, check=False)
     try:
@@ -44,6 +43,17 @@ def slurm(folder: Path) -> Iterator[Path]:
         yield folder / "slurm.conf"
     finally:
         subprocess.run([program, "--down"], env=env, capture_output=True, timeout=60, check=False)
+        # it is told to end, and ends later: the next tests would take it for somebody's and skip
+        for _ in range(300):
+            if not _is_running():
+                break
+            time.sleep(0.1)
+
+
+def _is_running() -> bool:
+    # not one that ended, and that nobody has heard of
+    alive = ["pgrep", "--exact", "--runstates", "RSDT", "slurmctld"]
+    return subprocess.run(alive, capture_output=True, check=False).returncode == 0
 
 
 @contextmanager
