@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import io
-
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
+from envspec.packages.anywhere import ReadAnywhere
 from envspec.redact import redact
 
 TAIL = 64 << 10
@@ -19,36 +17,19 @@ class DamagedFile(IndexFailure):
     """A file whose content isn't a wheel, or not one of that name: another try can't help."""
 
 
-class RemoteFile(io.RawIOBase):
+class RemoteFile(ReadAnywhere):
     """A file of `total` bytes at a URL, of which the last ones are here already.
 
-    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. Seeking
-    to before its start raises OSError; reading raises IndexFailure, and DamagedFile for more at once than an archive's
-    list of entries may have.
+    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. Reading
+    raises IndexFailure, and DamagedFile for more at once than an archive's list of entries may have.
     """
 
     def __init__(self, fetcher: Fetcher, url: str, total: int, tail: bytes) -> None:
-        self._fetcher, self._url, self.total = fetcher, url, total
+        super().__init__(total)
+        self._fetcher, self._url = fetcher, url
         self._start, self._bytes = total - len(tail), tail
-        self._at = 0
         self._ahead = TAIL
         self.fetched = len(tail)
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.total}[whence] + offset
-        if at < 0:  # as the system says it of a file; zipfile expects that
-            raise OSError(errno.EINVAL, "a place before the file's start")
-        self._at = at
-        return at
 
     def read(self, size: int = -1) -> bytes:
         end = self.total if size is None or size < 0 else min(self._at + size, self.total)

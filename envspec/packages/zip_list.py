@@ -7,6 +7,8 @@ import io
 import struct
 from typing import IO, cast
 
+from envspec.packages.anywhere import ReadAnywhere
+
 _END = struct.Struct("<4s4H2IH")
 """The end of a zip without a comment (APPNOTE.TXT 4.3.16)."""
 _HEAD = 46
@@ -48,30 +50,15 @@ def _entries(listed: bytes, count: int) -> list[tuple[bytes, bytes]] | None:
     return found if at == len(listed) else None
 
 
-class _Cut(io.RawIOBase):
+class _Cut(ReadAnywhere):
     """A file up to a place, and other bytes behind it."""
 
     def __init__(self, file: IO[bytes], place: int, behind: bytes) -> None:
+        super().__init__(place + len(behind))
         self._file, self._place, self._behind = file, place, behind
-        self._at = 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = {0: 0, 1: self._at, 2: self._place + len(self._behind)}[whence] + offset
-        if self._at < 0:  # as the system says it of a file; zipfile expects that
-            raise OSError("a place before the file's start")
-        return self._at
 
     def read(self, size: int = -1) -> bytes:
-        end = self._place + len(self._behind) if size is None or size < 0 else self._at + size
+        end = self.total if size is None or size < 0 else self._at + size
         piece = b""
         if self._at < self._place:
             self._file.seek(self._at)

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from support.drafts import draft, notes
 
 from envspec.draft.model import Draft
 from envspec.draft.python_tools import pep440
-from envspec.draft.read import read_draft
 from envspec.errors import InputError
 
 
@@ -17,15 +17,6 @@ from envspec.errors import InputError
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def draft(name: str, text: str) -> Draft:
-    Path(name).write_text(text, encoding="utf-8")
-    return read_draft(Path(name))
-
-
-def notes(found: Draft) -> str:
-    return "\n".join(map(str, found.notes))
 
 
 ENVIRONMENT = """\

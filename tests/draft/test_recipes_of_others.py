@@ -6,9 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from envspec.draft.model import Draft
-from envspec.draft.read import read_draft
+from support.drafts import draft, notes
 
 
 @pytest.fixture(autouse=True)
@@ -16,15 +14,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "requirements.txt").write_text("tqdm\n")
     return tmp_path
-
-
-def draft(name: str, text: str) -> Draft:
-    Path(name).write_text(text, encoding="utf-8")
-    return read_draft(Path(name))
-
-
-def notes(found: Draft) -> str:
-    return "\n".join(map(str, found.notes))
 
 
 DOCKERFILE = """\

@@ -1,0 +1,19 @@
+"""Drafts of specs from other tools' files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envspec.draft.model import Draft
+from envspec.draft.read import read_draft
+
+
+def draft(name: str, text: str) -> Draft:
+    """Write a file into the current folder, and begin with it."""
+    Path(name).write_text(text, encoding="utf-8")
+    return read_draft(Path(name))
+
+
+def notes(found: Draft) -> str:
+    """What is told of it, a line each."""
+    return "\n".join(map(str, found.notes))
