@@ -200,6 +200,11 @@ def silence_stdout() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def has_terminal() -> bool:
+    """Say whether someone can be asked: questions are shown on stderr."""
+    return os.isatty(0) and os.isatty(2)
+
+
 def _wants_colour(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR")
 

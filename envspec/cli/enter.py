@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envspec.cli.console import say
+from envspec.cli.console import has_terminal, say
 from envspec.cli.find_specs import all_specs, spec_file
 from envspec.environments import memo
 from envspec.environments.in_use import hold
@@ -172,7 +172,7 @@ def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, a
         return found.target, found.because
     names = [target.name for target in found.targets]
     hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'
-    if not ask or not _has_terminal():
+    if not ask or not has_terminal():
         raise InputError(f"{found.because}; the targets are {', '.join(names)}", hint=hint)
     say(f"{spec.name}: {found.because}", always=True)
     for number, target in enumerate(found.targets, start=1):
@@ -184,10 +184,6 @@ def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, a
     target = found.targets[numbers.index(given) if given in numbers else names.index(given)]
     say(f'hint: to be asked no more: [run] targets = ["{target.name}"] in the configuration, or --target')
     return target, "as you said"
-
-
-def _has_terminal() -> bool:
-    return os.isatty(0) and os.isatty(2)
 
 
 def _described(target: LockedTarget) -> str:

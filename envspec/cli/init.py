@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.cli import console, inputs, options
 from envspec.cli.console import out, say, warn
 from envspec.errors import InputError, Place
 from envspec.packages.other_formats import PINS
@@ -163,10 +163,9 @@ def _draft(begun: Path | None, prefix: Path | None, name: str) -> Draft:
 
 def _asked() -> tuple[tuple[str, ...], str | None]:
     """Ask for GPUs and driver, where a terminal is there."""
-    from envspec.cli import init_questions
-
-    if not init_questions.has_terminal():
+    if not console.has_terminal():
         return (), None
+    from envspec.cli import init_questions
     from envspec.cli.gpu_names import known_gpus
     from envspec.doctor.gather import gather_hardware
     from envspec.doctor.hardware import hardware_of

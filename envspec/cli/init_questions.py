@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,11 +15,6 @@ _T = TypeVar("_T")
 
 _GPUS = "GPUs of the target, such as H100, A100 (empty: none, for CPUs)"
 _DRIVER = "the oldest driver on these machines, such as 550.54.15 (empty: not known)"
-
-
-def has_terminal() -> bool:
-    """Say whether someone can be asked."""
-    return os.isatty(0) and os.isatty(2)
 
 
 def gpus_and_driver(

@@ -183,7 +183,7 @@ def test_a_terminal_is_asked(
     answers: list[str],
     target: tuple[tuple[str, ...], str | None],
 ) -> None:
-    monkeypatch.setattr("envspec.cli.init_questions.has_terminal", lambda: True)
+    monkeypatch.setattr("envspec.cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("envspec.doctor.hardware.hardware_of", lambda machine: hardware)
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
     ran = envspec("init", "demo")
@@ -194,7 +194,7 @@ def test_a_terminal_is_asked(
 
 
 def test_who_says_it_isnt_asked(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envspec.cli.init_questions.has_terminal", lambda: True)
+    monkeypatch.setattr("envspec.cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert envspec("init", "a", "--gpu", "H100").code == envspec("init", "b", "--cuda", "cpu").code == 0
     Path("requirements.txt").write_text("torch==2.8.0+cu128\n")
