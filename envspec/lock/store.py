@@ -49,8 +49,7 @@ class LockFolder:
     def read(self) -> Lock | None:
         """Read the lock; None when there is none yet. Raises LockError when it can't be used, NotPlain,
         StorageError."""
-        with self._opened() as folder:
-            content = _lock_in(folder) if folder else None
+        content = self._content()
         return None if content is None else self._lock(content)
 
     def look(self) -> Lock | None:
@@ -58,8 +57,7 @@ class LockFolder:
         but for that."""
         from envspec.lock.read import shown, text_of
 
-        with self._opened() as folder:
-            content = _lock_in(folder) if folder else None
+        content = self._content()
         return None if content is None else shown(text_of(content, self.path), str(self.path))
 
     def read_signed(self) -> LockFile | None:
@@ -71,6 +69,10 @@ class LockFolder:
                 return None
             signature = _signature_in(folder)
         return LockFile(self._lock(content), content, signature)
+
+    def _content(self) -> bytes | None:
+        with self._opened() as folder:
+            return _lock_in(folder) if folder else None
 
     def _lock(self, content: bytes) -> Lock:
         # a spec without a lock shall cost no reader of locks
