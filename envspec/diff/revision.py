@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -10,10 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from envspec.errors import InputError, Place, ToolError
-from envspec.git.program import git_error, run_git
-
-_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")
-"""Environment variables that git sets for hooks. They may name a different repository than the lock's."""
+from envspec.git.program import git_error, run_git, work_tree
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RELATIVE = re.compile(r"[~^]")
@@ -23,26 +19,35 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
     """Read a file's text at a revision (`HEAD`, `origin/main`, a commit); None where that revision doesn't have the
     file.
 
-    The file's folder decides which repository git reads, so worktrees and files elsewhere work. Nothing in the work
-    tree changes. In a partial clone, git may fetch the file from its remote.
+    The work tree that the file's folder is in decides which repository git reads, so linked work trees and files
+    elsewhere work. Nothing in the work tree changes, and git fetches nothing.
 
     Raises InputError for what isn't a single revision, for one that a shallow clone doesn't have (with what to fetch),
-    and outside a repository; ToolError without git, or when git fails.
+    and outside a work tree; ToolError without git, when git fails, and for a file that a partial clone lacks (with
+    what fetches it).
     """
     if not revision or revision.startswith("-") or not revision.isprintable():
         raise InputError(f"{revision!r} isn't a git revision", hint="give a branch, a tag or a commit, such as HEAD~1")
     folder = path.absolute().parent
     while not folder.is_dir():
         folder = folder.parent
-    git = _Git(folder, os.environ if env is None else env)
+    top = work_tree(folder)
+    if top is None:
+        raise InputError(f"{folder} isn't in a git repository", hint="name two files to compare: envspec diff OLD NEW")
+    git = _Git(top, env)
     commit = _commit(git, revision)
-    relative = path.absolute().relative_to(folder).as_posix()
-    name = f"{commit}:./{relative}"
+    relative = (folder.resolve() / path.absolute().relative_to(folder)).relative_to(top).as_posix()
+    name = f"{commit}:{relative}"
     if git("cat-file", "-e", name).returncode:
         # a file that isn't there and one that can't be had fail alike; listing its folder tells them apart
-        listed = git("ls-tree", "--name-only", commit, "--", f"./{relative}")
+        listed = git("ls-tree", "--name-only", commit, "--", relative)
         if listed.returncode == 0 and not listed.stdout.strip():
             return None
+        if listed.returncode == 0:
+            raise ToolError(
+                f"git can't read {relative} at {revision}: this clone lacks its content, and envspec fetches nothing",
+                hint=f"in a partial clone, fetch it first: git show {quote(f'{revision}:./{path.name}')}",
+            )
         raise ToolError(f"git can't read {relative} at {revision}: {git_error(listed)}", hint=_fetch(git, revision))
     # `cat-file`, because `show` would run a configured textconv program
     shown = git("cat-file", "blob", name)
@@ -55,14 +60,14 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
 
 
 class _Git:
-    """git, called in one folder, about the repository of that folder."""
+    """git, called in one work tree."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
-        self.folder = folder
-        self.env = {name: value for name, value in env.items() if name not in _OWN}
+    def __init__(self, top: Path, env: Mapping[str, str] | None) -> None:
+        self.top = top
+        self.env = env
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        return run_git(["--no-replace-objects", *arguments], self.folder, self.env)
+        return run_git(["--no-replace-objects", *arguments], self.top, self.env)
 
 
 def _commit(git: _Git, revision: str) -> str:
@@ -73,12 +78,7 @@ def _commit(git: _Git, revision: str) -> str:
         return commit
     where = git("rev-parse", "--is-inside-work-tree", "--is-shallow-repository")
     if where.returncode:
-        reason = git_error(where)
-        if "not a git repository" in reason:
-            raise InputError(
-                f"{git.folder} isn't in a git repository", hint="name two files to compare: envspec diff OLD NEW"
-            )
-        raise ToolError(f"git can't read the repository of {git.folder}: {reason}")
+        raise ToolError(f"git can't read the repository of {git.top}: {git_error(where)}")
     if revision == "HEAD":
         raise InputError("there is no commit to compare with yet", hint="name two files: envspec diff OLD NEW")
     raise InputError(f"{revision!r} doesn't name a commit of this repository", hint=_fetch(git, revision))

@@ -167,6 +167,10 @@ def test_a_partial_clone(repository: Path, tmp_path: Path) -> None:
     git(repository, "config", "uploadpack.allowFilter", "true")
     git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{repository}", "partial")
     assert text_at(lock(tmp_path / "partial"), "HEAD") == "second"
+    with pytest.raises(ToolError, match="this clone lacks its content") as caught:
+        text_at(lock(tmp_path / "partial"), "HEAD~1")
+    command = (caught.value.hint or "").partition(": ")[2]
+    subprocess.run(["sh", "-c", command], cwd=lock(tmp_path / "partial").parent, capture_output=True, check=True)
     assert text_at(lock(tmp_path / "partial"), "HEAD~1") == "first"
 
 

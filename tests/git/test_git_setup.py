@@ -87,7 +87,7 @@ def test_outside_a_repository(tmp_path: Path, repository: Repository) -> None:
     repository.folder = tmp_path
     ran = repository.envspec("git-setup")
     assert ran.returncode == 2
-    assert ran.stderr.startswith("error: this isn't a git repository\nhint: ")
+    assert ran.stderr.startswith(f"error: {tmp_path} isn't in a git work tree\nhint: ")
 
 
 def test_outside_a_repository_in_another_language(tmp_path: Path, repository: Repository) -> None:
@@ -104,7 +104,7 @@ exit 128
     repository.env.update(LANGUAGE="de", LC_ALL="de_DE.UTF-8", PATH=f"{program.parent}:{repository.env['PATH']}")
     repository.folder = tmp_path
     ran = repository.envspec("git-setup")
-    assert (ran.returncode, ran.stderr.partition("\n")[0]) == (2, "error: this isn't a git repository")
+    assert (ran.returncode, ran.stderr.partition("\n")[0]) == (2, f"error: {tmp_path} isn't in a git work tree")
 
 
 def test_a_bare_repository(tmp_path: Path, repository: Repository) -> None:
@@ -112,7 +112,7 @@ def test_a_bare_repository(tmp_path: Path, repository: Repository) -> None:
     repository.folder = tmp_path / "bare.git"
     ran = repository.envspec("git-setup")
     assert ran.returncode == 2
-    assert ran.stderr.startswith("error: this git repository has no work tree, so it has no .gitattributes\nhint: ")
+    assert ran.stderr.startswith(f"error: {repository.folder} isn't in a git work tree\nhint: ")
 
 
 def test_without_git(repository: Repository) -> None:
