@@ -6,6 +6,7 @@ Names are normalised ones, of PyPI, the PyTorch indexes and conda-forge (where t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from envspec.facts.toolkits import known
 from envspec.regex import regex
@@ -49,6 +50,27 @@ def cuda_major_in(name: str) -> str | None:
     None where it has none."""
     match = _CUDA.search(name)
     return match[2] if match else None
+
+
+_ALWAYS = frozenset({"nvidia-cutlass-dsl-libs-cu12"})
+"""Libraries that a package always requires, and by an extra the same ones for the next CUDA major, to stand side by
+side. Source: METADATA of nvidia-cutlass-dsl 4.7.0 to 4.8.1 (libs-cu12, and libs-cu13 by the extra cu13), and the
+RECORDs of both 4.8.1 wheels, which share no path; PyPI, read 2026-11."""
+
+
+def of_older_cuda(needs: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Find the packages that are right beside a newer CUDA than their names say: the package that requires them
+    requires the same library for a newer major too, so it loads the one that the driver can run. `needs` has the names
+    that each package requires."""
+    found: set[str] = set()
+    for others in needs.values():
+        by_library: dict[str, set[str]] = {}
+        for name in others:
+            if (library := of_any_cuda(name)) is not None:
+                by_library.setdefault(library, set()).add(name)
+        for names in by_library.values():
+            found |= (names - {max(names)}) | (names & _ALWAYS)
+    return frozenset(found)
 
 
 def of_any_cuda(name: str) -> str | None:

@@ -71,8 +71,9 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
 
 def place_of_term(spec: Spec, target: Target, key: str, name: str) -> Place:
     """Find where a target's own `[targets.X.pip] key` has a name, or else the spec's."""
-    own = spec.places.get(f"targets.{target.name}.pip.{key}.{name}")
-    return own or spec.places.get(f"pip.{key}.{name}") or target.place
+    path = name.replace(":", ".")
+    own = spec.places.get(f"targets.{target.name}.pip.{key}.{path}")
+    return own or spec.places.get(f"pip.{key}.{path}") or target.place
 
 
 def page_name(url: str) -> str:

@@ -169,6 +169,10 @@ class TargetInputs:
     inspect: bool = True
     cpu: str | None = None
 
+    def accepts(self, code: str, package: str) -> bool:
+        """Say whether the spec takes a finding knowingly, of this package or whatever it is about."""
+        return any(key in (code, f"{code}:{package}") for key, _ in self.accept)
+
 
 @dataclass(frozen=True)
 class SpecInputs:

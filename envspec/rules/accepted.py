@@ -1,4 +1,4 @@
-"""Findings that a spec takes knowingly: `[pip] accept = { code = "reason" }`.
+"""Findings that a spec takes knowingly: `[pip] accept = { code = "reason" }`, or `{ code = { package = "reason" } }`.
 
 Only what a rule *expects to be wrong* for most, and a person may know to be safe in their case, can be accepted. What
 says that the target can't work at all, that the CPU build would run where CUDA was asked for, or that the lock isn't
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from envspec.errors import Place, SpecError
 from envspec.record import replace
 from envspec.rules.finding import Finding
+from envspec.spec.model import of_one
 from envspec.texts import nearest
 
 ACCEPTABLE: Mapping[str, str] = {
@@ -67,16 +68,17 @@ IMPOSSIBLE = frozenset(
 def accepted(findings: Iterable[Finding], accept: Mapping[str, str]) -> tuple[Finding, ...]:
     """Turn the findings that the spec accepts into notes with its reason; the others stay as they are."""
     return tuple(
-        replace(
-            one,
-            severity="info",
-            message=f"{one.message}; accepted [{one.code}]: {accept[one.code]}",
-            remedy=None,
-        )
-        if one.code in accept and one.severity != "info"
+        replace(one, severity="info", message=f"{one.message}; accepted [{one.code}]: {reason}", remedy=None)
+        if one.severity != "info" and (reason := reason_for(one.code, one.package, accept)) is not None
         else one
         for one in findings
     )
+
+
+def reason_for(code: str, package: str | None, accept: Mapping[str, str]) -> str | None:
+    """Give the reason for which a finding is accepted: of this package, or whatever it is about. None if it isn't."""
+    own = accept.get(of_one(code, package)) if package else None
+    return accept.get(code) if own is None else own
 
 
 def hint_to_accept(finding: Finding) -> str | None:
@@ -91,11 +93,13 @@ def hint_to_keep(finding: Finding) -> str | None:
     """Say how to accept a finding; None for one that can't be."""
     if finding.code not in ACCEPTABLE:
         return None
-    return f'if you know that it is safe here, add to [pip]: accept = {{ {finding.code} = "why" }}'
+    what = f'{{ {finding.package} = "why" }}' if finding.package else '"why"'
+    return f"if you know that it is safe here, add to [pip]: accept = {{ {finding.code} = {what} }}"
 
 
 def refuse_unacceptable(code: str, place: Place | None) -> None:
     """Raise SpecError for a code that can't be accepted, or that doesn't exist."""
+    code = code.partition(":")[0]
     if code in ACCEPTABLE:
         return
     if code in INTEGRITY:

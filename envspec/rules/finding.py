@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from envspec.errors import Place
+from envspec.packages.requirement import head_of
 from envspec.record import dataclass
 
 Severity = Literal["error", "warning", "info"]
@@ -29,6 +30,11 @@ class Finding:
     place: Place | None = None
     remedy: str | None = None
     bound: str | None = None
+
+    @property
+    def package(self) -> str | None:
+        """The package that it is about, by its normalised name, where it lies in a pin."""
+        return head_of(self.bound).name if self.bound else None
 
 
 def errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

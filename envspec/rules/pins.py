@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
-from envspec.facts.cuda_stack import cuda_major_in
+from envspec.facts.cuda_stack import cuda_major_in, of_older_cuda
 from envspec.facts.reach import library_is_newer
 from envspec.packages.version_numbers import numbers
 from envspec.record import replace
@@ -212,9 +212,15 @@ def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterab
     there `cpu_target` reports the package that requires them, if it is known."""
     asked = case.cuda.split(".")[0] if case.cuda else None
     brought = {other for name, others in needs.items() if name in pins for other in others}
+    older = of_older_cuda(needs)
     for name, version in sorted(pins.items()):
         major = _cuda_major(name, version)
-        if major is None or major == asked or (case.cuda is None and (name in brought or not _is_dead_weight(name))):
+        if (
+            major is None
+            or major == asked
+            or (asked and name in older and int(major) < int(asked))
+            or (case.cuda is None and (name in brought or not _is_dead_weight(name)))
+        ):
             continue
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
         message = f"{name} {version} belongs to CUDA {major}, and {place}"

@@ -27,6 +27,11 @@ class Located:
     reason: str = ""
 
 
+def of_one(code: str, package: str) -> str:
+    """Give the key under which a finding is accepted of one package alone."""
+    return f"{code}:{package}"
+
+
 _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
@@ -37,7 +42,7 @@ class PipTerms:
     constraints         bounds that ask for nothing
     overrides           requirements that take the place of all others on their packages
     find_links          flat indexes: name → URL of the page
-    accept              findings of the rules that are taken knowingly: code → reason
+    accept              findings of the rules that are taken knowingly: code, or `of_one` of it → reason
     metadata            what sources require, in place of their own METADATA
     build_dependencies  what the builds of packages (normalised names) need: locked and installed with the environment
     no_build_isolation  packages that are built in the environment itself

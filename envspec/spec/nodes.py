@@ -173,7 +173,7 @@ class Either:
     """A string, or a table for those who have more to say."""
 
     text: Text
-    table: Table
+    table: Table | Names
 
     @property
     def doc(self) -> str:

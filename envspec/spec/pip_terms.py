@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import MappingProxyType
 
 from envspec.errors import Place
@@ -9,7 +10,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies
 from envspec.spec.messages import dotted, show
-from envspec.spec.model import Located, PipTerms
+from envspec.spec.model import Located, PipTerms, of_one
 from envspec.spec.positions import Path
 from envspec.spec.sources import build_dependencies, stated_metadata
 from envspec.spec.values import BadValue, Dependency, bound, override
@@ -29,12 +30,22 @@ def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
         pip_dependencies(checked, *path, "constraints", parse=bound),
         _overrides(checked, *path, "overrides"),
         MappingProxyType({str(item[-1]): url for item, url in checked.children(*path, "find-links")}),
-        MappingProxyType({str(item[-1]): reason for item, reason in checked.children(*path, "accept")}),
+        MappingProxyType(dict(_accepted(checked, *path, "accept"))),
         stated_metadata(checked, *path, "metadata"),
         MappingProxyType(build_dependencies(checked, *path, "build-dependencies")),
         frozenset(canonical_name(name) for _, name in unisolated),
         checked.value(*path, "inspect"),
     )
+
+
+def _accepted(checked: Checked, *path: str | int) -> Iterator[tuple[str, str]]:
+    for item, reason in checked.children(*path):
+        code = str(item[-1])
+        if not isinstance(reason, dict):
+            yield code, reason
+            continue
+        for own, of_package in checked.children(*item):
+            yield of_one(code, canonical_name(str(own[-1]))), of_package
 
 
 def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envspec.spec import advice
-from envspec.spec.nodes import Array, Boolean, Names, Node, Table, Text
-from envspec.spec.patterns import LINE, NAME, WEB_URL
+from envspec.spec.nodes import Array, Boolean, Either, Names, Node, Table, Text
+from envspec.spec.patterns import LINE, NAME, PACKAGE, WEB_URL
 
 INDEX_NAME = Text(
     doc="The index's name.",
@@ -66,7 +66,20 @@ def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
                 pattern="[a-z0-9][a-z0-9-]*",
                 max_length=100,
             ),
-            values=_reason("it loads the libraries of its own CUDA"),
+            values=Either(
+                text=_reason("it loads the libraries of its own CUDA"),
+                table=Names(
+                    doc="The finding is taken of these packages alone, each with its reason.",
+                    names=Text(
+                        doc="A package.",
+                        example="mlserver",
+                        says="the name of a package",
+                        pattern=PACKAGE,
+                    ),
+                    values=_reason("its tests pass with Python 3.13"),
+                    not_empty=True,
+                ),
+            ),
         ),
         "inspect": Boolean(
             doc="Whether `lock` reads in wheels what their METADATA leaves out, and bounds the packages beside them: "

@@ -75,8 +75,9 @@ def _type_hint(node: Node, value: Any, path: Path) -> str:
         return f"put it in brackets: {assign}[{toml(redact(value)[:60])}]"
     if isinstance(node, (Text, Boolean, Integer, Number, Array)):
         return f"for example: {assign}{toml(node.example)}"
-    if isinstance(node, Names) and isinstance(node.values, Text):
-        return f"for example: {key} = {{ {node.names.example} = {toml(node.values.example)} }}"
+    if isinstance(node, Names) and isinstance(node.values, (Text, Either)):
+        value_of = node.values.text if isinstance(node.values, Either) else node.values
+        return f"for example: {key} = {{ {node.names.example} = {toml(value_of.example)} }}"
     return "write a table: { … }" if any(isinstance(part, int) for part in path) else f"write a table: [{dotted(path)}]"
 
 

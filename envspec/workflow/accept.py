@@ -16,7 +16,7 @@ from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import judge_pins
-from envspec.spec.model import Spec, Target
+from envspec.spec.model import Spec, Target, of_one
 from envspec.workflow.bounded import explained, of_one_cause, told
 from envspec.workflow.keep import Kept
 from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
@@ -68,8 +68,9 @@ def _explained(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
 
 
 def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
-    """Collect the codes of findings, accepted ones included."""
-    return frozenset(finding.code for several in findings for finding in several)
+    """Collect the codes of findings, accepted ones included, and the same of their packages."""
+    every = [finding for several in findings for finding in several]
+    return frozenset({one.code for one in every} | {of_one(one.code, one.package) for one in every if one.package})
 
 
 def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:

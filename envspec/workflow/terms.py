@@ -69,12 +69,13 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
     everywhere = {code for _, codes in found for code in codes}
     for code in spec.pip.terms.accept if whole else ():
         if code not in everywhere:
-            notice(_unused(f"[pip] accepts {code}, which no target has", spec.places.get(f"pip.accept.{code}")))
+            place = spec.places.get(f"pip.accept.{code.replace(':', '.')}")
+            notice(_unused(f"[pip] accepts {_named(code)}, which no target has", place))
     for target, codes in found:
         for code in target.terms.accept:
             if code not in codes:
                 place = place_of_term(spec, target, "accept", code)
-                notice(_unused(f"{target.name} accepts {code}, which it doesn't have", place))
+                notice(_unused(f"{target.name} accepts {_named(code)}, which it doesn't have", place))
     used = set(spec.pip.sources.values())
     for name in spec.flat_pages:
         if name not in used:
@@ -87,6 +88,11 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
                     f'name its packages in [pip]: sources = {{ PACKAGE = "{name}" }}',
                 )
             )
+
+
+def _named(key: str) -> str:
+    code, _, package = key.partition(":")
+    return f"{code} of {package}" if package else code
 
 
 def _unused(message: str, place: Place | None) -> Finding:

@@ -14,18 +14,18 @@ import envspec
 from envspec.errors import SpecError
 from envspec.rules.accepted import ACCEPTABLE, IMPOSSIBLE, INTEGRITY, refuse_unacceptable
 
-CUTLASS = wheel("nvidia-cutlass-dsl", "4.2.0", "nvidia-cutlass-dsl-libs-cu12")
-ACCEPT = 'accept = { cuda-major-mixed = "cutlass-dsl loads the libraries of its own CUDA" }'
+KERNELS = wheel("acme-kernels", "4.2.0", "acme-kernels-cu12")
+ACCEPT = 'accept = { cuda-major-mixed = "acme-kernels loads the libraries of its own CUDA" }'
 TARGET = "[targets.t]\nplatform = 'linux-64'\ncuda = '13.0'\ngpus = ['H100']\n"
 
 
-def spec(terms: str = "", target: str = "", name: str = "nvidia-cutlass-dsl") -> str:
+def spec(terms: str = "", target: str = "", name: str = "acme-kernels") -> str:
     return cpu(name, extra=terms, targets=TARGET + target)
 
 
 @pytest.fixture
 def libraries(index: Index) -> Index:
-    return index.add(CUTLASS, wheel("nvidia-cutlass-dsl-libs-cu12", "4.2.0"), wheel("plain", "1.0"))
+    return index.add(KERNELS, wheel("acme-kernels-cu12", "4.2.0"), wheel("plain", "1.0"))
 
 
 @pytest.mark.e2e
@@ -33,7 +33,7 @@ def test_a_package_of_another_cuda_is_refused_with_the_way_to_accept_it(machine:
     machine.spec(spec())
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1 and "belongs to CUDA 12" in ran.error
-    assert 'accept = { cuda-major-mixed = "why" }' in ran.err
+    assert 'accept = { cuda-major-mixed = { acme-kernels-cu12 = "why" } }' in ran.err
 
 
 @pytest.mark.e2e
@@ -42,13 +42,58 @@ def test_an_accepted_finding_stops_nothing_and_is_told(machine: Machine, librari
     machine.spec(spec(ACCEPT) if where == "spec" else spec(target=f"[targets.t.pip]\n{ACCEPT}"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
-    told = "accepted [cuda-major-mixed]: cutlass-dsl loads the libraries of its own CUDA"
+    told = "accepted [cuda-major-mixed]: acme-kernels loads the libraries of its own CUDA"
     assert any(line.startswith("note: ") and told in line for line in ran.err.splitlines())
     assert machine.envspec("check", "specs/demo.toml").status == 0
     ran = machine.envspec("export", "specs/demo.toml", "--format", "dockerfile", "-o", "out")
     assert ran.status == 0, ran.err
     text = machine.lock_path().read_text(encoding="utf-8")
-    assert '{ code = "cuda-major-mixed", reason = "cutlass-dsl loads the libraries of its own CUDA" }' in text
+    assert '{ code = "cuda-major-mixed", reason = "acme-kernels loads the libraries of its own CUDA" }' in text
+
+
+@pytest.mark.e2e
+def test_a_finding_is_accepted_of_one_package(machine: Machine, libraries: Index) -> None:
+    """Of another one it stays an error, and the lock, its judge and `diff` know of which."""
+    libraries.add(wheel("other-cu12", "1.0"))
+    own = 'accept = { cuda-major-mixed = { Acme_Kernels-CU12 = "it loads its own" } }'
+    machine.spec(spec(own))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "accepted [cuda-major-mixed]: it loads its own" in ran.err, ran.err
+    assert (
+        '{ code = "cuda-major-mixed:acme-kernels-cu12", reason = "it loads its own" }'
+        in machine.lock_path().read_text()
+    )
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+    machine.spec(spec(own).replace("'acme-kernels'", "'acme-kernels', 'other-cu12'"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "other-cu12 1.0 belongs to CUDA 12" in ran.error
+    machine.spec(spec(own, name="plain"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "[pip] accepts cuda-major-mixed of acme-kernels-cu12, which no target has" in ran.err
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("cuda", "requires", "right"),
+    [
+        ("13.0", ["nvidia-cutlass-dsl-libs-cu12"], True),
+        ("13.0", ["nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13"], True),
+        ("13.0", ["acme-libs-cu12", "acme-libs-cu13"], True),
+        ("13.0", ["acme-libs-cu12"], False),
+        ("12.8", ["acme-libs-cu12", "acme-libs-cu13"], False),
+        ("12.8", ["nvidia-cutlass-dsl-libs-cu13"], False),
+    ],
+)
+def test_a_library_for_an_older_cuda_beside_its_own_newer_one(
+    machine: Machine, index: Index, cuda: str, requires: list[str], right: bool
+) -> None:
+    """Its package requires both and loads the one that the driver runs: METADATA decides, not the name."""
+    index.add(wheel("dsl", "4.8.1", *requires), *(wheel(name, "4.8.1") for name in requires))
+    machine.spec(cpu("dsl", targets=TARGET.replace("13.0", cuda)))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert (ran.status == 0) == right, ran.err
+    if right:
+        assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
 @pytest.mark.e2e

@@ -103,7 +103,7 @@ def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
 def test_a_package_that_had_to_move_is_told_once() -> None:
     findings = [Finding("error", "cuda-major-mixed", f"{name} is wrong", bound=f"{name}<0") for name in ("b", "c")]
     gone = given_up(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
-    how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = "why" }'
+    how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = { b = "why" } }'
     assert told(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
     assert told(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)
 

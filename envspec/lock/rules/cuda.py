@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from envspec.facts.cuda_stack import cuda_major_in
+from envspec.facts.cuda_stack import cuda_major_in, of_older_cuda
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
 from envspec.facts.torch_builds import pypi_variant
 from envspec.facts.wheels import FAMILY
@@ -44,10 +44,13 @@ def wrong_builds(case: LockedCase) -> Iterator[Flaw]:
 def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
     major = cuda.partition(".")[0] if cuda else None
     # of torch itself nobody may accept it
-    mixed = "cuda-major-mixed" in dict(case.target.inputs.accept)
+    older = of_older_cuda({pin.name: [requirement_name(line) for line in pin.dependencies] for pin in pins})
     for pin in pins if cuda else ():
-        found = None if mixed and pin.name not in FAMILY else _cuda_major(pin)
-        if found is not None and found != major:
+        found = _cuda_major(pin)
+        accepted = pin.name not in FAMILY and case.target.inputs.accepts("cuda-major-mixed", pin.name)
+        if found is None or accepted or (pin.name in older and int(found) < int(str(major))):
+            continue
+        if found != major:
             said = f"{pin.name} {pin.version} is for CUDA {found}, but the target asks for CUDA {cuda}"
             yield case.flaw("wrong-cuda", pin.name, said)
     for pin in pins:

@@ -17,12 +17,11 @@ def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
     What no label says, the tables of `rules` may know. A lock isn't judged by them, since they grow after it was made.
     """
     inputs = case.target.inputs
-    if "built-for-another" in dict(inputs.accept):
-        return
     labels = [
         (pin, label)
         for pin in case.pins("pip")
         if pin.name not in FAMILY
+        and not inputs.accepts("built-for-another", pin.name)
         and (label := label_of(built_version(pin), pin.artifact.file if pin.artifact else None)) is not None
     ]
     if not labels:

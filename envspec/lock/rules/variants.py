@@ -34,7 +34,7 @@ def _is_refused_cpu(pin: Pin, variant: WheelVariant, inputs: TargetInputs) -> bo
     from envspec.lock.variant_build import is_for_cpu
 
     # of torch itself nobody may accept it
-    return is_for_cpu(variant) and (pin.name in FAMILY or "cpu-variant" not in dict(inputs.accept))
+    return is_for_cpu(variant) and (pin.name in FAMILY or not inputs.accepts("cpu-variant", pin.name))
 
 
 def _contradiction(variant: WheelVariant) -> str | None:
