@@ -78,7 +78,7 @@ PROGRAMS = ("refresh.__main__", "pytest_plugin")
 STAND_ALONE = "carried"
 """The folder whose files are copied out of the package and so import nothing of ours at all."""
 
-LINES = 400
+LINES = 700
 
 
 def name_of(path: Path) -> str:

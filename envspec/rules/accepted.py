@@ -27,6 +27,7 @@ ACCEPTABLE: Mapping[str, str] = {
     "cpu-variant": "a package of which other variants are for CUDA stays as the one for CPUs",
     "gpu-only": "a package made for CUDA stays in a CPU target",
     "ptx-only": "the driver compiles every kernel at its first use",
+    "requires-python": "a release stays whose Requires-Python refuses the target's",
     "same-modules": "packages that overwrite each other's files stay side by side",
     "triton-architecture": "torch.compile isn't used, or has another compiler",
     "build-not-seen": "an announced build counts as published",

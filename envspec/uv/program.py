@@ -44,6 +44,7 @@ class Uv:
     env         the environment of this process
     settings    the part of the user's uv.toml that is kept, as TOML values
     offline     use no network
+    fresh       ask whether pages have changed, however young those in uv's cache are
     longest     seconds of the longest time-out that the user gave an index, 0 without any
     """
 
@@ -51,6 +52,7 @@ class Uv:
     env: Mapping[str, str]
     settings: Mapping[str, Any] = field(default_factory=dict)
     offline: bool = False
+    fresh: bool = False
     longest: float = 0
     processes: Processes = field(default_factory=Processes)
 

@@ -55,7 +55,10 @@ def accept(
     }
     tell_findings(of_its_extras.items(), notice)
     codes = [
-        (one.prepared.target, _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name]))
+        (
+            one.prepared.target,
+            _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name]) | _unasked(one),
+        )
         for one in solved
     ]
     tell_unused_terms(spec, codes, notice)
@@ -71,6 +74,12 @@ def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
     """Collect the codes of findings, accepted ones included, and the same of their packages."""
     every = [finding for several in findings for finding in several]
     return frozenset({one.code for one in every} | {of_one(one.code, one.package) for one in every if one.package})
+
+
+def _unasked(solved: Solved) -> frozenset[str]:
+    """Collect the accepted findings that resolving would have refused: of packages that are locked."""
+    codes = (code for code, _ in solved.prepared.inputs.accept if code.startswith("requires-python"))
+    return frozenset(code for code in codes if code.partition(":")[2] in {"", *solved.versions})
 
 
 def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:

@@ -40,8 +40,10 @@ class Kept:
 
 def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> Kept:
     """Collect what stays of an old lock, without the packages that can't be right (`flaws`)."""
-    if old is None or upgrade.everything:
+    if old is None:
         return Kept()
+    if upgrade.everything:
+        return Kept(pip={target.name: Preferences(last=_versions(target)) for target in old})
     moving = {target.name: _moving(target, upgrade, flaws) for target in old}
     return Kept(
         pip={target.name: _pip(target).without(moving[target.name]) for target in old},
@@ -64,13 +66,17 @@ def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> fr
 
 
 def _pip(target: LockedTarget) -> Preferences:
-    versions = {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}
+    versions = _versions(target)
     variants = {
         pin.name: (pin.version, pin.artifact.variant.label)
         for pin in target.pins
         if pin.artifact is not None and pin.artifact.variant is not None
     }
-    return Preferences(versions, _commits(target), variants)
+    return Preferences(versions, _commits(target), variants, versions)
+
+
+def _versions(target: LockedTarget) -> dict[str, str]:
+    return {pin.name: pin.version for pin in target.pins if pin.kind == "pip" and not pin.git}
 
 
 def _commits(target: LockedTarget) -> dict[str, str]:

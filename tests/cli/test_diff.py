@@ -138,8 +138,8 @@ def test_outside_a_repository(project: Project, envspec: Envspec, monkeypatch: p
     assert told.code == 2 and "isn't in a git repository" in told.err and "hint: name two files" in told.err
 
 
-def test_without_git(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(project.folder))
+def test_without_git(committed: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(committed.folder))
     told = envspec("diff", "specs/demo.toml")
     assert told.code == 3 and told.err.startswith("error: git isn't installed\nhint: ")
 

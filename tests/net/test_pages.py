@@ -63,8 +63,28 @@ def test_a_release_without_a_wheel_is_shown_as_one(index: Index, tmp_path: Path,
 
 def test_what_may_be_built_is_shown_beside_its_wheels(index: Index, tmp_path: Path) -> None:
     index.add(wheel("a-b", "1.0", tag="cp312-cp312-win_amd64"), sdist("a-b", "1.0"))
-    assert [one.kind for one in shown_files(tmp_path, index).values()] == [WHEEL]
     assert [one.kind for one in shown_files(tmp_path, index, allowed=True).values()] == [WHEEL, ALLOWED]
+
+
+@pytest.mark.parametrize(
+    ("tags", "newer"),
+    [
+        (["cp311-cp311-win_amd64", "cp312-cp312-manylinux_2_28_x86_64"], "cp313"),
+        (["cp312-none-any"], "cp313"),
+        (["cp39-abi3-manylinux_2_28_x86_64"], None),
+        (["cp312-cp312-manylinux_2_28_x86_64", "py3-none-any"], None),
+        (["py311-none-any"], None),
+        (["cp313-cp313t-manylinux_2_28_x86_64", "cp312-cp312-manylinux_2_28_x86_64"], "cp313"),
+        (["pp310-pypy310_pp73-manylinux_2_28_x86_64"], None),
+    ],
+)
+def test_a_source_stands_in_for_pythons_that_are_newer_than_all_wheels(
+    index: Index, tmp_path: Path, tags: list[str], newer: str | None
+) -> None:
+    """It is the answer there, not an older release; beside a wheel that a Python takes, uv doesn't see it."""
+    index.add(*(wheel("a-b", "1.0", tag=tag) for tag in tags), sdist("a-b", "1.0"))
+    stand_ins = [name for name, one in shown_files(tmp_path, index).items() if one.kind == REFUSED]
+    assert [name.split("-")[2].split(".")[0] for name in stand_ins] == ([newer] if newer else [])
 
 
 def test_wheels_that_no_target_installs_are_left_out_beside_others(index: Index, tmp_path: Path) -> None:

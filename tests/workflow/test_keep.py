@@ -31,7 +31,7 @@ def lock(*names: str) -> Lock:
 
 
 def test_everything_that_may_stays() -> None:
-    preferred = Preferences({"numpy": "2.0"}, {CLIP: COMMIT})
+    preferred = Preferences({"numpy": "2.0"}, {CLIP: COMMIT}, last={"numpy": "2.0"})
     assert kept_of(lock("a", "b"), Upgrade()) == Kept(
         {"a": preferred, "b": preferred}, dict.fromkeys("ab", Preferences({"pytorch": "2.7.1 h_0"}))
     )
@@ -39,12 +39,12 @@ def test_everything_that_may_stays() -> None:
 
 def test_without_a_lock_or_for_a_new_one_nothing_stays() -> None:
     assert kept_of(None, Upgrade()) == Kept()
-    assert kept_of(lock("a"), Upgrade(everything=True)) == Kept()
+    assert kept_of(lock("a"), Upgrade(everything=True)) == Kept({"a": Preferences(last={"numpy": "2.0"})})
 
 
 def test_packages_move_by_any_spelling_and_by_what_they_provide() -> None:
     kept = kept_of(lock("a"), Upgrade(packages=frozenset({"NumPy", "torch", "Clip"})))
-    assert kept == Kept({"a": Preferences()}, {"a": Preferences()})
+    assert kept == Kept({"a": Preferences(last={"numpy": "2.0"})}, {"a": Preferences()})
 
 
 def test_what_cannot_be_right_goes_where_it_is_wrong_alone() -> None:

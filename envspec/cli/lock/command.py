@@ -69,7 +69,13 @@ Examples:
 @options.allow_needed
 @options.dry_run
 @options.offline
-@click.option("--refresh-index", is_flag=True, help="Read the live PyTorch index besides the built-in facts.")
+@click.option(
+    "--refresh",
+    "--refresh-index",
+    "refresh",
+    is_flag=True,
+    help="Read all pages anew, and the live PyTorch index besides the built-in facts.",
+)
 @options.locks_dir
 @options.quiet
 @options.verbose
@@ -84,7 +90,7 @@ def command(
     allow_needed: bool,
     dry_run: bool,
     offline: bool,
-    refresh_index: bool,
+    refresh: bool,
     locks_dir: Path | None,
     verbose: bool,
     as_json: bool,
@@ -109,7 +115,7 @@ def command(
         images=upgrade_images,
         allow_needed=allow_needed,
         offline=offline,
-        refresh=refresh_index,
+        refresh=refresh,
         dry_run=dry_run,
         quiet=as_json,
         verbose=verbose,
@@ -281,10 +287,9 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     first = first_pins(spec, choices.pins) if choices.pins else None
     while True:
         try:
-            with resolvers_for(spec, offline=choices.offline, refresh=choices.refresh, quiet=choices.quiet) as (
-                pip,
-                conda,
-            ):
+            newer = bool(choices.upgrade.everything or choices.upgrade.packages)
+            settings = {"offline": choices.offline, "refresh": choices.refresh, "fresh": newer, "quiet": choices.quiet}
+            with resolvers_for(spec, **settings) as (pip, conda):
                 bounded = _bounded(spec, old, choices)
                 lock = relock(
                     bounded,

@@ -39,7 +39,7 @@ def notice(finding: Finding) -> None:
 
 @contextmanager
 def resolvers_for(
-    spec: Spec, *, offline: bool, refresh: bool, quiet: bool
+    spec: Spec, *, offline: bool, refresh: bool, fresh: bool = False, quiet: bool
 ) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
     """Give the resolvers with this machine's network, caches and progress bar, and a temporary scratch folder.
 
@@ -56,6 +56,7 @@ def resolvers_for(
             os.environ,
             offline=offline,
             refresh=refresh,
+            fresh=fresh,
             progress=progress,
             notice=notice,
             meanwhile=import_ahead,

@@ -35,7 +35,7 @@ from envspec.settings import split_credentials
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "6"
+_FORMAT = "7"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 
 

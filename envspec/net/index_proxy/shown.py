@@ -2,15 +2,16 @@
 
 uv runs with sources switched off. It would not see a release that is published only as source, and would silently
 choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
-serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets none, whether they fit the
-target or not, unless its source may be built, or nothing else would do.
+serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets one for the Pythons that are
+newer than all of them: its source is the answer there, and not an older release. Beside wheels it gets one for all
+Pythons only where its source may be built, or nothing else would do.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
+_NEWEST_MINOR = 16
+"""The newest Python 3 that a stand-in beside wheels is for: newer than any that a spec can ask for."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Whee
         wheels = [_row(row, WHEEL, None) for row in _of_some_target(own)]
     else:
         wheels = [*(_row(row, WHEEL, None) for row in variants[0]), *map(_variant_row, variants[1])]
-    if wheels and not sources.beside:
+    tag = _TAG if sources.beside or not wheels else _newer_pythons(row["filename"] for row in own.wheels)
+    if tag is None:
         return wheels
     archives = [row for row in own.rows if not row["filename"].endswith(".whl")]
     if not archives:
@@ -74,8 +78,23 @@ def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Whee
         archives, key=lambda row: next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
     )
     version = version_of(str(source_version(str(source["filename"]), project)))
-    stand_in = f"{project.replace('-', '_')}-{version}-{_TAG}.whl"
+    stand_in = f"{project.replace('-', '_')}-{version}-{tag}.whl"
     return [*wheels, _row(source, ALLOWED if sources.built else REFUSED, stand_in)]
+
+
+def _newer_pythons(wheels: Iterable[str]) -> str | None:
+    """Give the tag of what is for the Pythons that are newer than all of these wheels; None where one of them takes
+    any newer Python too, or none is CPython's."""
+    newest = 0
+    for file in wheels:
+        interpreters, abis, _ = file[:-4].lower().rsplit("-", 3)[1:]
+        if "abi3" in abis or (abis == "none" and "py3" in interpreters):
+            return None
+        for one in interpreters.split("."):
+            if one.startswith("cp3") and one[3:].isdecimal() and (one in abis.split(".") or abis == "none"):
+                newest = max(newest, int(one[3:]))
+    newer = [f"cp3{minor}" for minor in range(newest + 1, _NEWEST_MINOR + 1)] if newest else []
+    return f"{'.'.join(newer)}-none-any" if newer else None
 
 
 def _of_some_target(own: VersionFiles) -> list[Row]:

@@ -62,7 +62,9 @@ def compile_request(
     project = _project(request, indexes, direct, for_ever=uv.offline)
     (folder / "pyproject.toml").write_text(project, encoding="utf-8")
     settings = uv.settings if torch_backend else uv.settings_cut_off(proxy_host)
-    configuration = _configuration(settings, request, indexes, direct, for_ever=uv.offline)
+    # a rule of the configuration's own would outweigh --refresh
+    age = 365000000 if uv.offline else None if uv.fresh else 600
+    configuration = _configuration(settings, request, indexes, direct, age)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
     if preferences.versions or preferences.commits:
         answer.write_text(_preferences(preferences, request), encoding="utf-8")
@@ -82,6 +84,10 @@ def compile_request(
         command += ["--overrides", "overrides.txt"]
     if torch_backend:
         command += ["--torch-backend", torch_backend]
+    if not uv.offline:
+        # a team's own index has what was published a moment ago; uv sends the ETags of the pages that it has
+        own = sorted({package for index in indexes if index.explicit for package in index.packages})
+        command += ["--refresh"] if uv.fresh else [f"--refresh-package={name}" for name in own]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
     patience = give_up_seconds(uv.env, uv.longest) + (_BUILD_SECONDS if request.allow_source else 0)
     more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}"}
@@ -136,9 +142,13 @@ def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, 
 
 
 def _configuration(
-    settings: Mapping[str, Any], request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool
+    settings: Mapping[str, Any],
+    request: Request,
+    indexes: Sequence[UvIndex],
+    direct: DirectFiles,
+    age: int | None,
 ) -> str:
-    """Write uv's configuration. `for_ever` takes every cached page for fresh."""
+    """Write uv's configuration. A cached page counts as fresh for `age` seconds, or for as long as it says."""
     lines = [f"{key} = {value(item)}" for key, item in settings.items()]
     if request.exclude_newer:
         lines.append(f"exclude-newer = {string(request.exclude_newer)}")
@@ -151,9 +161,8 @@ def _configuration(
         lines += ["[[index]]", f"name = {string(index.name)}", f"url = {string(index.url)}"]
         if index.default:
             lines.append("default = true")
-        if index.cacheable:
+        if index.cacheable and age is not None:
             # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
-            age = 365000000 if for_ever else 600
             lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
     lines += _stated(request, direct)
     return "\n".join(lines) + "\n"

@@ -76,7 +76,7 @@ def unasked(
         and (
             package.name in request.final
             or any(
-                _admitted(release, request, package.name, asks.get(package.name)) for release in releases(package.name)
+                admitted(release, request, package.name, asks.get(package.name)) for release in releases(package.name)
             )
         )
     )
@@ -117,8 +117,8 @@ def behind(
             continue
         newer = [
             release
-            for release in _newer(releases(package.name), taken)
-            if _admitted(release, request, package.name, asks.get(package.name))
+            for release in newer_than(releases(package.name), taken)
+            if admitted(release, request, package.name, asks.get(package.name))
         ]
         if newer:
             fits = not is_skipped(newer[0], request, package.name)
@@ -128,8 +128,8 @@ def behind(
 
 def without_fitting_wheel(name: str, request: Request, releases: Releases, above: str = "") -> Release | None:
     """Find the newest release of a package (above a version) that has wheels, of which none fits the target."""
-    for release in _newer(releases(name), version_of(above)):
-        if _admitted(release, request, name, None) and is_skipped(release, request, name):
+    for release in newer_than(releases(name), version_of(above)):
+        if admitted(release, request, name, None) and is_skipped(release, request, name):
             return release
     return None
 
@@ -137,12 +137,13 @@ def without_fitting_wheel(name: str, request: Request, releases: Releases, above
 def skipped(package: Found, request: Request, releases: Releases) -> Iterator[Release]:
     """Find the final releases that are newer than a package of a solution, whatever is required of them, and have
     wheels, of which none fits the target."""
-    for release in _newer(releases(package.name), version_of(package.version or "")):
-        if _admitted(release, request, package.name, None) and is_skipped(release, request, package.name):
+    for release in newer_than(releases(package.name), version_of(package.version or "")):
+        if admitted(release, request, package.name, None) and is_skipped(release, request, package.name):
             yield release
 
 
-def _newer(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:
+def newer_than(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:
+    """List the releases of a page that are newer than a version, newest first."""
     for release in releases:
         version = version_of(release.version)
         if version is None or (than is not None and version <= than):
@@ -158,18 +159,18 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
         return ()
     return tuple(
         release.version
-        for release in _newer(releases(package.name), taken)
-        if _admitted(release, request, package.name, None) and not is_skipped(release, request, package.name)
+        for release in newer_than(releases(package.name), taken)
+        if admitted(release, request, package.name, None) and not is_skipped(release, request, package.name)
     )
 
 
 def is_skipped(release: Release, request: Request, name: str) -> bool:
     """Say whether a release has wheels, none of which fits, and may not be built."""
-    fits = not release.unsuited and _fits(release, request)
+    fits = not release.unsuited and wheels_fit(release.wheels, request)
     return bool(release.wheels) and name not in request.allow_source and not fits
 
 
-def _admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
+def admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
     version = version_of(release.version)
     if version is None or version.is_prerelease or release.yanked:
@@ -178,7 +179,7 @@ def _admitted(release: Release, request: Request, name: str, asks: Asks | None) 
     bound = request.not_after(name)
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         return False
-    return _takes_python(release.requires_python or "", request.python) and (
+    return takes_python(release.requires_python or "", request.python) and (
         asks is None or _contains(asks.specifier, version)
     )
 
@@ -190,7 +191,7 @@ def _contains(specifier: SpecifierSet, version: Version) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _takes_python(requires: str, python: str) -> bool:
+def takes_python(requires: str, python: str) -> bool:
     """Say whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between them."""
     from packaging.specifiers import SpecifierSet
 
@@ -205,14 +206,11 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
     own = int((request.glibc or "2.28").split(".")[1])
     minors = {int(minor) for file in wheels for minor in _MANYLINUX.findall(file)}
     floors = (f"2.{minor}" for minor in sorted(minors) if minor > own)
-    return next((glibc for glibc in floors if _fit(wheels, replace(request, glibc=glibc))), None)
+    return next((glibc for glibc in floors if wheels_fit(wheels, replace(request, glibc=glibc))), None)
 
 
-def _fits(release: Release, request: Request) -> bool:
-    return _fit(release.wheels, request)
-
-
-def _fit(wheels: Iterable[str], request: Request) -> bool:
+def wheels_fit(wheels: Iterable[str], request: Request) -> bool:
+    """Say whether one of these wheels fits a target."""
     from packaging.utils import InvalidWheelFilename
 
     tags = wheel_tags(request.platform, request.python, request.glibc)

@@ -90,7 +90,7 @@ def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]
         releases = "releases" if every else "some releases"
         message = f"{releases} after {' and '.join(taken)} need {torch.sentence(request)}"
         if torch.hole:
-            yield Finding("warning", holes.CODE, message, remedy="use --refresh-index to ask the PyTorch index")
+            yield Finding("warning", holes.CODE, message, remedy="use --refresh to ask the PyTorch index")
         else:
             yield Finding("info", "passed-over", message)
 

@@ -49,6 +49,7 @@ class Request:
     corrections     of published METADATA
     variants        names whose releases uv sees as the variant that `machine` installs
     machine         what the target says of its machines; None in what targets share as long as no variant is met
+    accepted        findings that the spec accepts, as `TargetInputs.accept` has their codes
     final           packages with final releases that envspec's own bounds leave out: no pre-release stands in for them
     own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
@@ -72,6 +73,7 @@ class Request:
     find_links: tuple[tuple[str, str], ...] = ()
     variants: tuple[str, ...] = ()
     machine: TargetMachine | None = None
+    accepted: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
     own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
 
@@ -110,22 +112,26 @@ class Preferences:
     """Versions to keep if they still fit: name → version. Never binding.
 
     `commits` does the same for git: the requirement in the request → the commit that it was pinned to. `variants` has
-    the label of a version's variant: name → version and label.
+    the label of a version's variant: name → version and label. `last` has the versions of the old lock whether they are
+    to be kept or not: no package that the spec asks for goes below them while there is a solution without that.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    last: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, other: Preferences) -> Preferences:
         """Take `other` for names that these preferences don't have."""
-        return Preferences({**other.versions, **self.versions}, {**other.commits, **self.commits}, self.variants)
+        versions, commits = {**other.versions, **self.versions}, {**other.commits, **self.commits}
+        return Preferences(versions, commits, self.variants, self.last)
 
     def without(self, names: frozenset[str]) -> Preferences:
         return Preferences(
             {name: version for name, version in self.versions.items() if name not in names},
             {text: commit for text, commit in self.commits.items() if requirement_name(text) not in names},
             {name: variant for name, variant in self.variants.items() if name not in names},
+            self.last,
         )
 
 
@@ -161,6 +167,7 @@ def request_for(
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
+        accepted=tuple(code for code, _ in target.accept if code.startswith("requires-python")),
         final=final,
         own_machine=machine_of(target),
     )

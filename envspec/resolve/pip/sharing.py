@@ -82,6 +82,11 @@ def as_built(preferences: Preferences, index: TorchIndex) -> Preferences:
     return replace(preferences, versions={**preferences.versions, **own})
 
 
+def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[str, str]:
+    """Give the versions that a request's targets had in the old lock; none of new targets."""
+    return next((keep[name].last for name in names if name in keep and keep[name].last), {})
+
+
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
     """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
     own = (keep[name] for name in names if name in keep and keep[name].versions)

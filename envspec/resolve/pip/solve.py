@@ -16,8 +16,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
-from envspec.errors import EnvspecError, IndexFailure, Unsatisfiable
+from envspec.errors import AnswerNo, EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
@@ -44,6 +45,7 @@ from envspec.resolve.pip.build_requirements import build_requirements, built_fro
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
+from envspec.resolve.pip.floors import as_bounds, floors, is_older
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import has_pre_release, unasked
@@ -53,7 +55,8 @@ from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_o
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
-from envspec.resolve.pip.sharing import after, as_built, first_of, public, to_share, versions_of, with_torch
+from envspec.resolve.pip.retreat import Retreat, in_place_of, refuse_retreats, retreats, suspects
+from envspec.resolve.pip.sharing import after, as_built, first_of, last_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.variants import in_rounds
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
@@ -71,6 +74,8 @@ _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
 _STRAY = re.compile(r"Failed to (?:download|build|fetch) `([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+)`")
 """What uv couldn't fetch by its URL."""
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+"""What may be a package's name."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,19 @@ class PipResolver:
 
         `keep` has, by target, the versions of the old lock that stay if they still fit.
 
+        That nothing satisfies them is said of pages as they are now, not as they were cached some minutes ago.
+
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
+        try:
+            return self._resolve(requests, keep)
+        except Unsatisfiable:
+            if self.uv.fresh or self.uv.offline:
+                raise
+            self.uv.fresh = True
+            return self._resolve(requests, keep)
+
+    def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         for processes in (self.uv.processes, self.sources.processes):
             # one that found no solution stopped them, and others may be tried after it
             processes.begin()
@@ -231,7 +247,8 @@ class PipResolver:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
             with self.progress.solving(groups[request]), said_of(groups[request]):
                 folder, names = _below(self.scratch), groups[request]
-                found = self._solve(request, indexes[request], proxy, names, preferences, folder, reading, direct)
+                last, index = last_of(keep, names), indexes[request]
+                found = self._solve(request, index, proxy, names, preferences, folder, reading, direct, last)
             begin(found, request, reading)
             return found
 
@@ -248,7 +265,7 @@ class PipResolver:
                 kept = {r: as_built(old[r].over(shared), indexes[r]) for r in groups}
                 return _together(pool, {r: partial(answer, r, kept[r]) for r in groups})
             # without an old lock the first answer sets the versions that the others shall share
-            releases = torch_holes.shared_releases(indexes)
+            releases = torch_holes.newest_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
             found = solve(first, old[first])
             apart = FAMILY if len(set(releases.values())) > 1 else ()
@@ -278,6 +295,7 @@ class PipResolver:
         folder: Path,
         reading: Reading,
         direct: DirectReader,
+        last: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[Found, ...]:
         label = ", ".join(names)
         try:
@@ -288,8 +306,9 @@ class PipResolver:
         for one in by_url.values():
             reading.know(one.file, one.metadata, request.metadata)
         barred: tuple[str, ...] = ()
+        releases = self._uv_indexes.releases(request)
 
-        def ask(asked: Request) -> tuple[Found, ...]:
+        def ask(asked: Request, *, sources: bool = True) -> tuple[Found, ...]:
             while True:
                 try:
                     found = question.ask(asked, preferences, barred)
@@ -302,26 +321,48 @@ class PipResolver:
                         continue
                 except Unsatisfiable as conflict:
                     unfit = _unfit(conflict.message, asked)
-                    if unfit:
+                    if unfit and sources:
                         # their sources may do: what they are needed for is told then, and nothing is built
                         asked = replace(asked, unfit=(*asked.unfit, *unfit))
                         continue
-                    strayed = _strayed(re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message), asked)
+                    strayed = _strayed(_WORD.findall(conflict.message), asked)
                     if not strayed:
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
 
-        try:
+        def settle(begun: Request, *, sources: bool = True) -> tuple[Found, ...]:
+            nonlocal barred
+            asking, back = begun, tuple[Retreat, ...]()
             while True:
-                found = asked_for(ask(with_constraints(request, index.constraints)), request, reading)
-                if not has_pre_release(found, preferences.versions):
+                try:
+                    found = asked_for(ask(asking, sources=sources), request, reading)
+                except Unsatisfiable:
+                    if back:
+                        # the releases that name the target's Python can't stand beside the rest
+                        refuse_retreats(back, begun, label, ask, releases)
+                    raise
+                unsure = suspects(found, asking, releases)
+                if not unsure and not has_pre_release(found, preferences.versions):
                     return found
-                answer = answer_of(found, request, reading)
-                more = unasked(found, request, answer.asks, preferences.versions, self._uv_indexes.releases(request))
+                answer = answer_of(found, asking, reading)
+                if more_back := retreats(unsure, asking, answer.asks, releases):
+                    if lost := [one for one in more_back if not one.may_be_built and one.named is None]:
+                        refuse_retreats(lost, asking, label, ask, releases)
+                    back = (*back, *(one for one in more_back if not one.may_be_built))
+                    asking = in_place_of(more_back, asking)
+                    continue
+                more = unasked(found, request, answer.asks, preferences.versions, releases)
                 if not more:
                     return found
                 barred = (*barred, *more)
+
+        try:
+            asking = with_constraints(request, index.constraints)
+            found = settle(asking)
+            if higher := floors(found, asking, preferences.versions, releases):
+                found = _raised(found, higher, last, lambda more: settle(with_constraints(asking, more), sources=False))
+            return found
         except Unsatisfiable as conflict:
             about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
             conflict.hint = about_torch or conflict.hint
@@ -391,6 +432,33 @@ def _names(answer: Resolution) -> frozenset[str]:
 def _unfit(message: str, request: Request) -> list[str]:
     """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
     return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
+
+
+def _raised(
+    found: tuple[Found, ...],
+    higher: Mapping[str, str],
+    last: Mapping[str, str],
+    settle: Callable[[tuple[str, ...]], tuple[Found, ...]],
+) -> tuple[Found, ...]:
+    """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or of
+    those that a conflict names, what the `last` lock had. The one that was `found` where there is none. Asks for two
+    more at the most."""
+    taken = versions_of(found)
+    wanted = dict(higher)
+    for _ in range(2):
+        try:
+            return settle(as_bounds(wanted))
+        except Unsatisfiable as conflict:
+            named = {canonical_name(word) for word in _WORD.findall(conflict.message)}
+            left = {name: version for name, version in wanted.items() if name not in named}
+            left |= {name: last[name] for name in wanted if name in named and is_older(taken[name], last.get(name))}
+            if not left or left == wanted:
+                break
+            wanted = left
+        except AnswerNo:
+            # the newest releases together aren't an answer, for another reason
+            break
+    return found
 
 
 def _strayed(names: Iterable[str], request: Request) -> list[str]:

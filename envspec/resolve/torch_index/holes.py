@@ -1,6 +1,6 @@
 """Holes of the shipped facts: releases of the torch family that exist, but whose files have no recorded hash.
 
-A hole must not change a version silently: targets without one take the newest torch that exists for all, a target with
+A hole must not change a version silently: targets without one take the newest torch that exists for them, a target with
 one takes the newest that the facts have for it, and a warning reports the hole.
 """
 
@@ -22,33 +22,15 @@ from envspec.rules.finding import Finding
 CODE = "torch-not-in-facts"
 
 
-def common_release(indexes: Mapping[Request, TorchIndex]) -> str | None:
-    """Find the newest torch release that exists for all these requests, whether or not the facts have its files.
-
-    Requests without any known torch don't count; None if the others have none in common.
-    """
+def newest_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
+    """Give the torch release that each request should prefer: the newest that it can have, of which the facts have its
+    files. So targets share a release where all have it, and one that hasn't holds no other back."""
     from packaging.version import Version
 
-    existing = [found for request, index in indexes.items() if (found := _existing(request, index))]
-    common = frozenset.intersection(*existing) if existing else frozenset()
-    return max(common, key=Version) if common else None
-
-
-def shared_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
-    """Give the torch release that each request should prefer, so that all have the same: the one that all can have in
-    common. If the facts have no file of it, the newest older one with a file."""
-    from packaging.version import Version
-
-    newest = common_release(indexes)
     preferred = {}
     for request, index in indexes.items():
-        held = [
-            version
-            for version in _existing(request, index)
-            if newest is not None
-            and Version(version) <= Version(newest)
-            and not _missing(request, index, version, _direct(request))
-        ]
+        direct = _direct(request)
+        held = [one for one in _existing(request, index) if not _missing(request, index, one, direct)]
         if held:
             preferred[request] = max(held, key=Version)
     return preferred
@@ -66,12 +48,11 @@ def findings(
     `requests`, `pins` and `keep` (the old lock's versions) are by target; `refreshed`: the live index was asked.
     """
     indexes = {name: choose(request, refresh=refreshed) for name, request in requests.items()}
-    common = common_release({request: indexes[name] for name, request in requests.items()})
     all_could_have = everywhere(requests, pins)
     found: dict[str, tuple[Finding, ...]] = {}
     for name, request in requests.items():
         kept = keep[name].versions.get("torch") if name in keep else None
-        told = finding(request, indexes[name], pins[name], kept=kept, common=common, everywhere=all_could_have)
+        told = finding(request, indexes[name], pins[name], kept=kept, everywhere=all_could_have)
         found[name] = (told,) if told else ()
     return found
 
@@ -82,13 +63,12 @@ def finding(
     pins: Sequence[Pin],
     *,
     kept: str | None = None,
-    common: str | None = None,
     everywhere: str | None = None,
 ) -> Finding | None:
     """Make the warning for a solved request whose torch is older because of a hole of the facts; None if it isn't.
 
-    `kept` is the version of torch that the old lock had, `common` the release that all targets should share, and
-    `everywhere` the newest that they could share if they don't.
+    `kept` is the version of torch that the old lock had, `everywhere` the newest that all targets could share if they
+    don't.
     """
     from packaging.version import Version
 
@@ -106,8 +86,7 @@ def finding(
     newer = [
         version
         for version in _existing(request, index)
-        if here < Version(version) <= Version(common or version)
-        and all(bound.contains(version, prereleases=True) for bound in bounds)
+        if here < Version(version) and all(bound.contains(version, prereleases=True) for bound in bounds)
     ]
     if not newer:
         return None
@@ -121,7 +100,7 @@ def finding(
         f"{request.platform} and Python {request.python}"
     )
     same = f'; "torch=={everywhere}" gives all targets the same release' if everywhere else ""
-    return Finding("warning", CODE, message, remedy=f"use --refresh-index to ask the PyTorch index{same}")
+    return Finding("warning", CODE, message, remedy=f"use --refresh to ask the PyTorch index{same}")
 
 
 def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:

@@ -67,12 +67,12 @@ def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated
     says that the proxy serves the facts. None for other conflicts."""
     loosen = "or loosen one of these requirements"
     for one in unheld(message, request, index):
-        way = "--refresh-index asks the PyTorch index" if one.hole else "give it another CUDA"
+        way = "--refresh asks the PyTorch index" if one.hole else "give it another CUDA"
         return f"the target needs {one.sentence(request)}: {way}; {loosen}"
     companions = FAMILY[1:]
     if gated and not index.live and any(name in message for name in companions):
         return (
-            f"use --refresh-index to ask the PyTorch index, as envspec's own facts may lack a file of "
+            f"use --refresh to ask the PyTorch index, as envspec's own facts may lack a file of "
             f"{' or '.join(companions)} here; {loosen}"
         )
     return None

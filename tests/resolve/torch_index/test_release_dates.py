@@ -5,7 +5,7 @@ from __future__ import annotations
 from envspec.facts import released, torch_builds
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
-from envspec.resolve.torch_index.holes import shared_releases
+from envspec.resolve.torch_index.holes import newest_releases
 
 
 def test_every_known_release_has_its_date() -> None:
@@ -17,4 +17,4 @@ def test_every_known_release_has_its_date() -> None:
 
 def test_a_spec_with_a_date_prefers_the_newest_of_its_time() -> None:
     request = Request("linux-64", "3.12", "2.28", ("torch", "torchaudio"), "13.0", exclude_newer="2026-11-01T00:00:00Z")
-    assert shared_releases({request: choose(request)}) == {request: "2.14.1"}
+    assert newest_releases({request: choose(request)}) == {request: "2.14.1"}

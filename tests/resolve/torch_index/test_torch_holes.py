@@ -9,7 +9,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, common_release, findings, hole_text, shared_releases, unreached
+from envspec.resolve.torch_index.holes import CODE, findings, hole_text, newest_releases, unreached
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -55,31 +55,36 @@ def test_what_the_readme_says_of_the_facts() -> None:
     assert lacking == []
 
 
-def test_targets_prefer_what_exists_for_all_and_a_hole_holds_back_its_own_target_alone() -> None:
+def test_a_hole_holds_back_its_own_target_alone() -> None:
     bounds = "torch>=2.10,<=2.12.0"
     c126, c130 = request(bounds, cuda="12.6"), request(bounds, cuda="13.0")
-    assert common_release(indexes(c126, c130)) == HOLE
-    assert shared_releases(indexes(c126, c130)) == {c126: "2.10.0", c130: HOLE}
+    assert newest_releases(indexes(c126, c130)) == {c126: "2.10.0", c130: HOLE}
 
 
 def test_without_a_hole_all_prefer_one_release() -> None:
-    shared = shared_releases(indexes(*(request("torch==2.9.*", cuda=cuda) for cuda in (None, "12.6", "12.8", "13.0"))))
+    shared = newest_releases(indexes(*(request("torch==2.9.*", cuda=cuda) for cuda in (None, "12.6", "12.8", "13.0"))))
     assert set(shared.values()) == {"2.9.1"}
-    assert shared_releases(indexes(request("torch==2.9.*", cuda="12.6"), request("torch==2.9.0", cuda=None)))
-    assert not shared_releases(indexes(request("torch==2.6.*", cuda="12.6"), request("torch==2.9.*", cuda="12.8")))
+    assert newest_releases(indexes(request("torch==2.9.*", cuda="12.6"), request("torch==2.9.0", cuda=None)))
+
+
+def test_a_target_that_cant_share_a_release_holds_nobody_back() -> None:
+    """CUDA 12.8 has no torch after 2.11: CUDA 13.0 and the CPU share a newer one."""
+    several = [request("torch>=2.8,<2.14", cuda=cuda) for cuda in ("13.0", "12.8", None)]
+    newest = newest_releases(indexes(*several))
+    assert newest[several[0]] == newest[several[2]] != newest[several[1]] == "2.11.0"
 
 
 def test_a_companion_that_the_spec_names_must_be_held_too() -> None:
     """torchaudio 2.11.0+cu126 is a hole of its own."""
     alone = request("torch<2.13", cuda="12.6")
-    assert shared_releases(indexes(alone))[alone] == "2.12.1"
+    assert newest_releases(indexes(alone))[alone] == "2.12.1"
     both = request("torch<2.13", "torchaudio", cuda="12.6")
-    assert shared_releases(indexes(both))[both] == "2.10.0"
+    assert newest_releases(indexes(both))[both] == "2.10.0"
 
 
 def test_exclude_newer_counts() -> None:
     old = request("torch", cuda=None, exclude_newer="2025-11-01")
-    assert shared_releases(indexes(old))[old] == "2.9.0"
+    assert newest_releases(indexes(old))[old] == "2.9.0"
 
 
 def test_the_hole_and_the_target_are_named() -> None:
@@ -97,10 +102,7 @@ def test_the_hole_and_the_target_are_named() -> None:
         "torch 2.10.0 is locked, not 2.12.0: envspec's own facts have no file of torch 2.12.0+cu126 for "
         "linux-64 and Python 3.12"
     )
-    assert (
-        told.remedy
-        == 'use --refresh-index to ask the PyTorch index; "torch==2.10.0" gives all targets the same release'
-    )
+    assert told.remedy == 'use --refresh to ask the PyTorch index; "torch==2.10.0" gives all targets the same release'
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def test_the_line_and_the_hint_say_what_would_help() -> None:
     (warning,) = told
     assert warning.severity == "warning" and warning.code == "torch-not-in-facts"
     assert warning.message.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
-    assert "--refresh-index" in str(warning.remedy)
-    assert "--refresh-index asks" in str(hint_about_torch(HOLE, asked, index, gated=True))
+    assert "--refresh" in str(warning.remedy)
+    assert "--refresh asks" in str(hint_about_torch(HOLE, asked, index, gated=True))
     newer = request("server", cuda="12.8")
     hint = hint_about_torch(HOLE, newer, choose(newer), gated=True)
     assert str(hint).startswith("the target needs torch 2.12.0, of which there is no build for CUDA 12.8")
