@@ -28,6 +28,7 @@ ACCEPTABLE: Mapping[str, str] = {
     "gpu-only": "a package made for CUDA stays in a CPU target",
     "ptx-only": "the driver compiles every kernel at its first use",
     "requires-python": "a release stays whose Requires-Python refuses the target's",
+    "retreat": "an older release stays that names neither the target's torch nor its CUDA",
     "same-modules": "packages that overwrite each other's files stay side by side",
     "triton-architecture": "torch.compile isn't used, or has another compiler",
     "build-not-seen": "an announced build counts as published",

@@ -78,6 +78,7 @@ class Problem:
     message: str
     remedy: str | None = None
     bound: str | None = None
+    outgrown: bool = False
 
 
 def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:

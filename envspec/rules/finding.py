@@ -21,7 +21,8 @@ class Finding:
 
     `code` is stable and for machines; `place` is the cause's place in the spec; `remedy` is the nearest change that
     works, or None if there is nothing to change. `bound` (PEP 508) admits the versions without the fault, where it lies
-    in a pin: the target may be solved again with it.
+    in a pin: the target may be solved again with it. `outgrown`: the pin is made for less than the target has, so an
+    older release that doesn't name what it has is no answer.
     """
 
     severity: Severity
@@ -30,6 +31,7 @@ class Finding:
     place: Place | None = None
     remedy: str | None = None
     bound: str | None = None
+    outgrown: bool = False
 
     @property
     def package(self) -> str | None:

@@ -101,7 +101,8 @@ def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem)
     else:
         place = target.places.get(problem.subject)
     return Finding(
-        problem.severity, problem.code, problem.message, place or target.place, problem.remedy, problem.bound
+        *(problem.severity, problem.code, problem.message, place or target.place, problem.remedy, problem.bound),
+        outgrown=problem.outgrown,
     )
 
 

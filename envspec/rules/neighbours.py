@@ -122,13 +122,15 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Pr
         said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
         partly = neighbours.partly_without(name.partition(" ")[0])
         message = f"{name} is built for {said}, and the target has {around}" + (f": {partly}" if partly else "")
+        bound = None if partly else _bound_of_notes(name, notes, around)
         yield Problem(
             "warning" if partly else "error",
             "built-for-another",
             "torch",
             message,
             f"take a release or a build that is made for {around}",
-            None if partly else _bound_of_notes(name, notes, around),
+            bound,
+            outgrown=">" in str(bound),
         )
 
 
@@ -167,6 +169,7 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
             message,
             _remedy(row, around, case, needed),
             _bound(row, version, around),
+            outgrown=_is_outgrown(row, around),
         )
 
 
@@ -179,6 +182,17 @@ def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str
         return f"{row.package}<0"
     older = Version(near.release) < Version(version)
     return f"{row.package}<={near.release}" if older else f"{row.package}>{version.partition('+')[0]}"
+
+
+def _is_outgrown(row: neighbours.Neighbour, around: Surroundings) -> bool:
+    """Say whether a row is for an older CUDA or torch than the target's, and none is for that."""
+    if neighbours.nearest(row.package, around.torch, around.cuda_major) is not None:
+        return False
+    if not row.fits_cuda(around.cuda_major):
+        return all(int(one) < int(str(around.cuda_major)) for one in row.cuda)
+    known = [release.version for release in torch_builds.releases()]
+    own = str(around.torch).partition("+")[0]
+    return not any(row.fits_torch(one) for one in known if torch_builds.order(one) > torch_builds.order(own))
 
 
 def _remedy(row: neighbours.Neighbour, around: Surroundings, case: Case, needed: list[str]) -> str:

@@ -226,7 +226,10 @@ def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterab
         message = f"{name} {version} belongs to CUDA {major}, and {place}"
         hint = f"`envspec why` shows what requires {name}"
         bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
-        yield Problem("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint, bound)
+        outgrown = asked is not None and int(major) < int(asked)
+        yield Problem(
+            *("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint, bound), outgrown=outgrown
+        )
 
 
 def _cuda_major(name: str, version: str) -> str | None:

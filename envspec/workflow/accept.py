@@ -17,7 +17,7 @@ from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import judge_pins
 from envspec.spec.model import Spec, Target, of_one
-from envspec.workflow.bounded import explained, of_one_cause, told
+from envspec.workflow.bounded import explained, of_one_cause, retreats, told
 from envspec.workflow.keep import Kept
 from envspec.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
 from envspec.workflow.solve import Solved
@@ -39,7 +39,7 @@ def accept(
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, InternalError when the result contradicts itself.
     """
-    of_its_pins = {one.name: judge(one) for one in solved}
+    of_its_pins = {one.name: (*judge(one), *_retreats(spec, one)) for one in solved}
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
@@ -63,6 +63,10 @@ def accept(
     ]
     tell_unused_terms(spec, codes, notice)
     return locked
+
+
+def _retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    return accepted(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
 
 
 def _explained(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:

@@ -50,6 +50,49 @@ def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str
     return tuple(lines.values())
 
 
+def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding, ...]:
+    """Refuse the older releases that a solution has in place of what was made for less than the target has: one is an
+    answer only if it names what the target has, by a pin of torch or a bound that refuses the next minor.
+    """
+    now = {pin.name: pin for pin in pins}
+    found: dict[str, Finding] = {}
+    for one in given_up:
+        moved = one.moved({name: pin.version for name, pin in now.items()})
+        pin = now.get(moved)
+        if not one.finding.outgrown or pin is None or names_torch(pin.dependencies, now.get("torch")):
+            continue
+        name = f"{moved} {one.pins[moved]}"
+        leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
+        message = f"{name}{leads}: {one.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
+        ways = [one.finding.remedy, f'to take {pin.version} knowingly, write "{moved}<={pin.version}"']
+        found.setdefault(
+            moved,
+            Finding(
+                "error",
+                "retreat",
+                message,
+                one.finding.place,
+                "; or ".join(filter(None, ways)),
+                bound=f"{moved}<={pin.version}",
+            ),
+        )
+    return tuple(found.values())
+
+
+def names_torch(requires: Iterable[str], torch: Pin | None) -> bool:
+    """Say whether requirements name a locked release of torch: by a pin, or a bound that refuses the next minor."""
+    from packaging.version import Version
+
+    if torch is None:
+        return False
+    own = Version(torch.version.partition("+")[0])
+    following = f"{own.major}.{own.minor + 1}"
+    bounds = [published_requirement(line).specifier for line in requires if head_of(line).name == "torch"]
+    return any(
+        one.contains(str(own), prereleases=True) and not one.contains(following, prereleases=True) for one in bounds
+    )
+
+
 def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[GivenUp, ...]:
     """List what bounds may change of a refused solution; nothing if a part of the refusal has no bound."""
     errors = [finding for finding in findings if finding.severity == "error"]

@@ -12,7 +12,7 @@ from envspec.lock.model import Lock, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
-from envspec.workflow.bounded import GivenUp, explained, given_up, of_one_cause, told
+from envspec.workflow.bounded import GivenUp, explained, given_up, of_one_cause, retreats, told
 from envspec.workflow.relock import relock
 
 DSL = "nvidia-cutlass-dsl-libs-cu13"
@@ -124,3 +124,33 @@ def test_packages_of_another_major_are_one_error_with_the_ways_to_them() -> None
     )
     assert whole.remedy and whole.remedy.startswith("take versions of a that are made for the target's CUDA")
     assert of_one_cause(mixed[:1], pins, ["a"]) == (mixed[0],)
+
+
+def gave_up(outgrown: bool) -> GivenUp:
+    finding = Finding("error", "built-for-another", "b 2 is for CUDA 12", bound="b<0", outgrown=outgrown)
+    return GivenUp(finding, ("a", "b"), {"a": "2", "b": "2"})
+
+
+@pytest.mark.parametrize(
+    ("outgrown", "requires", "refused"),
+    [
+        (False, (), False),
+        (True, (), True),
+        (True, ("torch>=2.8",), True),
+        (True, ("torch<3",), True),
+        (True, ("torch==2.14.*",), False),
+        (True, ("torch<2.15",), False),
+        (True, ("torch==2.8.0",), True),
+    ],
+)
+def test_an_older_release_without_what_was_outgrown_must_name_the_torch(
+    outgrown: bool, requires: tuple[str, ...], refused: bool
+) -> None:
+    """What is made for more than the target has may be answered by anything older; what is made for less may not."""
+    pins = (pin("a", "1", *requires), pin("torch", "2.14.1+cu130"))
+    found = retreats([gave_up(outgrown)], pins)
+    assert bool(found) == refused
+    if refused:
+        (one,) = found
+        assert one.message == "a 2 leads to b: b 2 is for CUDA 12; a 1 doesn't, and names nothing newer"
+        assert one.package == "a" and 'to take 1 knowingly, write "a<=1"' in str(one.remedy)
