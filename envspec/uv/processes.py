@@ -54,6 +54,11 @@ class Processes:
                         stream.close()
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
+    def of_a_question(self) -> Processes:
+        """Give the programs of one question: its `stop` ends no others. What waits for a first one goes along."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        return Processes(meanwhile)
+
     def begin(self) -> None:
         """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""
         self._stopped = False

@@ -222,3 +222,13 @@ def test_what_setuptools_builds_alone_is_locked_without_running_it(machine: Mach
     assert pin is not None and pin.dependencies == ("below",)
     assert built_with(lock) == ["setuptools 84.0", "wheel 1"]
     assert not ran.exists()
+
+
+def test_a_search_that_found_nothing_leaves_the_builds_to_their_end(machine: Machine, index: Index) -> None:
+    """What refuses the lock is said, and not that a build's process was ended."""
+    old, new = wheel("cupy-cuda11x", "13.0"), wheel("cupy-cuda11x", "13.1")
+    index.add(source("tool"), wheel("tool", "1.0"), wheel("asked", "1.0"), old, new)
+    gpu = "[targets.t]\nplatform = 'linux-64'\ncuda = '12.6'\ngpus = ['A100']"
+    machine.spec(cpu("src", "cupy-cuda11x>=13.1", extra="allow-source = ['src']", python=PYTHON, targets=gpu))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "cupy-cuda11x 13.1 belongs to CUDA 11" in ran.error, ran

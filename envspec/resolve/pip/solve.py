@@ -123,17 +123,20 @@ class PipResolver:
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
         try:
-            return self._resolve(requests, keep)
+            return self._for_one_question()._resolved(requests, keep)
         except Unsatisfiable:
             if self.uv.fresh or self.uv.offline:
                 raise
             self.uv.fresh = True
-            return self._resolve(requests, keep)
+            return self._for_one_question()._resolved(requests, keep)
 
-    def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
-        for processes in (self.uv.processes, self.sources.processes):
-            # one that found no solution stopped them, and others may be tried after it
-            processes.begin()
+    def _for_one_question(self) -> PipResolver:
+        """Give the resolver for one question: one that fails ends its own programs, and no others."""
+        uv = replace(self.uv, processes=self.uv.processes.of_a_question())
+        sources = replace(self.sources, processes=self.sources.processes.of_a_question())
+        return replace(self, uv=uv, sources=sources)
+
+    def _resolved(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         for name, request in requests.items():
             with said_of((name,)):
                 refuse_conflicts(name, request)
@@ -188,7 +191,6 @@ class PipResolver:
         """Write what there is to say of the solutions that gave these pins (by target)."""
         solutions = last_solutions(self._solutions, pins)
         groups = {request: names for request, (_, names) in solutions.items()}
-        self.uv.processes.begin()
         with ExitStack() as stack:
             proxies: list[IndexProxy] = []
 
