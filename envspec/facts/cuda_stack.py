@@ -66,10 +66,13 @@ def of_older_cuda(needs: Mapping[str, Iterable[str]]) -> frozenset[str]:
     for others in needs.values():
         by_library: dict[str, set[str]] = {}
         for name in others:
-            if (library := of_any_cuda(name)) is not None:
+            if name in _ALWAYS:
+                found.add(name)
+            # those of the toolkit share their paths
+            elif not is_toolkit(name) and (library := of_any_cuda(name)) is not None:
                 by_library.setdefault(library, set()).add(name)
         for names in by_library.values():
-            found |= (names - {max(names)}) | (names & _ALWAYS)
+            found |= names - {max(names)}
     return frozenset(found)
 
 

@@ -76,7 +76,7 @@ class BuildRules:
     def seen(self, pin: Pin) -> tuple[Pin, ...]:
         """List the pins that the build of a package sees, by name: what the lock has for it, or what the spec says."""
         if pin.built_with is not None:
-            return tuple(one.pin for one in pin.built_with)
+            return self.target.built_with(pin)
         if pin.name in self.whole:
             return tuple(one for one in self.target.pins if one.is_wheel or one.kind == "conda")
         graph = Graph.of(self.target, self.needs[pin.name])

@@ -12,7 +12,19 @@ from typing import NewType
 from envspec.errors import LockError, Place
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
-from envspec.lock.rules import corrections, cuda, derived, files, labels, requirements, sources, stated, variants, whole
+from envspec.lock.rules import (
+    builds,
+    corrections,
+    cuda,
+    derived,
+    files,
+    labels,
+    requirements,
+    sources,
+    stated,
+    variants,
+    whole,
+)
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.record import replace
@@ -46,7 +58,7 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
             sources.wrong_indexes,
             files.wrong_files,
             files.wrong_hashes,
-            files.wrong_build_environments,
+            builds.wrong_build_environments,
             derived.wrong_marks,
         ),
     ),
@@ -131,7 +143,7 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
 def _missing_builds(targets: Iterable[LockedTarget], spec: Spec) -> Iterator[Flaw]:
     for target in targets:
         against_lock = spec.terms_of(target.name).built_against_lock
-        yield from files.missing_build_environments(LockedCase(target, spec_inputs(spec)), against_lock)
+        yield from builds.missing_build_environments(LockedCase(target, spec_inputs(spec)), against_lock)
 
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from envspec.packages.stated import StatedMetadata
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 LOCK_VERSION = 2
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
@@ -51,7 +51,7 @@ class BuildPin:
 
     @property
     def pin(self) -> Pin:
-        """Give the wheel as a package of its own: what builds require comes from PyPI."""
+        """Give the wheel as a package of its own, from PyPI (`LockedTarget.built_with`)."""
         return Pin("pip", self.name, self.version, "pypi", Artifact(self.file, self.sha256, self.size))
 
 
@@ -203,9 +203,16 @@ class LockedTarget:
     def fetched(self) -> tuple[Pin, ...]:
         """Its pins, and behind them the wheels that its sources are built with, each file once."""
         known = {(pin.index, pin.artifact) for pin in self.pins}
-        wheels = {one.pin for pin in self.pins for one in pin.built_with or ()}
+        wheels = {one for pin in self.pins for one in self.built_with(pin)}
         others = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
         return (*self.pins, *sorted(others, key=lambda pin: (pin.name, pin.version)))
+
+    def built_with(self, source: Pin) -> tuple[Pin, ...]:
+        """Give the wheels that a source is built with as packages of their own: what is the target's very file from its
+        index, all else from PyPI."""
+        own = {(pin.name, pin.version, pin.artifact): pin.index for pin in self.pins} if source.built_with else {}
+        wheels = (one.pin for one in source.built_with or ())
+        return tuple(replace(one, index=own.get((one.name, one.version, one.artifact), one.index)) for one in wheels)
 
     def pin(self, name: str, kind: str | None = None) -> Pin | None:
         return next((p for p in self.pins if p.name == name and kind in (None, p.kind)), None)

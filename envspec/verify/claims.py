@@ -85,5 +85,5 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
 
 def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
     for pin in target.pins:
-        for one in pin.built_with or ():
-            yield PinClaim(one.pin, exclude_newer=exclude_newer, builds=pin.name)
+        for one in target.built_with(pin):
+            yield PinClaim(one, exclude_newer=exclude_newer, builds=pin.name)

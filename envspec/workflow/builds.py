@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from envspec.errors import SpecError
 from envspec.facts.torch_builds import build_bounds
 from envspec.lock.model import BuildPin, Lock, Pin
+from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target
 from envspec.record import replace
-from envspec.resolve.pip.build_environment import BuildWanted
+from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.spec.model import Spec
 from envspec.workflow.keep import Upgrade
 from envspec.workflow.solve import Solved
@@ -39,6 +41,8 @@ def with_build_environments(
     of = {one.name: one for one in solved}
     missing = {(name, pin): _wanted(of[name], pin) for (name, pin), wheels in kept.items() if wheels is None}
     found = resolve(tuple(dict.fromkeys(missing.values())))
+    for wanted, wheels in found.items():
+        _refuse_unlike(wanted, wheels)
     made = {**kept, **{key: found.get(wanted) for key, wanted in missing.items()}}
     return tuple(
         replace(
@@ -60,9 +64,10 @@ def _built(spec: Spec, solved: Solved) -> Iterator[Pin]:
 def _kept(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> tuple[BuildPin, ...] | None:
     """Find what the old lock built the same source with, for the same machine; None where that is to be resolved."""
     before = _before(old, solved, pin)
-    if before is None or upgrade.everything or pin.name in upgrade.packages:
+    if before is None or before.built_with is None or upgrade.everything or pin.name in upgrade.packages:
         return None
-    return before.built_with
+    pins, cuda = {one.name: one for one in solved.pins}, solved.prepared.inputs.cuda
+    return None if any(unlike_target(one, pins, cuda) for one in before.built_with) else before.built_with
 
 
 def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
@@ -75,10 +80,22 @@ def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
     return before if same and (before.artifact, before.git, before.url) == (pin.artifact, pin.git, pin.url) else None
 
 
+def _refuse_unlike(wanted: BuildWanted, wheels: Sequence[BuildPin]) -> None:
+    """Raise SpecError where a build would be another than the target's: what the judge of locks refuses."""
+    pins = {one.name: one for one in wanted.shared}
+    for one in wheels:
+        if why := unlike_target(one, pins, wanted.request.cuda):
+            said = f"the build of {wanted.pin.name} {wanted.pin.version} requires {one.name} {one.version}, but {why}"
+            raise SpecError(said, hint=against_lock(wanted.pin.name)).concerning(wanted.pin.name)
+
+
 def _wanted(solved: Solved, pin: Pin) -> BuildWanted:
     assert solved.request is not None  # it has a package
     prepared = solved.prepared
     # what a spec states of a source is there to spare a build
     stated = any(one.name == pin.name for one in prepared.inputs.metadata)
     runs = pin.name in prepared.shared.allow_source and not stated
-    return BuildWanted(pin, solved.request, runs, build_bounds(solved.versions.get("torch")))
+    shared = tuple(one for one in solved.pins if is_shared(one))
+    numpy = next((bounds_on_numpy(one.version) for one in shared if one.name == NUMPY), ())
+    bounds = (*build_bounds(solved.versions.get("torch")), *bounds_of(shared))
+    return BuildWanted(pin, solved.request, runs, bounds, numpy, shared)

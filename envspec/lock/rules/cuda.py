@@ -46,7 +46,7 @@ def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator
     # of torch itself nobody may accept it
     older = of_older_cuda({pin.name: [requirement_name(line) for line in pin.dependencies] for pin in pins})
     for pin in pins if cuda else ():
-        found = _cuda_major(pin)
+        found = cuda_major_of(pin)
         accepted = pin.name not in FAMILY and case.target.inputs.accepts("cuda-major-mixed", pin.name)
         if found is None or accepted or (pin.name in older and int(found) < int(str(major))):
             continue
@@ -134,7 +134,8 @@ def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
     return None
 
 
-def _cuda_major(pin: Pin) -> str | None:
+def cuda_major_of(pin: Pin) -> str | None:
+    """Give the CUDA major that a wheel belongs to, by its name or version; None where neither says it."""
     if named := cuda_major_in(pin.name):
         return named
     if pin.name in _TOOLKIT_VERSIONED:

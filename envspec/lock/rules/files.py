@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -56,31 +55,8 @@ def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
         yield case.flaw("wrong-file", pin.name, said)
 
 
-def wrong_build_environments(case: LockedCase) -> Iterator[Flaw]:
-    """Yield what can't be a build's environment: one of what isn't built, and what isn't a wheel for the target."""
-    for pin in case.target.pins:
-        if pin.built_with is None:
-            continue
-        if pin.kind != "pip" or pin.is_wheel:
-            said = f"{pin.name} names what it is built with, but isn't built"
-            yield case.flaw("wrong-build-environment", pin.name, said)
-        names = Counter(one.name for one in pin.built_with)
-        for one in pin.built_with:
-            if names[one.name] > 1 or not _is_wheel_of(case, one):
-                said = f"{one.file} isn't the one wheel of {one.name} {one.version} that {pin.name} is built with"
-                yield case.flaw("wrong-build-environment", pin.name, said)
-
-
-def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Flaw]:
-    """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
-    are built against the lock's own packages."""
-    for pin in case.pins("pip"):
-        if not pin.is_wheel and pin.built_with is None and pin.name not in against_lock:
-            said = f"{pin.name} {pin.version} is built, but the lock doesn't say what with"
-            yield case.flaw("no-build-environment", pin.name, said)
-
-
-def _is_wheel_of(case: LockedCase, one: BuildPin) -> bool:
+def is_wheel_for(case: LockedCase, one: BuildPin) -> bool:
+    """Say whether a wheel of a build has the name of its package and version, and fits the target."""
     inputs = case.target.inputs
     try:
         if _is_plainly(one.name, one.version, one.file, None, inputs.platform, inputs.python, inputs.glibc):

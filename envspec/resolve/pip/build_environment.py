@@ -2,7 +2,8 @@
 
 A source declares what its build needs in `[build-system] requires`, and its backend may ask for more (PEP 517's
 `get_requires_for_build_wheel`), which runs its code. What these lead to is solved as a target's packages are: for its
-Python, platform and glibc, and not newer than its lock. All of it are wheels of the default index: no build builds.
+Python, platform and glibc, with its torch, CUDA and NumPy, and not newer than its lock. All of it are wheels of the
+default index, but for what the target itself has from another one: no build builds.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError, about
+from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
+from envspec.facts import wheels
+from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
-from envspec.net.index_proxy.pages import Upstream
-from envspec.packages.names import normalise_requirement
-from envspec.packages.requirement import parse_requirement
+from envspec.packages.names import normalise_requirement, requirement_name
+from envspec.packages.requirement import is_requirement, parse_requirement
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
-from envspec.resolve.pip.compile import UvIndex, compile_request
+from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.describe import Describer
+from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.reading import Counting
-from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.pip.request import Preferences, Request, with_constraints
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
 from envspec.resolve.pip.unbuilt import missing_module
 from envspec.rules.finding import Finding
@@ -43,26 +46,43 @@ class BuildWanted:
     request      of the target's pip half
     runs         its code may run, so its backend is asked, too
     constraints  PEP 508 lines that bound what its build requires
+    numpy        further such lines, the best first, of which one is to hold
+    shared       the target's own torch, CUDA, NumPy, and what it has from another index than PyPI
     """
 
     pin: Pin
     request: Request
     runs: bool
     constraints: tuple[str, ...] = ()
+    numpy: tuple[str, ...] = ()
+    shared: tuple[Pin, ...] = ()
 
     @property
     def solved_for(self) -> Request:
-        """Make the request of what the build requires, but for the requirements."""
-        asked = self.request
+        """Make the request of what the build requires, but for the requirements and the bounds on NumPy."""
+        asked, has = self.request, {pin.name for pin in self.shared}
         return Request(
             asked.platform,
             asked.python,
             asked.glibc,
             (),
+            cuda=asked.cuda,
             constraints=self.constraints,
+            sources=tuple((name, index) for name, index in asked.sources if name in has),
             exclude_newer=asked.exclude_newer,
             exempt=asked.exempt,
+            find_links=asked.find_links,
         )
+
+    @property
+    def torch(self) -> tuple[str | None, bool]:
+        """Give the PyTorch index that the target's torch is from, and whether envspec's facts have that file."""
+        for pin in self.shared:
+            variant = pin.index.removeprefix("pytorch/")
+            if pin.name == "torch" and pin.artifact and variant != pin.index:
+                held = variant in wheels.variants() and wheels.load(variant).file(pin.artifact.file) is not None
+                return variant, held
+        return None, False
 
 
 BuiltWith = tuple[BuildPin, ...]
@@ -85,7 +105,9 @@ def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> 
 
     counting = Counting(resolver.progress)
     describe = Describer(resolver.wheels, resolver.sources, folder(), counting)
-    with build_requirements(resolver.pages, describe, resolver.default_index, resolver.cache) as builds:
+    variants = {variant for variant, held in (one.torch for one in wanted) if variant and not held}
+    live = {variant: pages for variant in variants if (pages := resolver.live_pages(variant))}
+    with build_requirements(resolver.pages, describe, resolver.default_index, resolver.cache, live) as builds:
         reader = replace(resolver.sources, builds=builds)
         solving = _Builds(resolver, reader, builds, folder, counting)
         return {one: solving.environment(one) for one in wanted}
@@ -107,10 +129,22 @@ class _Builds:
             requires = tuple(self._lines(wanted, name))
             if not requires:
                 return ()
-            request = replace(wanted.solved_for, requirements=requires)
-            if request not in self._solved:
-                self._solved[request] = tuple(self._solve(request, name))
-            return self._solved[request]
+            return self._bounded(replace(wanted.solved_for, requirements=requires), wanted, name)
+
+    def _bounded(self, request: Request, wanted: BuildWanted, name: str) -> BuiltWith:
+        """Solve a request with the first of the bounds on NumPy with which there is a solution."""
+        conflicts: list[Unsatisfiable] = []
+        for bound in wanted.numpy or ("",):
+            bounded = with_constraints(request, (bound,) if bound else ())
+            try:
+                if bounded not in self._solved:
+                    self._solved[bounded] = tuple(self._solve(bounded, wanted, name))
+                return self._solved[bounded]
+            except Unsatisfiable as conflict:
+                conflicts.append(conflict)
+        if wanted.shared:
+            conflicts[0].hint = against_lock(wanted.pin.name)
+        raise conflicts[0]
 
     def _lines(self, wanted: BuildWanted, name: str) -> Iterator[str]:
         """Yield what a build requires in its target, as PEP 508 lines."""
@@ -136,7 +170,7 @@ class _Builds:
         known = self.reader.cache.get(key)
         if known is not None:
             return known.requires_dist
-        failed: BuildFailed | None = None
+        silent = False
         with self.counting.one(f"asking what the build of {name} requires"):
             if repository is not None:
                 source = self.reader.git_source(*repository, self.folder())
@@ -150,14 +184,23 @@ class _Builds:
                 raise InternalError(f"nothing is known of where the source of {name} lies")
             declared = source.build_requires()
             asked: tuple[str, ...] = ()
-            if wanted.runs:
+            large = next((line for line in declared if is_requirement(line) and stack_of(requirement_name(line))), None)
+            if large and wanted.runs:
+                # setuptools before 70.1 asks for wheel
+                silent, asked = True, ("wheel",)
+                self.resolver.notice(_not_asked(name, f"asking it takes {large}, which locking doesn't fetch"))
+            elif wanted.runs:
                 try:
                     asked = self.reader.asked_by_backend(source, self.folder())
                 except BuildFailed as error:
-                    failed = error
-                    self.resolver.notice(_not_asked(name, error))
+                    silent = True
+                    module = missing_module(error.output)
+                    why = (
+                        f"it imports {module}, which the build doesn't have" if module else build_failure(error.output)
+                    )
+                    self.resolver.notice(_not_asked(name, why))
         requires = tuple(dict.fromkeys((*declared, *asked)))
-        return self._keep(key, pin, requires, known=failed is None)
+        return self._keep(key, pin, requires, known=not silent)
 
     def _keep(self, key: str, pin: Pin, requires: tuple[str, ...], *, known: bool = True) -> tuple[str, ...]:
         self._asked[key] = requires
@@ -165,9 +208,11 @@ class _Builds:
             self.reader.cache.put(key, Metadata(pin.name, pin.version, requires, (), None, None))
         return requires
 
-    def _solve(self, request: Request, name: str) -> Iterator[BuildPin]:
-        proxy = self.index.proxy
-        url = proxy.index(Upstream(self.index.default))
+    def _solve(self, request: Request, wanted: BuildWanted, name: str) -> Iterator[BuildPin]:
+        proxy, resolver = self.index.proxy, self.resolver
+        variant, held = wanted.torch
+        shown = variant if held or variant in proxy.live else None
+        indexes = UvIndexes(resolver.pages, resolver.indexes, resolver.flat, resolver.default_index)
         label = f"the build of {name}"
         try:
             with self.resolver.progress.doing(f"resolving what {label} requires"):
@@ -175,10 +220,11 @@ class _Builds:
                     self.resolver.uv,
                     request,
                     preferences=Preferences(),
-                    indexes=[UvIndex("pypi", url, default=True)],
+                    indexes=indexes.of_builds(request, shown, proxy),
                     direct={},
                     folder=self.folder(),
                     label=label,
+                    torch_backend=None if shown else variant,
                     proxy_host=proxy.host,
                 )
         except EnvspecError as error:
@@ -198,14 +244,20 @@ class _Builds:
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
 
 
+def against_lock(package: str) -> str:
+    """Say what helps a source whose build can't have what the target has."""
+    return (
+        f"choose a release that fits, or say what it is built with, which the lock then has: [pip] "
+        f'build-dependencies = {{ {package} = ["torch", …] }}'
+    )
+
+
 def _key(pin: Pin, *, runs: bool) -> str:
     """Return the key of what a source's build requires: of its very bytes, and of the Python that its code ran on."""
     bytes_of = str(pin.git) if pin.git else f"{pin.artifact} {(pin.url or '').partition('#')[2]}"
     return cache_key("build-requires", pin.name, bytes_of, PYTHON if runs else "declared")
 
 
-def _not_asked(name: str, failed: BuildFailed) -> Finding:
-    module = missing_module(failed.output)
-    why = f"it imports {module}, which the build doesn't have" if module else build_failure(failed.output)
+def _not_asked(name: str, why: str) -> Finding:
     message = f"{name}: its build can't say here what else it needs, so the lock has what it declares: {why}"
     return Finding("info", "build-not-asked", message)

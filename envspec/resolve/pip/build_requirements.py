@@ -6,7 +6,7 @@ other settings name, is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from envspec.errors import OutsideError, ToolError
 from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.simple_page import LivePages
 from envspec.packages.requirement import head_of, is_requirement
 from envspec.record import dataclass
 from envspec.redact import redact
@@ -43,15 +44,21 @@ class BuildIndex:
 
 
 @contextmanager
-def build_requirements(pages: Pages, describe: Describe, default: str | None, secrets: Path) -> Iterator[BuildIndex]:
+def build_requirements(
+    pages: Pages,
+    describe: Describe,
+    default: str | None,
+    secrets: Path,
+    live: Mapping[str, LivePages] | None = None,
+) -> Iterator[BuildIndex]:
     """Serve the index. `default` is where "pypi" is; `secrets` keeps the secret of its address; `describe` gives
-    METADATA, of sources what a lock is shown of those that may not be built.
+    METADATA, of sources what a lock is shown of those that may not be built; `live` are the pages of PyTorch's indexes.
 
     Raises OutsideError where no index is configured for PyPI.
     """
     if default is None:
         raise OutsideError("no index is configured for PyPI", hint="name the index to use: UV_DEFAULT_INDEX=https://…")
-    with open_proxy(pages=pages, metadata=describe, folder=secrets, purpose="builds") as proxy:
+    with open_proxy(live, pages=pages, metadata=describe, folder=secrets, purpose="builds") as proxy:
         yield BuildIndex(proxy, default)
 
 

@@ -76,6 +76,21 @@ class UvIndexes:
         ordered.append(UvIndex("pypi", proxy.index(usual)))
         return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True)]
 
+    def of_builds(self, request: Request, variant: str | None, proxy: IndexProxy) -> list[UvIndex]:
+        """List uv's indexes for what a build requires: those from which the target has packages, for these alone, then
+        PyPI. `variant` is of the PyTorch index that the target's torch is from."""
+        named: dict[str, set[str]] = {}
+        for name, source in request.sources:
+            named.setdefault(source, set()).add(name)
+        ordered = [
+            UvIndex(f"own-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
+            for number, (source, names) in enumerate(sorted(named.items()))
+        ]
+        if variant is not None:
+            url = proxy.url(variant, triton=needs_own_triton(request))
+            ordered.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
+        return [*ordered, UvIndex("pypi", proxy.index(Upstream(str(self.default_index))), default=True)]
+
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
         # of packages from elsewhere than PyPI nothing is known but what their own wheels say

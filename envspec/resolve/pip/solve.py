@@ -304,8 +304,7 @@ class PipResolver:
             question = self._question(request, index, proxy, label, folder, direct.of(request))
         except EnvspecError as error:
             raise labelled(error, label) from None
-        by_url = question.direct
-        for one in by_url.values():
+        for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
         barred: tuple[str, ...] = ()
         releases = self._uv_indexes.releases(request)
@@ -316,7 +315,7 @@ class PipResolver:
                     found = question.ask(asked, preferences, barred)
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
-                        found = in_own_addresses(found, proxy, by_url)
+                        found = in_own_addresses(found, proxy, question.direct)
                         if not (older := older_sources(found, asked, self._uv_indexes.releases(asked))):
                             return with_hashes(found, request, self.hashes)
                         asked = replace(asked, unfit=(*asked.unfit, *older))
@@ -348,7 +347,8 @@ class PipResolver:
                 if not unsure and not has_pre_release(found, preferences.versions):
                     return found
                 answer = answer_of(found, asking, reading)
-                if more_back := retreats(unsure, asking, answer.asks, releases):
+                more_back = [one for one in retreats(unsure, asking, answer.asks, releases) if not one.is_asked(asking)]
+                if more_back:
                     if lost := [one for one in more_back if not one.may_be_built and one.named is None]:
                         refuse_retreats(lost, asking, label, ask, releases)
                     back = (*back, *(one for one in more_back if not one.may_be_built))
@@ -452,9 +452,9 @@ def _raised(
             return settle(as_bounds(wanted))
         except Unsatisfiable as conflict:
             named = {canonical_name(word) for word in _WORD.findall(conflict.message)}
-            left = {name: version for name, version in wanted.items() if name not in named}
-            left |= {name: last[name] for name in wanted if name in named and is_older(taken[name], last.get(name))}
-            if not left or left == wanted:
+            held = {name: last[name] if is_older(taken[name], last.get(name)) else taken[name] for name in wanted}
+            left = {name: held[name] if name in named else version for name, version in wanted.items()}
+            if left == wanted or all(left[name] == taken[name] for name in left):
                 break
             wanted = left
         except AnswerNo:

@@ -1,0 +1,104 @@
+"""What sources are built with: wheels for the target, and of its torch, CUDA and NumPy none but its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from envspec.facts.cuda_stack import stack_of
+from envspec.lock.model import BuildPin, Pin
+from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.cuda import cuda_major_of
+from envspec.lock.rules.files import is_wheel_for
+from envspec.lock.rules.requirements import version_of
+
+NUMPY = "numpy"
+_NUMPY_FOR_OLDER = (2, 0)
+"""The series whose headers build for NumPy 1.19 and all newer ones; later series leave old ones out. Source: NumPy's
+numpyconfig.h, NPY_FEATURE_VERSION: 1.19 in 2.0, 1.21 in 2.1, 1.23 in 2.3."""
+_OLDEST_NUMPY = (1, 19)
+
+
+def wrong_build_environments(case: LockedCase) -> Iterator[Flaw]:
+    """Yield what can't be a build's environment: one of what isn't built, what isn't a wheel for the target, and what
+    makes the build another than the target's."""
+    pins = {pin.name: pin for pin in case.target.pins}
+    for pin in case.target.pins:
+        if pin.built_with is None:
+            continue
+        if pin.kind != "pip" or pin.is_wheel:
+            said = f"{pin.name} names what it is built with, but isn't built"
+            yield case.flaw("wrong-build-environment", pin.name, said)
+        names = Counter(one.name for one in pin.built_with)
+        for one in pin.built_with:
+            if names[one.name] > 1 or not is_wheel_for(case, one):
+                said = f"{one.file} isn't the one wheel of {one.name} {one.version} that {pin.name} is built with"
+                yield case.flaw("wrong-build-environment", pin.name, said)
+            elif why := unlike_target(one, pins, case.target.inputs.cuda):
+                said = f"{pin.name} is built with {one.name} {one.version}, but {why}"
+                yield case.flaw("wrong-build-environment", pin.name, said)
+
+
+def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Flaw]:
+    """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
+    are built against the lock's own packages."""
+    for pin in case.pins("pip"):
+        if not pin.is_wheel and pin.built_with is None and pin.name not in against_lock:
+            said = f"{pin.name} {pin.version} is built, but the lock doesn't say what with"
+            yield case.flaw("no-build-environment", pin.name, said)
+
+
+def unlike_target(one: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:
+    """Say what makes a wheel of a build another than the target has, by whose name and for whose CUDA `pins` are; None
+    for one that doesn't shape what is built.
+
+    torch, its companions and compiler are the target's very files; so is all that the target has from another index
+    than PyPI. NVIDIA's packages have its versions and CUDA. NumPy is the target's or an older one of its major, for
+    NumPy 1 also 2.0, which builds for both.
+    """
+    has = pins.get(one.name)
+    bounds = bounds_on_numpy(has.version) if has is not None and one.name == NUMPY else ()
+    if has is not None and bounds and not any(_admits(bound, one.version) for bound in bounds):
+        return f"what that builds doesn't run with the target's {has.version}"
+    stack = stack_of(one.name)
+    own = has is not None and has.kind == "pip" and has.index != "pypi"
+    if stack != "torch" and not own:
+        major = cuda_major_of(one.pin)
+        if stack == "nvidia" and has is not None and has.kind == "pip" and has.version != one.version:
+            return f"the target has {has.version}"
+        if cuda and major and major != cuda.partition(".")[0]:
+            return f"the target is for CUDA {cuda}"
+        return None
+    if has is None or has.kind == "conda":
+        return f"the target has {'none of pip' if has is None else f'that of {has.index}'}"
+    artifact = has.artifact
+    if artifact is None or (artifact.file, artifact.sha256) != (one.file, one.sha256):
+        return f"the target has {has.version} from {has.index}"
+    return None
+
+
+def is_shared(pin: Pin) -> bool:
+    """Say whether a build that gets a package gets the target's own."""
+    return pin.name == NUMPY or stack_of(pin.name) is not None or (pin.kind == "pip" and pin.index != "pypi")
+
+
+def bounds_of(pins: Sequence[Pin]) -> tuple[str, ...]:
+    """Give PEP 508 lines by which a build gets the target's torch and CUDA; NumPy has bounds of its own."""
+    shared = (p for p in pins if p.kind == "pip" and p.name != NUMPY and not p.url and not p.git)
+    return tuple(f"{p.name}=={p.version}" for p in shared if stack_of(p.name) or p.index != "pypi")
+
+
+def bounds_on_numpy(version: str) -> tuple[str, ...]:
+    """Give PEP 508 lines, the best first, that bound the NumPy of a build for a target with this version: the newest up
+    to it, of its major, else one that builds for it, too."""
+    numbers = version_of(version).release[:2]
+    if numbers >= _NUMPY_FOR_OLDER:
+        return (f"{NUMPY}>={numbers[0]},<={version}",)
+    older = f"{NUMPY}<={version}"
+    return (older, f"{NUMPY}==2.0.*") if numbers >= _OLDEST_NUMPY else (older,)
+
+
+def _admits(bound: str, version: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(bound.removeprefix(NUMPY)).contains(version, prereleases=True)

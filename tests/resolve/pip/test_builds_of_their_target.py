@@ -1,0 +1,144 @@
+"""What sources are built with has the target's torch, CUDA and NumPy, from the target's own indexes."""
+
+from __future__ import annotations
+
+import pytest
+from resolutions import CUDA, targets
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import Dist, metadata_text, sdist, wheel
+from support.torch_packages import stand_ins
+
+from envspec.lock.model import Lock
+
+pytestmark = pytest.mark.e2e
+
+TOOLS = (wheel("setuptools", "80.0"), wheel("wheel", "0.45"), wheel("ninja", "1.11"))
+
+
+def extension(*requires: str, needs: str = "torch", name: str = "ext") -> Dist:
+    """The source of an extension, which says all that it requires without being run."""
+    lines = ", ".join(f'"{line}"' for line in ("setuptools", "wheel", *requires))
+    project = f'[build-system]\nrequires = [{lines}]\nbuild-backend = "setuptools.build_meta"\n'
+    info = metadata_text(name, "1.0", [needs])
+    return sdist(name, "1.0", files={"pyproject.toml": project, "setup.py": "", "PKG-INFO": info})
+
+
+def built_with(lock: Lock, target: str = "t") -> dict[str, tuple[str, str]]:
+    found = lock.target(target)
+    assert found is not None
+    source = found.pin("ext")
+    assert source is not None and source.built_with is not None
+    return {pin.name: (pin.version, pin.index) for pin in found.built_with(source)}
+
+
+def spec(*dependencies: str, cuda: str = "12.6", extra: str = "", python: str = "3.12") -> str:
+    return cpu(
+        *dependencies,
+        extra=f"allow-source = ['ext']\n{extra}",
+        python=python,
+        targets=targets(t=CUDA.format(cuda)),
+    )
+
+
+@pytest.fixture
+def torches(index: Index) -> Index:
+    """PyPI's newest torch is of CUDA 13; the facts have the target's."""
+    index.add(*stand_ins("cu126", "2.9.1"), *TOOLS)
+    index.add(wheel("torch", "2.14.1", "nvidia-cublas==13.1.1.3"), wheel("nvidia-cublas", "13.1.1.3"))
+    return index
+
+
+def test_an_extension_is_built_with_the_target_s_torch(machine: Machine, torches: Index) -> None:
+    torches.add(extension("torch", "ninja"))
+    machine.spec(spec("torch==2.9.1", "ext"))
+    found = built_with(machine.locked())
+    assert found["torch"] == ("2.9.1+cu126", "pytorch/cu126")
+    assert found["setuptools"] == ("80.0", "pypi") and found["ninja"] == ("1.11", "pypi")
+    assert "nvidia-cublas" not in found and "nvidia-cublas-cu12" in found
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_it_is_resolved_anew_with_the_target_s_torch(machine: Machine, torches: Index) -> None:
+    torches.add(extension("torch"), *stand_ins("cu126", "2.8.0"))
+    machine.spec(spec("torch==2.8.0", "ext"))
+    assert built_with(machine.locked())["torch"][0] == "2.8.0+cu126"
+    machine.spec(spec("torch==2.9.1", "ext"))
+    assert built_with(machine.locked())["torch"][0] == "2.9.1+cu126"
+
+
+def test_each_target_has_its_own(machine: Machine, torches: Index) -> None:
+    torches.add(extension("torch"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
+    both = targets(a=CUDA.format("12.6"), b=CUDA.format("13.0"), c="platform = 'linux-64'")
+    machine.spec(cpu("torch==2.9.1", "ext", extra="allow-source = ['ext']", targets=both))
+    lock = machine.locked()
+    assert [built_with(lock, name)["torch"][1] for name in "abc"] == ["pytorch/cu126", "pytorch/cu130", "pytorch/cpu"]
+
+
+def test_a_build_that_wants_another_torch_is_refused(machine: Machine, torches: Index) -> None:
+    torches.add(extension("torch>=2.14"))
+    machine.spec(spec("torch==2.9.1", "ext"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "torch>=2.14" in ran.error and "2.9.1+cu126" in ran.error, ran
+    assert "build-dependencies = { ext = " in ran.hint
+
+
+def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine, torches: Index) -> None:
+    torches.add(extension("torch", needs="ninja"))
+    machine.spec(spec("ext"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 2 and "the build of ext 1.0 requires torch 2.14.1, but the target has none of pip" in ran.error
+    assert "build-dependencies" in ran.hint
+
+
+NUMPIES = tuple(wheel("numpy", version) for version in ("1.23.5", "1.26.4", "2.0.2", "2.2.6", "2.4.6"))
+
+
+@pytest.mark.parametrize(
+    ("asks", "has", "gets"),
+    [
+        ("numpy", "1.26.4", "1.26.4"),
+        ("numpy", "2.2.6", "2.2.6"),
+        ("numpy>=2", "1.26.4", "2.0.2"),
+        ("numpy>=2", "1.23.5", "2.0.2"),
+        ("numpy<1.24", "1.26.4", "1.23.5"),
+        ("numpy==2.0.*", "2.4.6", "2.0.2"),
+    ],
+)
+def test_a_build_has_the_target_s_numpy_or_one_that_builds_for_it(
+    machine: Machine, index: Index, asks: str, has: str, gets: str
+) -> None:
+    index.add(*TOOLS, *NUMPIES, extension(asks, needs="numpy"))
+    machine.spec(cpu(f"numpy=={has}", "ext", extra="allow-source = ['ext']"))
+    found = built_with(machine.locked(), "cpu")
+    assert found["numpy"] == (gets, "pypi")
+    assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
+@pytest.mark.parametrize(("asks", "has"), [("numpy>=2.1", "1.26.4"), ("numpy<2", "2.2.6"), ("numpy>=2.4", "2.2.6")])
+def test_a_numpy_for_which_nothing_builds_is_refused(machine: Machine, index: Index, asks: str, has: str) -> None:
+    index.add(*TOOLS, *NUMPIES, extension(asks, needs="numpy"))
+    machine.spec(cpu(f"numpy=={has}", "ext", extra="allow-source = ['ext']"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and asks in ran.error, ran
+
+
+def test_what_the_target_has_from_a_named_index_its_builds_have_from_there(machine: Machine, index: Index) -> None:
+    with Index() as internal:
+        internal.add(wheel("acme-core", "1.0"), wheel("acme-core", "1.1"))
+        index.add(*TOOLS, extension("acme-build", needs="acme-core"), wheel("acme-build", "1.0", "acme-core"))
+        index.add(wheel("acme-core", "99.0"))
+        said = f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme-core = 'internal' }}"
+        machine.spec(cpu("acme-core<1.1", "ext", extra=f"allow-source = ['ext']\n{said}"))
+        lock = machine.locked()
+        assert built_with(lock, "cpu")["acme-core"] == ("1.0", "internal")
+
+
+def test_torch_of_a_mirror_that_the_facts_do_not_know(machine: Machine, index: Index) -> None:
+    tag = "cp312-cp312-manylinux_2_28_x86_64"
+    index.add(*TOOLS, extension("torch"), wheel("nvidia-cuda-runtime", "15.0.1"), wheel("torch", "99.0"))
+    with Index() as mirror:
+        mirror.add(wheel("torch", "99.0+cu150", "nvidia-cuda-runtime==15.0.1", tag=tag))
+        machine.configure(f'"pytorch/cu150" = "{mirror.url}"')
+        machine.spec(spec("torch>=99", "ext", cuda="15.0"))
+        assert built_with(machine.locked())["torch"] == ("99.0+cu150", "pytorch/cu150")
