@@ -8,12 +8,11 @@ import importlib
 import json
 import math
 import os
-import subprocess
 import sys
 from typing import Any, Dict, List, Sequence
 
 from envspec_check.checks.collectives import EQUAL, flat, moved_apart
-from envspec_check.interface import WORKLOADS, Context, Ended, Fault, Outcome, check, failed, internal, passed
+from envspec_check.interface import WORKLOADS, Context, Ended, Fault, Outcome, check, ended, failed, internal, passed
 from envspec_check.process import write_whole
 from envspec_check.ranks import Rank, on_the_cpu, ranks
 from envspec_check.trainer import Trainer, Training, digest, percentile
@@ -75,23 +74,9 @@ def under_torchrun(ctx: Context, world: int, *words: str) -> Ended:
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", "--nproc_per_node=%d" % world]
     command += ["--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:0", "--local_addr=127.0.0.1"]
     limit = ctx.timeout * 0.8
-    try:
-        done = subprocess.run(
-            [*command, *ctx.again(*words)[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={"GLOO_SOCKET_IFNAME": "lo", **os.environ},
-            cwd=str(ctx.scratch),
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        print((error.stdout or b"").decode("utf-8", "replace"))
-        raise Fault(
-            "torchrun hadn't ended after %g s" % limit, "the end of its output says where its ranks wait"
-        ) from None
-    return Ended(done.returncode, done.stdout.decode("utf-8", "replace"))
+    late = Fault("torchrun hadn't ended after %g s" % limit, "the end of its output says where its ranks wait")
+    env = {"GLOO_SOCKET_IFNAME": "lo", **os.environ}
+    return ended([*command, *ctx.again(*words)[1:]], env, str(ctx.scratch), limit, late)
 
 
 def even_ranks(gpus: int) -> int:

@@ -10,7 +10,7 @@ import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 GROUPS = (
     *("static", "device", "operators", "training", "determinism"),
@@ -72,6 +72,43 @@ class Ended(NamedTuple):
 
     code: int
     output: str
+
+
+def start(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    folder: str,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stderr: Any,
+    session: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start a program, as every one of the check's is: in a folder of the check's own, or at the root."""
+    return subprocess.Popen(
+        command, env=env, cwd=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=session
+    )
+
+
+def ended(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    folder: str,
+    timeout: float | None,
+    late: Exception,
+    stderr: int = subprocess.STDOUT,
+) -> Ended:
+    """Start a program and wait for it. Raises `late` when it takes longer than `timeout` seconds."""
+    with start(command, env, folder, stderr=stderr) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            print((error.stdout or b"").decode("utf-8", "replace"))
+            raise late from None
+        except BaseException:
+            process.kill()
+            raise
+    return Ended(process.returncode, output.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -138,22 +175,8 @@ class Context:
 
         Raises Fault when it takes longer than `timeout` seconds.
         """
-        command = self.again(name, *args)
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
-                cwd=str(self.scratch),
-                timeout=timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            print((error.stdout or b"").decode("utf-8", "replace"))
-            raise Fault(f"a new process ({name}) hadn't ended after {timeout or 0:g} s") from None
-        return Ended(done.returncode, done.stdout.decode("utf-8", "replace"))
+        late = Fault(f"a new process ({name}) hadn't ended after {timeout or 0:g} s")
+        return ended(self.again(name, *args), {**os.environ, **(env or {})}, str(self.scratch), timeout, late)
 
     def as_json(self) -> dict[str, Any]:
         return {**self.__dict__, "scratch": str(self.scratch)}

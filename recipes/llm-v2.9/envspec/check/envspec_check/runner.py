@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from envspec_check.import_failures import import_remedy
-from envspec_check.interface import TIMEOUT, Check, Context, Outcome, failed
+from envspec_check.interface import TIMEOUT, Check, Context, Outcome, failed, start
 from envspec_check.process import LAST_CHARACTERS, ending, last_words, outcome_of
 
 TOKEN = "ENVSPEC_CHECK_TOKEN"
@@ -43,14 +43,8 @@ class Host:
     def __init__(self, context: Path, with_torch: bool, program: str, log: Path, token: str) -> None:
         command = [sys.executable, program, "--internal", "host", str(context), "torch" if with_torch else "plain"]
         with open(str(log), "wb") as errors:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-                env={**os.environ, TOKEN: token},
-            )
+            env = {**os.environ, TOKEN: token}
+            self.process = start(command, env, "/", stdin=subprocess.PIPE, stderr=errors, session=True)
         self.buffer = b""
 
     def start(self, timeout: float) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
+from subprocess import DEVNULL
 from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 from envspec_check.environment import is_within, own_paths, own_roots
-from envspec_check.interface import Context, Outcome, check, failed, passed
+from envspec_check.interface import Context, Fault, Outcome, check, ended, failed, passed
 
 VERSIONS: Dict[str, bytes] = {
     "libstdc++.so.6": rb"GLIBCXX_(3\.4(?:\.\d+)?)\0",
@@ -69,12 +69,9 @@ def libraries_of_the_system() -> str:
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:
             clean = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
-            done = subprocess.run(
-                [program, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean, check=False
-            )
+            return ended([program, "-p"], clean, "/", None, Fault(""), stderr=DEVNULL).output
         except OSError:
             continue
-        return done.stdout.decode("utf-8", "replace")
     return ""
 
 
