@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import sys
+
+if __name__ == "__main__":
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        # with -m the working folder, where a repository may have a typing.py; else this package's own
+        del sys.path[0]
+    if not __package__:
+        sys.path.append(__file__.removesuffix("envspec/__main__.py"))
+
+import gc
 
 _OBJECTS = 100_000
 """New objects between two looks for garbage: what a command reads lives until it ends, so that looking often (Python's

@@ -11,8 +11,8 @@ check is a failed test with the reason, the remedy and the end of the output, wi
 
 from __future__ import annotations
 
+import os
 import shlex
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,6 +84,7 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     from envspec.cli import inputs
     from envspec.cli.this_machine import this_machine
     from envspec.doctor.fits import misfit
+    from envspec.programs import find_program
 
     words = [*case.words, *words]
     spec, lock = inputs.read_lock(case.path, None)
@@ -92,7 +93,7 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
         return "the target has no torch, which the smoke check needs"
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
     needed = PROGRAMS.get(runner, ())
-    if needed and not any(map(shutil.which, needed)):
+    if needed and not any(find_program(name, os.environ) for name in needed):
         return f"--runner {runner} needs {' or '.join(needed)}, which this machine doesn't have"
     blind = device == "cpu" or runner == "slurm"
     return misfit(spec, target, this_machine(without_gpu=blind, contained=runner in ("docker", "apptainer")))
@@ -100,16 +101,9 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
 
 def smoke(argv: Sequence[str]) -> Ran:
     """Run `envspec smoke` as a process. On Ctrl-C, interrupt it and give it time to end its own processes."""
-    from envspec.cli.smoke.cases import ENVSPEC
+    from envspec import programs
 
-    with subprocess.Popen(
-        [*ENVSPEC, "smoke", *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
+    with programs.start([*programs.ENVSPEC, "smoke", *argv], os.environ, programs.HERE) as process:
         try:
             out, err = process.communicate()
         except BaseException:
@@ -119,7 +113,7 @@ def smoke(argv: Sequence[str]) -> Ran:
             except subprocess.TimeoutExpired:
                 process.kill()
             raise
-    return process.returncode, out, err
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
 
 def prove(

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("record", "regex"),
     ("errors", "redact", "documents"),
-    ("texts", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
+    ("texts", "programs", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
     ("site",),
     ("user_config",),
     ("settings", "open_folder", "scratch", "facts"),
@@ -47,7 +47,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     # pure, but for reading wheels and keeping their facts: who fetches them is the command
     "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
     # pure, but for running what wheels bring: who fetches them is the command
-    "compiles": ("binaries", "facts", "packages", "lock.model"),
+    "compiles": ("programs", "binaries", "facts", "packages", "lock.model"),
     "binaries": ("errors", "redact", "documents", "texts", "storage", "facts", "packages"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
@@ -56,6 +56,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "redact",
             "documents",
             "texts",
+            "programs",
             "storage",
             "settings",
             "condarc",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from envspec import programs
 from envspec.errors import ToolError
 
 _umask: list[int] = []
@@ -40,7 +41,7 @@ def become(words: Sequence[str], program: str, env: Mapping[str, str]) -> NoRetu
     for mask in _umask:
         os.umask(mask)
     try:
-        os.execve(program, list(words), dict(env))
+        programs.become(program, words, env)
     except OSError as error:
         raise ToolError(f"{program} can't be started: {error.strerror}", hint=_hint(error, program)) from None
 

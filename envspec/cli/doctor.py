@@ -85,13 +85,38 @@ def _machine(as_json: bool) -> int:
     from envspec.doctor.gather import gather
 
     machine = gather()
-    results = (*examine(machine), *policy_results())
+    results = (*examine(machine), *_git_results(), *policy_results())
     failed = any(result.state == "error" for result in results)
     if as_json:
         _print_json(failed, checks=results, hardware=None, spec=None)
     else:
         out("\n".join(_check_lines(results)))
     return AnswerNo.exit_code if failed else 0
+
+
+def _git_results() -> tuple[Result, ...]:
+    """Say where git's configuration has a driver that runs modules of the folder that git is in; empty without one."""
+    from pathlib import Path
+
+    from envspec.doctor.result import Result
+    from envspec.errors import ToolError
+    from envspec.git.setup import old_drivers
+    from envspec.rules.finding import Finding
+
+    try:
+        found = old_drivers(Path.cwd())
+    except (ToolError, OSError):
+        return ()
+    findings = tuple(
+        Finding(
+            "error",
+            "git-driver-old",
+            f"{file}: git's driver for locks imports what lies in a repository",
+            remedy=command,
+        )
+        for file, command in found.items()
+    )
+    return (Result("git drivers", "ok", "any repository can run code in `git diff`", findings),) if findings else ()
 
 
 def _spec(

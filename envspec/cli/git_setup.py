@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from envspec import programs
 from envspec.cli.console import say
 from envspec.cli.outputs import shown_path
 
@@ -52,4 +53,4 @@ def program() -> tuple[str, ...]:
     started = Path(sys.argv[0])
     if started.name == "envspec" and started.is_file():
         return (str(started.absolute()),)
-    return (sys.executable, "-m", "envspec")
+    return programs.ENVSPEC

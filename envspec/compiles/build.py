@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envspec import programs
 from envspec.binaries.cubin import MAGIC, read_cubin
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.binaries.window import Window
@@ -88,15 +89,12 @@ def _run(
         "folder": str(folder),
     }
     try:
-        done = subprocess.run(
+        done = programs.run(
             [sys.executable, "-I", str(_WORKER)],
-            input=json.dumps(request),
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            cwd=folder,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "LD_LIBRARY_PATH": str(folder)},
-            timeout=TIMEOUT,
+            {"PATH": "/usr/bin:/bin", "HOME": str(folder), "LD_LIBRARY_PATH": str(folder)},
+            folder,
+            given=json.dumps(request).encode(),
+            seconds=TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         return None, {"": f"it gave no answer for {TIMEOUT:g} s"}
@@ -104,7 +102,7 @@ def _run(
         answer: Any = json.loads(done.stdout)
         return answer["release"], dict(answer["errors"])
     except (ValueError, KeyError, TypeError):
-        last = done.stderr.strip().rpartition("\n")[2]
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         ended = f"it was ended by signal {-done.returncode}" if done.returncode < 0 else "it can't be run here"
         return None, {"": f"{ended}: {last}" if last else ended}
 

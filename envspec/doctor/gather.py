@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from envspec.condarc import condarc_files, read_condarc
-from envspec.doctor.commands import CommandOutput, ask_program, find_program
+from envspec.doctor.commands import CommandOutput, ask_program
 from envspec.doctor.machine import (
     Conda,
     ForeignLibrary,
@@ -30,6 +30,7 @@ from envspec.doctor.machine import (
 )
 from envspec.doctor.nvml import read_nvidia
 from envspec.errors import InputError, ToolError
+from envspec.programs import find_program
 
 _CUDA_LIBRARY = re.compile(
     r"lib(cudart|cublas(Lt)?|cudnn\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvrtc|nvJitLink|cupti)\.so[.\d]*"

@@ -1,9 +1,7 @@
-"""Running git, so that nothing in a repository's files decides what it runs.
+"""Running git, so that nothing in a repository's files decides what it runs (`envspec.programs.git`).
 
 A tracked folder can have the shape of a bare repository, with a configuration that names programs. So git starts at
-the top of the work tree, takes no bare repository that it finds by itself, reaches no remote, and runs no hook, file
-system monitor or external diff. https://git-scm.com/docs/git-config: `safe.bareRepository`, `core.fsmonitor`,
-`core.hooksPath`, `protocol.allow`.
+the top of the work tree.
 """
 
 from __future__ import annotations
@@ -13,27 +11,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from envspec import programs
 from envspec.errors import InputError, ToolError
-
-_SETTINGS = (
-    "safe.bareRepository=explicit",
-    "core.fsmonitor=false",
-    f"core.hooksPath={os.devnull}",
-    "diff.external=",
-    "credential.helper=",
-    "core.askPass=",
-)
-
-_ENVIRONMENT = {
-    "LC_ALL": "C",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",  # git 2.44 and later
-    "GIT_ALLOW_PROTOCOL": "",  # for older ones: no transport may start, whatever the configuration says
-    "GIT_OPTIONAL_LOCKS": "0",
-}
-
-_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_EXTERNAL_DIFF")
-"""Environment variables that git sets for hooks. They may name a different repository than the folder's."""
 
 
 def work_tree(folder: Path) -> Path | None:
@@ -53,18 +32,9 @@ def run_git(
 
     `env` is the environment, this process's own if left out. Raises ToolError where git can't be started.
     """
-    given = os.environ if env is None else env
-    env = {name: value for name, value in given.items() if name not in _OF_HOOKS} | _ENVIRONMENT
-    settings = [argument for setting in _SETTINGS for argument in ("-c", setting)]
+    env = programs.git_environment(os.environ if env is None else env)
     try:
-        return subprocess.run(
-            ["git", "--no-pager", *settings, *arguments],
-            cwd=work_tree(folder) or Path(os.sep),
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        return programs.run(programs.git(arguments), env, work_tree(folder) or programs.ROOT)
     except FileNotFoundError:
         raise ToolError("git isn't installed", hint="install it, or put it on PATH") from None
     except OSError as error:

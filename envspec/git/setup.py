@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envspec import atomic
 from envspec.errors import Place, StorageError
-from envspec.git.program import git_output
+from envspec.git.program import git_output, run_git
 from envspec.lock.formats.requirements import MARK
 from envspec.open_folder import Location, open_folder
 from envspec.record import dataclass
@@ -70,6 +70,24 @@ def undo(scope: Scope) -> None:
         if git_output(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
             git_output(["config", scope.option, "--remove-section", section], scope.folder)
     _rewrite(scope.attributes, without_block(_read(scope.attributes)))
+
+
+def old_drivers(folder: Path) -> dict[str, str]:
+    """Find drivers that `python -m` starts, as earlier versions wrote them: Python then imports what lies in the folder
+    that git runs in. Gives the files of git's configuration that have one, each with the command that mends it; none
+    where git can't tell. Raises ToolError without git."""
+    asked = ["config", "--show-scope", "--show-origin", "-z", "--get-regexp", rf"^(diff|merge)\.{_DRIVER}\."]
+    told = run_git(asked, folder).stdout.decode(errors="surrogateescape").split("\0")
+    # of several values the last one counts
+    settings = {
+        text.partition("\n")[0]: (scope, origin, text)
+        for scope, origin, text in zip(told[::3], told[1::3], told[2::3], strict=False)
+    }
+    return {
+        origin.removeprefix("file:"): "envspec git-setup" if scope == "local" else "envspec git-setup --global"
+        for scope, origin, text in settings.values()
+        if " -m envspec " in text
+    }
 
 
 def drivers(program: Sequence[str]) -> dict[str, str]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
+from envspec import programs
 from envspec.errors import ToolError
 from envspec.image.entry import LayerEntry
 from envspec.image.layer import OnBytes, tar_pieces
@@ -30,10 +30,10 @@ _GET = "install squashfs-tools 4.5 or newer (apt install squashfs-tools; on cond
 
 def find_mksquashfs(env: Mapping[str, str]) -> str:
     """Find a mksquashfs that reads a tar. Raises ToolError."""
-    program = shutil.which(PROGRAM, path=env.get("PATH"))
+    program = programs.find_program(PROGRAM, env)
     if program is None:
         raise ToolError(f"a squashfs is written by {PROGRAM}, and PATH has none", hint=_GET)
-    said = subprocess.run([program, "-version"], capture_output=True, text=True, errors="replace", check=False).stdout
+    said = programs.run([program, "-version"], env).stdout.decode(errors="replace")
     found = re.match(r"mksquashfs version (\d+)\.(\d+)", said)
     if found and (int(found[1]), int(found[2])) < _LEAST:
         raise ToolError(f"{program} is of squashfs-tools {found[1]}.{found[2]}, which reads no tar", hint=_GET)
@@ -60,8 +60,8 @@ def write_squashfs(
     # mksquashfs refuses its own options for times beside the variable
     own = {name: value for name, value in env.items() if name != "SOURCE_DATE_EPOCH"}
     with tempfile.TemporaryFile() as said:
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=own, pass_fds=(out.fileno(),)
+        with programs.start(
+            command, own, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=(out.fileno(),)
         ) as running:
             assert running.stdin is not None
             try:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envspec import programs
 from envspec.documents import read_json
 from envspec.errors import ToolError
 from envspec.install.python_builds import fetch_python, may_fetch, place_of_build, uvs_folder
@@ -43,7 +44,7 @@ def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
         if candidate in looked:
             continue
         looked.append(candidate)
-        base = _base(candidate, python)
+        base = _base(candidate, python, env)
         if base is not None:
             return base
     raise ToolError(
@@ -55,7 +56,7 @@ def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
 
 def has_python(prefix: Path, python: str) -> bool:
     """Say whether a prefix is a virtual environment of Python `python` that still runs."""
-    return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python) is not None
+    return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python, os.environ) is not None
 
 
 def make_virtual_environment(
@@ -111,7 +112,7 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
     path = env.get("PATH", os.defpath)
     for folder in path.split(os.pathsep):
         for each in (name, "python3", "python"):
-            if folder and (found := shutil.which(each, path=folder)):
+            if os.path.isabs(folder) and (found := shutil.which(each, path=folder)):
                 yield found
     home = Path(env.get("HOME", "~")).expanduser()
     uvs = uvs_folder(env)
@@ -120,26 +121,19 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
         yield from sorted(glob.glob(os.path.join(glob.escape(str(kept)), pattern, "bin", name)), reverse=True)
 
 
-def _base(candidate: str, python: str) -> Path | None:
+def _base(candidate: str, python: str, env: Mapping[str, str]) -> Path | None:
     """Give the interpreter that `candidate` is, or was made from, if it's the wanted Python."""
-    base_prefix = _ask(candidate, python)
+    base_prefix = _ask(candidate, python, env)
     if base_prefix is None:
         return None
     base = Path(base_prefix) / "bin" / f"python{python}"
     return base if base.is_file() else Path(candidate)
 
 
-def _ask(candidate: str, python: str) -> str | None:
+def _ask(candidate: str, python: str, env: Mapping[str, str]) -> str | None:
     """Give the base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
     try:
-        done = subprocess.run(
-            [candidate, "-I", "-S", "-c", _ASK],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = programs.run([os.path.abspath(candidate), "-I", "-S", "-c", _ASK], env, seconds=_SECONDS)
         kind, version, base_prefix, wide, free_threaded = read_json(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
+from envspec import programs
 from envspec.errors import ToolError
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
@@ -198,10 +199,9 @@ class PipInstaller:
         env = {**self.uv.environment(), **more}
         said: list[str] = []
         try:
-            process = subprocess.Popen(
-                [self.uv.executable, *command],
-                cwd=place, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                text=True, encoding="utf-8", errors="replace", pass_fds=[self.held], preexec_fn=_die_with_parent(),
+            process = programs.start(
+                [self.uv.executable, *command], env, place,
+                stdout=subprocess.DEVNULL, pass_fds=[self.held], first=_die_with_parent(),
             )  # fmt: skip
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
@@ -220,16 +220,16 @@ class PipInstaller:
             reader.join(5)
         return process.returncode, "".join(said)
 
-    def _listen(self, stream: IO[str], said: list[str]) -> None:
+    def _listen(self, stream: IO[bytes], said: list[str]) -> None:
         with stream:
-            for line in stream:
+            for line in (raw.decode(errors="replace") for raw in stream):
                 said.append(line)
                 words = line.lstrip()
                 if words.startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
                     self.progress.advance(detail=" ".join(redact(line).split()))
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def _die_with_parent() -> Callable[[], object] | None:
     """Make Linux kill this child when its parent is killed; runs in the child before exec."""
     if sys.platform != "linux":
         return None

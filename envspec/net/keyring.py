@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from envspec import programs
 from envspec.settings import Credentials
 
 _SECONDS = 60
@@ -33,18 +33,11 @@ class Keyring:
             return self._known[host, user]
 
     def _ask(self, service: str, user: str) -> str | None:
-        program = shutil.which("keyring", path=self._env.get("PATH"))
+        program = programs.find_program("keyring", self._env)
         if program is None:
             return None
         try:
-            ran = subprocess.run(
-                [program, "get", service, user],
-                env=dict(self._env),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_SECONDS,
-            )
+            ran = programs.run([program, "get", service, user], self._env, seconds=_SECONDS)
+            return ran.stdout.decode().rstrip("\r\n") if ran.returncode == 0 else None
         except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
             return None
-        return ran.stdout.rstrip("\n") if ran.returncode == 0 else None

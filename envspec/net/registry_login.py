@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envspec import programs
 from envspec.documents import read_json
 from envspec.net.image_address import HUB, ImageAddress
 from envspec.settings import Credentials
@@ -106,15 +106,13 @@ def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials 
     """Run `docker-credential-NAME get`, which answers JSON with Username and Secret."""
     if not isinstance(name, str) or not _HELPER_NAME.fullmatch(name):
         return None
-    program = shutil.which(f"docker-credential-{name}", path=env.get("PATH"))
+    program = programs.find_program(f"docker-credential-{name}", env)
     if program is None:
         return None
     server = f"https://index.{HUB}/v1/" if registry == HUB else registry
     try:
-        ran = subprocess.run(
-            [program, "get"], input=server, capture_output=True, text=True, timeout=_HELPER_SECONDS, env=dict(env)
-        )
-        answer = read_json(ran.stdout) if ran.returncode == 0 else None
+        ran = programs.run([program, "get"], env, given=server.encode(), seconds=_HELPER_SECONDS)
+        answer = read_json(ran.stdout.decode()) if ran.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     if not isinstance(answer, dict):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from envspec import programs
 from envspec.errors import InputError, Place, StorageError, ToolError
 from envspec.signing.model import MOST_BYTES, Refusal, Signer, signed_thing
 
@@ -30,7 +30,7 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
     """
     if not key.is_file():
         raise InputError("there is no such key file", place=Place(str(key)), hint="ssh-keygen -t ed25519 makes a key")
-    ran = _run(["-Y", "sign", "-q", "-f", str(key.absolute()), "-n", namespace], content, Path.cwd(), seconds=None)
+    ran = _run(["-Y", "sign", "-q", "-f", str(key.absolute()), "-n", namespace], content, seconds=None)
     if ran.returncode or not ran.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----\n"):
         raise InputError(
             f"ssh-keygen can't sign with this key: {_reason(ran)}",
@@ -84,23 +84,20 @@ def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> 
 
 
 def _run(
-    arguments: Sequence[str], content: bytes | None, folder: Path, *, seconds: float | None = _SECONDS
+    arguments: Sequence[str],
+    content: bytes | None,
+    folder: Path = programs.ROOT,
+    *,
+    seconds: float | None = _SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
-    program = shutil.which("ssh-keygen")
+    program = programs.find_program("ssh-keygen", os.environ)
     if program is None:
         raise ToolError(
             "ssh-keygen isn't installed, and signatures are made and checked by it",
             hint="install OpenSSH's client (8.2 or newer), or put it on PATH",
         )
     try:
-        ran = subprocess.run(
-            [os.path.abspath(program), *arguments],
-            cwd=folder,
-            input=content or b"",
-            capture_output=True,
-            check=False,
-            timeout=seconds,
-        )
+        ran = programs.run([program, *arguments], os.environ, folder, given=content or b"", seconds=seconds)
     except subprocess.TimeoutExpired:
         raise ToolError(f"ssh-keygen gave no answer in {_SECONDS} s") from None
     except OSError as error:

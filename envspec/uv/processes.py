@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
+from envspec import programs
 from envspec.record import dataclass
 
 
@@ -19,7 +20,7 @@ class Processes:
     runs."""
 
     meanwhile: Callable[[], None] | None = None
-    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
     _stopped: bool = False
 
     def run(
@@ -30,10 +31,7 @@ class Processes:
 
         Raises OSError if it can't be started, subprocess.TimeoutExpired.
         """
-        process = subprocess.Popen(
-            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-        )  # fmt: skip
+        process = programs.start(command, env, cwd)
         try:
             self._running.add(process)
             if self._stopped:
@@ -52,7 +50,8 @@ class Processes:
                 for stream in (process.stdout, process.stderr):
                     if stream:
                         stream.close()
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        told = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
+        return subprocess.CompletedProcess(process.args, process.returncode, *told)
 
     def of_a_question(self) -> Processes:
         """Give the programs of one question: its `stop` ends no others. What waits for a first one goes along."""

@@ -191,7 +191,7 @@ def test_a_python_that_isnt_here_is_named(smoke: Smoke, machine: Machine) -> Non
 
 def test_a_dry_run_does_nothing(smoke: Smoke, machine: Machine) -> None:
     ran = smoke(SPEC, "--dry-run", "-o", "out")
-    assert "envspec install specs/demo.toml" in ran.out and "check --config" in ran.out
+    assert "envspec/__main__.py install specs/demo.toml" in ran.out and "check --config" in ran.out
     assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from envspec.cli.git_setup import program
 from envspec.git.setup import LOCKS, RENDERED, drivers, with_block, without_block
+from envspec.programs import ENVSPEC
 
 LINES = (*LOCKS, *RENDERED)
 
@@ -73,6 +74,21 @@ def test_for_all_repositories_of_a_user(repository: Repository) -> None:
     assert "diff: envspec\n" in repository.git("check-attr", "diff", LOCK)
     assert repository.envspec("git-setup", "--global", "--undo").returncode == 0
     assert settings(repository, "--global") == "" and not (home / ".config" / "git" / "attributes").exists()
+
+
+@pytest.mark.parametrize("option", ["--local", "--global"])
+def test_doctor_says_where_a_driver_of_an_earlier_version_stands(repository: Repository, option: str) -> None:
+    """It was `python -m envspec`, which imports a typing.py of whatever repository `git diff` is run in."""
+    (repository.folder.parent / "home").mkdir()
+    for key, value in drivers((sys.executable, "-m", "envspec")).items():
+        repository.git("config", option, key, value)
+    ran = repository.envspec("doctor")
+    mending = ["git-setup", *([option] if option == "--global" else [])]
+    assert ran.returncode == 1 and "git drivers" in ran.stdout
+    assert (".git/config" if option == "--local" else "home/.gitconfig") in ran.stdout
+    assert f"remedy: envspec {' '.join(mending)}\n" in ran.stdout
+    assert repository.envspec(*mending).returncode == 0
+    assert "git drivers" not in repository.envspec("doctor").stdout
 
 
 def test_the_users_own_attributes_file_is_used(repository: Repository) -> None:
@@ -155,7 +171,7 @@ def test_git_calls_the_installed_script(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "argv", [str(script)])
     assert program() == (str(script),)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "__main__.py")])
-    assert program() == (sys.executable, "-m", "envspec")
+    assert program() == ENVSPEC
 
 
 @given(st.text(alphabet="a#*\n =", max_size=40))

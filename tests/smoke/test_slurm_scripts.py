@@ -77,7 +77,7 @@ def test_several_nodes_that_are_ended_begin_nothing_new(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("device", "ranks"), [("auto", "4"), ("cpu", "2")])
 def test_a_nodes_ranks_are_counted_on_the_node(tmp_path: Path, device: str, ranks: str) -> None:
-    path = script(tmp_path, '[ "$1" = -c ] && echo 4 || printf "%s\\n" "$@"', nodes=2, device=device)
+    path = script(tmp_path, '[ "$2" = -c ] && echo 4 || printf "%s\\n" "$@"', nodes=2, device=device)
     argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
     ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=True)
     words = ran.stdout.splitlines()
@@ -85,7 +85,7 @@ def test_a_nodes_ranks_are_counted_on_the_node(tmp_path: Path, device: str, rank
 
 
 def test_a_node_without_torch_starts_no_ranks(tmp_path: Path) -> None:
-    path = script(tmp_path, '[ "$1" = -c ] && exit 3; echo started', nodes=2)
+    path = script(tmp_path, '[ "$2" = -c ] && exit 3; echo started', nodes=2)
     argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
     ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False)
     assert ran.returncode == 3 and "started" not in ran.stdout
@@ -93,7 +93,7 @@ def test_a_node_without_torch_starts_no_ranks(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_nodes_that_never_meet_end_with_a_message(tmp_path: Path) -> None:
-    path = script(tmp_path, '[ "$1" = -c ] && echo 2 || exec sleep 600', nodes=2)
+    path = script(tmp_path, '[ "$2" = -c ] && echo 2 || exec sleep 600', nodes=2)
     text = path.read_text()
     assert f" {MULTI_NODE_LIMIT} env " in text
     path.write_text(text.replace(f" {MULTI_NODE_LIMIT} env ", " 1 env "))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,9 +20,6 @@ from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.cli.smoke.options import SmokeOptions
-
-ENVSPEC = (sys.executable, "-m", "envspec")
-"""Give the command that starts this envspec."""
 
 Skipped = tuple[str, str, str]
 """A spec, a target, and the reason why this machine can't run it."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli.smoke.cases import ENVSPEC
 from envspec.errors import ToolError
+from envspec.programs import ENVSPEC, find_program
 from envspec.texts import printable
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
 
 
 def _first_in_path(*programs: str) -> str | None:
-    return next((program for program in programs if shutil.which(program)), None)
+    return next((program for program in programs if find_program(program, os.environ)), None)
 
 
 def _need_buildx() -> None:

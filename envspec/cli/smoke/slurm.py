@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from envspec.cli.smoke.output import cache_folder, finish, show_steps, skipped_r
 from envspec.cli.smoke.runners import make_runner
 from envspec.cli.smoke.show import progress
 from envspec.errors import InputError, ToolError
+from envspec.programs import find_program
 from envspec.smoke.report.result import Run
 from envspec.smoke.run.submitted import STATE, Submitted, read_submitted
 from envspec.texts import printable
@@ -38,7 +38,7 @@ def submit(options: SmokeOptions, cases: tuple[SmokeCase, ...], skipped: tuple[S
         return show_steps(plan.steps(), skipped)
     if not plan.cases:
         return finish(options, skipped_runs(skipped, "slurm"), folders.results)
-    if shutil.which("sbatch") is None:
+    if find_program("sbatch", os.environ) is None:
         raise ToolError("sbatch isn't in PATH", hint="submit from a login node of the cluster")
     return _hand_over(options, plan, skipped, folders)
 

@@ -15,6 +15,7 @@ import threading
 from contextlib import suppress
 from typing import BinaryIO
 
+from envspec import programs
 from envspec.net import limits
 from envspec.net.index_proxy.releases import by_version, kept_text, releases_of
 from envspec.net.index_proxy.shown import ShownSources, body_of
@@ -115,17 +116,11 @@ class PageMaker:
                         stream.close()
 
 
-_CODE = "import sys; sys.path[:] = {path!r}; sys.dont_write_bytecode = {bare!r}; from {module} import serve; serve()"
-
-
 def _started() -> subprocess.Popen[bytes]:
     """Start the process, with the modules of this one. Raises OSError."""
-    code = _CODE.format(path=sys.path, bare=sys.dont_write_bytecode, module=__name__)
+    command = programs.python(f"from {__name__} import serve; serve()")
     # a session of its own: Ctrl-C is for whoever started it, and ends it
-    return subprocess.Popen(
-        [sys.executable, "-I", "-c", code],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    return programs.start(command, os.environ, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, session=True)
 
 
 def serve(pages: BinaryIO | None = None, out: BinaryIO | None = None) -> None:

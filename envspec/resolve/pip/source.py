@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
+from envspec import programs
 from envspec.documents import read_json, read_toml
 from envspec.errors import IndexFailure, InternalError, ToolError
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
@@ -167,7 +167,7 @@ class SourceReader:
         """Ask a source's build backend what its build requires besides what it declares, which runs its code. Raises
         BuildFailed, ToolError."""
         what = f"asking the build of {source.what} what it requires"
-        out = self._build(["-c", _ASK, str(source.folder)], source.folder, scratch, what)
+        out = self._build(programs.python(_ASK, str(source.folder)), scratch, what)
         lines = read_json(out.rpartition("\n")[2])
         return tuple(line for line in lines if isinstance(line, str))
 
@@ -183,8 +183,9 @@ class SourceReader:
         return known
 
     def _from_backend(self, source: Path, scratch: Path, what: str) -> Metadata:
-        command = ["-m", "build", "--metadata", "--installer", "uv", str(source)]
-        out = self._build(command, source, scratch, f"building the metadata of {what}")
+        code = "from build.__main__ import main; main(sys.argv[1:])"
+        command = programs.python(code, "--metadata", "--installer", "uv", str(source))
+        out = self._build(command, scratch, f"building the metadata of {what}")
         start = out.find("{")
         try:
             fields = read_json(out[start:])
@@ -202,7 +203,7 @@ class SourceReader:
             licence=licence({**texts, "classifier": fields.get("classifiers", [])}),
         )
 
-    def _build(self, command: list[str], source: Path, scratch: Path, what: str) -> str:
+    def _build(self, command: Sequence[str], scratch: Path, what: str) -> str:
         """Run Python with what a build may see; gives its output."""
         if self.builds is None:
             raise InternalError(f"{what}: nothing is built here")
@@ -221,7 +222,7 @@ class SourceReader:
         proxy = self.builds.proxy
         seen = len(proxy.failures)
         try:
-            return self._run([sys.executable, *command], source, env, what)
+            return self._run(command, scratch, env, what)
         except ToolError as error:
             if proxy.failures[seen:]:
                 # uv saw the proxy fail; what failed is behind it
@@ -230,14 +231,14 @@ class SourceReader:
             raise
 
     def _git(self, command: list[str], folder: Path, what: str) -> None:
-        env = {**self.uv.env, "GIT_TERMINAL_PROMPT": "0", "TMPDIR": str(folder.parent)}
-        if shutil.which("git", path=env.get("PATH")) is None:
+        env = {**programs.git_environment(self.uv.env, fetches=True), "TMPDIR": str(folder.parent)}
+        if programs.find_program("git", env) is None:
             raise ToolError(
                 f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead"
             )
-        self._run(["git", *command], folder, env, what)
+        self._run(programs.git(command, fetches=True), folder, env, what)
 
-    def _run(self, command: list[str], folder: Path, env: Mapping[str, str], what: str) -> str:
+    def _run(self, command: Sequence[str], folder: Path, env: Mapping[str, str], what: str) -> str:
         try:
             done = self.processes.run(command, cwd=folder, env=env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from envspec.programs import HERE
 from envspec.record import dataclass
 
 _MARK = re.compile("\x02([A-Za-z_]+)\x03")
@@ -40,7 +41,7 @@ class Command:
 
     note    its purpose, for people
     unless  a program that ends with 0 when this one isn't needed any more; empty: it always runs
-    cwd     its working folder; None: any
+    cwd     its working folder, `HERE` for words with paths that the user gave; None: `/`
     """
 
     argv: tuple[str, ...]
@@ -52,7 +53,7 @@ class Command:
     def shell(self) -> str:
         """The command as a line for a POSIX shell."""
         line = joined(self.argv)
-        if self.cwd is not None:
+        if self.cwd not in (None, HERE):
             line = f"(cd {quoted(str(self.cwd))} && {line})"
         return f"{joined(self.unless)} >/dev/null 2>&1 || {line}" if self.unless else line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
+from envspec.programs import HERE
 from envspec.record import dataclass
 from envspec.smoke.run.case import Folders, SmokeCase
 from envspec.smoke.run.command import Command, Step
@@ -33,7 +34,7 @@ class Local:
         prefix = str(self.folders.prefix(case))
         words = ["install", case.path, "--locks-dir", case.locks_dir, "--target", case.target, "--prefix", prefix]
         words += ["--offline"] if self.offline else []
-        return (Command((*self.envspec, *words), f"the environment of {case.title}"),)
+        return (Command((*self.envspec, *words), f"the environment of {case.title}", cwd=HERE),)
 
     def places(self, carried: str, results: str) -> Places:
         return Places(PurePath(carried), PurePath(results))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from envspec import programs
 from envspec.atomic import replace_files
 from envspec.errors import Place, StorageError, ToolError
 from envspec.open_folder import located
@@ -71,15 +72,12 @@ def ask_program(argv: Sequence[str], seconds: float = 60.0) -> FinishedProgram:
     it takes longer than `seconds`.
     """
     try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
-            check=False, text=True, encoding="utf-8", errors="replace", start_new_session=True,
-        )  # fmt: skip
+        done = programs.run(argv, os.environ, seconds=seconds, stderr=subprocess.STDOUT, session=True)
     except subprocess.TimeoutExpired:
         return FinishedProgram(124, f"no answer within {seconds:.0f} s")
     except OSError as error:
         return FinishedProgram(127, error.strerror or str(error))
-    return FinishedProgram(done.returncode, done.stdout)
+    return FinishedProgram(done.returncode, done.stdout.decode(errors="replace"))
 
 
 def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
@@ -93,9 +91,9 @@ def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
         file.flush()
         begin = file.tell()
         try:
-            process = subprocess.Popen(
-                command.argv, cwd=command.cwd, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                start_new_session=True,
+            process = programs.start(
+                command.argv, os.environ, command.cwd or programs.ROOT,
+                stdout=file, stderr=subprocess.STDOUT, session=True,
             )  # fmt: skip
         except OSError as error:
             raise ToolError(

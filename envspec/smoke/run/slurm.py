@@ -286,7 +286,7 @@ def _ranks(inner: Runner, case: SmokeCase, carried: str, out: str) -> str:
     """
     if not case.wants_gpu:
         return "echo 2"
-    return joined(inner.python(case, carried, out, ("-c", _COUNT)).argv)
+    return joined(inner.python(case, carried, out, ("-I", "-c", _COUNT)).argv)
 
 
 def _multi_node(
@@ -294,7 +294,7 @@ def _multi_node(
 ) -> tuple[str, ...]:
     inside = inner.places(carried, out)
     return (
-        "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={variable('ranks')}",
+        "-I", "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={variable('ranks')}",
         f"--node-rank={variable('SLURM_NODEID')}", f"--master-addr={variable('address')}",
         f"--master-port={variable('port')}", f"--rdzv-conf=timeout={MEETING}",
         str(inside.carried / MULTI_NODE), "--config", str(inside.carried / CONFIG), "--device", options.device,

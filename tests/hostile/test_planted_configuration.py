@@ -1,0 +1,193 @@
+"""A cloned repository with every file that git, Python, uv, conda, a container tool or a shell could take for its own
+configuration, module or program: whatever the command, nothing of it starts, and no address in it is asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
+from support.machine import ROOT, Machine
+from support.packages import wheel
+from support.victim import ALPHA, git
+
+from envspec.cli.main import COMMANDS
+from envspec.git.setup import drivers
+from envspec.programs import ENVSPEC
+
+pytestmark = pytest.mark.e2e
+
+MODULES = (
+    "typing", "json", "re", "os", "gc", "shutil", "subprocess", "click", "uv", "build", "tomllib", "tomli", "rattler",
+    "packaging", "pip", "venv", "sitecustomize", "usercustomize", "__main__", "conftest", "setup", "noxfile",
+)  # fmt: skip
+PROGRAMS = (
+    "git", "uv", "python", "python3", f"python{PYTHON}", "env", "sh", "bash", "tar", "ssh", "ssh-keygen", "keyring",
+    "docker", "docker-credential-evil", "podman", "apptainer", "singularity", "mksquashfs", "sbatch", "sinfo",
+    "ldconfig", "quota", "unshare", "gcc", "cc", "clang", "ptxas", "nvidia-smi", "mkdir", "conda",
+)  # fmt: skip
+TEXTS = {
+    "uv.toml": 'index-url = "{url}"\npython-downloads = "automatic"\nkeyring-provider = "subprocess"\n',
+    "pyproject.toml": (
+        '[project]\nname = "x"\nversion = "1"\n[build-system]\nrequires = []\nbackend-path = ["."]\n'
+        'build-backend = "setup"\n[tool.uv]\nindex-url = "{url}"\n[[tool.uv.index]]\nname = "evil"\nurl = "{url}"\n'
+    ),
+    "pip.conf": "[global]\nindex-url = {url}\n",
+    "setup.cfg": "[metadata]\nname = x\n[options]\nsetup_requires = evil\n[easy_install]\nindex_url = {url}\n",
+    ".env": "UV_DEFAULT_INDEX={url}\nBASH_ENV={folder}/.bashrc\nPYTHONSTARTUP={folder}/typing.py\n",
+    ".envrc": "touch {marks}/envrc\n",
+    ".bashrc": "touch {marks}/bashrc\n",
+    ".bash_profile": "touch {marks}/bash_profile\n",
+    ".profile": "touch {marks}/profile\n",
+    ".zshenv": "touch {marks}/zshenv\n",
+    ".netrc": "default login evil password evil\n",
+    ".python-version": "3.99\n",
+    ".condarc": "channels: ['{url}']\nchannel_alias: '{url}'\n",
+    "condarc": "channels: ['{url}']\nchannel_alias: '{url}'\n",
+    ".mambarc": "channels: ['{url}']\n",
+    "evil.pth": "import os; os.system('touch {marks}/pth')\n",
+    "pyvenv.cfg": "home = {folder}\n",
+    ".gitattributes": "* diff=evil filter=evil merge=evil\n*.lock diff=envspec merge=envspec\n",
+    ".gitmodules": '[submodule "x"]\npath = x\nurl = ext::touch% {marks}/gitmodules\nupdate = !touch {marks}/update\n',
+    ".gitconfig": '[core]\nfsmonitor = "touch {marks}/gitconfig"\n[diff]\nexternal = "touch {marks}/external"\n',
+    "config": '[core]\nfsmonitor = "touch {marks}/config"\n',
+    ".ssh/config": "Host *\nProxyCommand touch {marks}/ssh\n",
+    ".docker/config.json": '{{"credsStore": "evil"}}\n',
+    "config.json": '{{"credsStore": "evil"}}\n',
+    "auth.json": '{{"credHelpers": {{"docker.io": "evil"}}}}\n',
+    "apptainer.conf": "bind path = {folder}\n",
+    "compose.yaml": "services: {{x: {{image: evil, command: touch}}}}\n",
+    ".config/envspec/config.toml": '[mirrors]\n"pypi.org" = "{url}"\n',
+    ".config/uv/uv.toml": 'index-url = "{url}"\n',
+    ".config/git/config": '[core]\nfsmonitor = "touch {marks}/xdg"\n',
+    "keyringrc.cfg": "[backend]\ndefault-keyring=typing.Keyring\nkeyring-path={folder}\n",
+    "dummy.toml": "",
+}
+
+RUNS: dict[str, list[tuple[str, ...]]] = {
+    "check": [("check",)],
+    "lock": [("lock", "specs/demo.toml", "--upgrade")],
+    "add": [("add", "specs/demo.toml", "beta")],
+    "remove": [("remove", "specs/demo.toml", "beta")],
+    "upgrade": [("upgrade", "specs/demo.toml")],
+    "diff": [
+        ("diff", "specs/demo.toml", "--from", "HEAD", "--format", "markdown"),
+        ("diff", "specs/demo.toml", "--from", "HEAD", "--verify"),
+    ],
+    "outdated": [("outdated", "specs/demo.toml")],
+    "why": [("why", "specs/demo.toml", "alpha")],
+    "tree": [("tree", "specs/demo.toml")],
+    "export": [("export", "specs/demo.toml", "--format", "all", "-o", "out")],
+    "install": [("install", "specs/demo.toml", "--prefix", "made")],
+    "run": [("run", "specs/demo.toml", "--", "true")],
+    "shell": [("shell", "specs/demo.toml")],
+    "bundle": [("bundle", "specs/demo.toml", "-o", "bundle.tar")],
+    "image": [("image", "specs/demo.toml", "-o", "image.tar"), ("image", "specs/demo.toml", "--squashfs", "x.sqfs")],
+    "smoke": [
+        ("smoke", "specs/demo.toml", "-o", "{results}", "--steps", "1"),
+        *(("smoke", "specs/demo.toml", "-o", "{results}-" + name, "--runner", name) for name in ("docker", "slurm")),
+    ],
+    "doctor": [("doctor",), ("doctor", "specs/demo.toml")],
+    "gpus": [("gpus",)],
+    "builds": [("builds", "torch")],
+    "facts": [("facts",)],
+    "inspect": [("inspect", "made")],
+    "verify": [("verify", "specs/demo.toml"), ("verify", "specs/demo.toml", "--from", "HEAD")],
+    "sign": [("sign", "specs/demo.toml", "--key", "{key}")],
+    "link": [("link", "specs/demo.toml")],
+    "audit": [("audit", "specs/demo.toml", "--offline")],
+    "report": [("report", "specs/demo.toml", "-o", "report.html")],
+    "cache": [("cache", "size"), ("cache", "prune", "--older-than", "30d")],
+    "explain": [("explain", "no-build")],
+    "schema": [("schema",)],
+    "init": [("init", "new"), ("init", "from", "--from", "pyproject.toml")],
+    "git-setup": [("git-setup",)],
+    "completion": [("completion", "bash")],
+}
+
+
+def script(place: Path, text: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text, encoding="utf-8")
+    place.chmod(0o755)
+
+
+def plant(folder: Path, marks: Path, url: str) -> None:
+    for name in MODULES:
+        code = f"open({str(marks / name)!r}, 'w')\nraise SystemExit(0)\n"
+        script(folder / f"{name}.py", code)
+        script(folder / "envspec_plugins" / f"{name}.py", code)
+    for name in PROGRAMS:
+        for place in (folder / name, folder / "bin" / name, folder / ".venv" / "bin" / name):
+            script(place, f"#!/bin/sh\n: > {marks / name}\n")
+    for hooks in ("hooks", ".githooks"):
+        for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction", "fsmonitor-watchman"):
+            script(folder / hooks / name, f"#!/bin/sh\n: > {marks / name}\n")
+    for name, text in TEXTS.items():
+        script(folder / name, text.format(url=url, folder=folder, marks=marks))
+
+
+def test_every_command_is_tried() -> None:
+    assert set(RUNS) == set(COMMANDS)
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("way", ["program", "module"])
+@pytest.mark.parametrize("paths", ["plain", "relative"])
+def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str) -> None:
+    index.add(ALPHA, wheel("beta", "1.0"))
+    machine = Machine(tmp_path / "machine", index.url)
+    write_lock(machine, {"cpu": [pip_pin(ALPHA)]}, python=PYTHON, platform=SUBDIR)
+    marks, key = tmp_path / "marks", tmp_path / "key"
+    marks.mkdir()
+    if shutil.which("ssh-keygen"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    with Index() as evil:
+        plant(machine.folder, marks, evil.url)
+        git(machine.folder, "init", "-q", "-b", "main")
+        git(machine.folder, "add", "-Af", ".")
+        git(machine.folder, "commit", "-qm", "x")
+        for name, text in drivers(ENVSPEC).items():
+            git(machine.folder, "config", name, text)
+        for mark in marks.iterdir():
+            mark.unlink()  # this test's own git has the repository for its home
+        program = Path(sys.executable).with_name("envspec")
+        if not program.is_file():
+            program = tmp_path / "bin" / "envspec"
+            script(program, f"#!{sys.executable}\nfrom envspec.__main__ import main\nmain()\n")
+        words = [str(program)] if way == "program" else [sys.executable, "-m", "envspec"]
+        env = machine.environment({"SHELL": "/bin/sh"})
+        env["PATH"] = os.pathsep.join(["", ".", "bin", env["PATH"]][0 if paths == "relative" else 3 :])
+        for command in (each for runs in RUNS.values() for each in runs):
+            given = [word.format(results=tmp_path / "results", key=key) for word in command]
+            ran = subprocess.run(
+                [*words, *given], cwd=machine.folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                check=False, timeout=120,
+            )  # fmt: skip
+            told = f"{command}: {ran.returncode}\n{ran.stdout}{ran.stderr}"
+            assert not list(marks.iterdir()), told
+            assert "Traceback" not in ran.stderr and "usage" not in ran.stderr.lower(), told
+            assert not evil.asked, told
+
+
+def test_gits_drivers_take_no_module_of_the_repository(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "machine")
+    write_lock(machine, {"cpu": [pip_pin(ALPHA)]}, python=PYTHON, platform=SUBDIR)
+    (tmp_path / "marks").mkdir()
+    lock, folder = machine.lock_path(), machine.folder
+    git(folder, "init", "-q", "-b", "main")
+    subprocess.run([*ENVSPEC, "git-setup"], cwd=folder, env=machine.environment(), check=True, capture_output=True)
+    git(folder, "add", "-Af", ".")
+    git(folder, "commit", "-qm", "x")
+    plant(folder, tmp_path / "marks", "http://127.0.0.1:9/simple")
+    (folder / ".gitattributes").write_text("*.lock diff=envspec merge=envspec\n")
+    lock.write_text(lock.read_text().replace('"1.0"', '"2.0"').replace("alpha-1.0", "alpha-2.0"))
+    env = machine.environment({"PYTHONPATH": str(ROOT)})
+    shown = subprocess.run(["git", "diff"], cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
+    assert "alpha 2.0" in shown, "the driver ran"
+    assert not list((tmp_path / "marks").iterdir())

@@ -1,0 +1,159 @@
+"""One way to start a program: `envspec.programs`, which decides where it starts and with which environment."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.parsed import PARSED, nodes_of
+
+from envspec import programs
+
+PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
+
+STARTERS = {
+    "programs.py": "all others start theirs through it",
+    # programs that run without envspec
+    "carried/check/envspec_check/interface.py": "all of the check's, through one function",
+    "carried/check/envspec_check/process.py": "itself, forked",
+    "carried/bytecode.py": "itself again, in an image, and processes that compile",
+    "carried/fetch_variants.py": "uv, in an image",
+    "compiles/worker.py": "a wheel's compiler, in a process that has nothing of envspec to change",
+}
+"""The files that may start a process."""
+
+OS = ("exec", "spawn", "posix_spawn", "fork", "system", "popen", "startfile")
+HARMLESS = {"CompletedProcess", "TimeoutExpired", "CalledProcessError", "DEVNULL", "PIPE", "STDOUT"}
+"""What of `subprocess` starts nothing; `Popen` only as the name of a type."""
+MODULES = {"multiprocessing", "pty", "webbrowser", "_posixsubprocess", "ctypes.util"}
+NAMES = {
+    "ProcessPoolExecutor", "create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell",
+    "find_library", "getstatusoutput",
+}  # fmt: skip
+"""Of other modules. Those of ctypes.util ask a compiler and ldconfig."""
+
+
+def starts(source: str) -> Iterator[str]:
+    """Every place of a source text that could start a process."""
+    nodes = list(nodes_of(source))
+    types = {id(node.value) for node in nodes if isinstance(node, ast.Subscript)}
+    modules = {"os": "os", "subprocess": "subprocess"}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in modules:
+                    modules[alias.asname or alias.name] = alias.name
+                if any(alias.name == one or alias.name.startswith(f"{one}.") for one in MODULES):
+                    yield f"{node.lineno}: import {alias.name}"
+        elif isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names}
+            of = node.module or ""
+            if (
+                any(of == one or of.startswith(f"{one}.") for one in MODULES)
+                or (of == "subprocess" and names - HARMLESS)
+                or (of == "os" and any(name.startswith(OS) for name in names))
+                or names & NAMES
+                or any(f"{of}.{name}" in MODULES for name in names)
+            ):
+                yield f"{node.lineno}: from {of} import {', '.join(sorted(names))}"
+    for node in nodes:
+        if not isinstance(node, ast.Attribute):
+            continue
+        of = modules.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
+        if (
+            (of == "subprocess" and node.attr not in HARMLESS and not (node.attr == "Popen" and id(node) in types))
+            or (of == "os" and node.attr.startswith(OS))
+            or node.attr in NAMES
+        ):
+            yield f"{node.lineno}: {of or '…'}.{node.attr}"
+
+
+@PARSED
+def test_nothing_else_starts_a_process() -> None:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name not in STARTERS and (told := list(starts(path.read_text(encoding="utf-8")))):
+            found[name] = told
+    assert found == {}
+
+
+@PARSED
+def test_what_may_start_processes_does() -> None:
+    assert [name for name in STARTERS if not list(starts((PACKAGE / name).read_text(encoding="utf-8")))] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import subprocess as s\ns.run(['git'])",
+        "import subprocess\nstart = subprocess.Popen",
+        "from subprocess import check_output",
+        "import os\nos.system('git')",
+        "import os\nos.execvpe('git', [], {})",
+        "import os\nos.fork()",
+        "from os import posix_spawn",
+        "import multiprocessing.pool",
+        "from multiprocessing import Process",
+        "from concurrent import futures\nfutures.ProcessPoolExecutor()",
+        "import asyncio\nasyncio.create_subprocess_exec('git')",
+        "from ctypes.util import find_library",
+        "from ctypes import util",
+        "import ctypes\nctypes.util.find_library('c')",
+        "import concurrent.futures as f\nwith f.ProcessPoolExecutor() as pool: ...",
+    ],
+)
+def test_a_start_is_seen(code: str) -> None:
+    assert list(starts(code))
+
+
+def test_a_type_is_no_start() -> None:
+    assert not list(starts("import subprocess\ndef f(one: subprocess.Popen[bytes]) -> None: ...\nsubprocess.PIPE"))
+
+
+def test_a_program_starts_at_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert programs.run(["pwd"], os.environ).stdout == b"/\n"
+
+
+@pytest.mark.parametrize("value", ["", ".", ":/usr/bin:/bin", "bin:/usr/bin:/bin", "/usr/bin:/bin:", "./bin"])
+def test_no_program_comes_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    for place in (tmp_path, tmp_path / "bin"):
+        place.mkdir(exist_ok=True)
+        (place / "true").write_text("#!/bin/sh\nexit 7\n")
+        (place / "true").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    env = {"PATH": value}
+    found = programs.find_program("true", env)
+    assert found and not found.startswith(str(tmp_path))
+    assert programs.run(["true"], env, tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("value", ["", ".", ":/usr/lib", "lib:"])
+def test_no_module_or_library_comes_from_it_either(tmp_path: Path, value: str) -> None:
+    env = {"PATH": os.defpath, "PYTHONPATH": value, "LD_LIBRARY_PATH": value}
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.exit(7)")
+    code = "import os, sys; print(os.environ['PYTHONPATH'] + os.environ['LD_LIBRARY_PATH'])"
+    ran = programs.run([sys.executable, "-c", code], env, tmp_path)
+    assert ran.stdout.decode().strip() == ("/usr/lib" * 2 if "/" in value else "")
+
+
+def test_python_has_this_processes_modules_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(7)")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "own_module.py").write_text("name = 'own'")
+    monkeypatch.syspath_prepend(tmp_path / "ours")
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    words = programs.python("import json, own_module; print(own_module.name, sys.argv[1])", "argument")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert programs.run(words, env, tmp_path).stdout == b"own argument\n"
+
+
+def test_a_run_that_takes_too_long_ends_with_what_it_started(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        programs.run(["sh", "-c", "sleep 600 & sleep 600"], os.environ, seconds=0.2, session=True)
