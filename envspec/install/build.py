@@ -19,12 +19,13 @@ from pathlib import Path
 
 from envspec.cache.use import mark_used
 from envspec.documents import Unreadable, read_toml
-from envspec.errors import InputError, ToolError
+from envspec.errors import EnvspecError, InputError, ToolError
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of
 from envspec.install.model import InstallProgress, identity
 from envspec.lock.conda_files import artifact_of
+from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
@@ -33,6 +34,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
 from envspec.record import dataclass
+from envspec.resolve.pip.answer import labelled
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
 from envspec.uv.errors import build_failure, ended_by_a_signal
@@ -73,6 +75,10 @@ class BuildRules:
         """Say whether a package is built by these rules."""
         return pin.kind == "pip" and not pin.is_wheel and (pin.name in self.needs or pin.name in self.whole)
 
+    def builds(self, pin: Pin) -> bool:
+        """Say whether a package's wheel is built from a file of an index; what git and URLs give, uv builds."""
+        return self.concerns(pin) or (pin.built_with is not None and pin.git is None and pin.url is None)
+
     def seen(self, pin: Pin) -> tuple[Pin, ...]:
         """List the pins that the build of a package sees, by name: what the lock has for it, or what the spec says."""
         if pin.built_with is not None:
@@ -98,8 +104,8 @@ class BuildRules:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def keys(self, host: InstallHost) -> dict[str, str]:
-        """Return the key of each package of the target that is built by these rules."""
-        return {pin.name: self.key(pin, host) for pin in self.target.pins if self.concerns(pin)}
+        """Return the key of each package of the target that is built here."""
+        return {pin.name: self.key(pin, host) for pin in self.target.pins if self.builds(pin)}
 
     def ordered(self, pins: Sequence[Pin]) -> list[Pin]:
         """Put pins in an order in which each comes after those that it requires."""
@@ -171,22 +177,24 @@ class WheelBuilder:
 
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
-        if self.rules.concerns(pin):
+        if self.rules.concerns(pin) or any(one.name == "torch" for one in pin.built_with or ()):
             refuse_unknown_gpus(pin.name, self.rules.target)
         wheels, key = BuiltWheels(self.cache), self.rules.key(pin, self.host)
         kept = wheels.kept(key)
         if kept is not None:
             return kept
         self.progress.phase(f"building {pin.name} {pin.version}")
-        self._refuse_undeclared(pin, source)
+        if pin.built_with is None:
+            self._refuse_undeclared(pin, source)
         try:
             folder = Path(tempfile.mkdtemp(dir=self.scratch))
-            python = (
-                python_of(self.prefix)
-                if pin.name in self.rules.whole
-                else self.environment(pin.name, self.rules.seen(pin), folder / "env")
-            )
-            built = self._build(pin, source, python, folder)
+            if pin.built_with is not None:
+                built = self._build(pin, source, self._base(folder / "env"), folder, self._isolated(pin, folder))
+            elif pin.name in self.rules.whole:
+                built = self._build(pin, source, python_of(self.prefix), folder)
+            else:
+                python = self.environment(pin.name, self.rules.seen(pin), folder / "env")
+                built = self._build(pin, source, python, folder)
         except OSError as error:
             raise storage_error(error, self.scratch, option="ENVSPEC_CACHE_DIR") from None
         return wheels.keep(key, built)
@@ -207,7 +215,7 @@ class WheelBuilder:
             own = f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}"
             raise InputError(
                 f"the build of {pin.name} {pin.version} needs {', '.join(missing)}, which it wouldn't see",
-                hint=own if pin.built_with is None else f"lock again with `--upgrade-package {pin.name}`",
+                hint=own,
             )
 
     def environment(self, name: str, seen: Sequence[Pin], folder: Path) -> Path:
@@ -215,20 +223,19 @@ class WheelBuilder:
         is whose build it is. Raises InputError, ToolError."""
         wheels = [one for one in seen if one.is_wheel]
         files = self.collect([one for one in seen if one.artifact])
-        built = [self.wheel(one, files[one.index, artifact_of(one).file]) for one in seen if self.rules.concerns(one)]
-        other = [one.name for one in seen if not one.is_wheel and not self.rules.concerns(one)]
+        built = [self.wheel(one, files[one.index, artifact_of(one).file]) for one in seen if self.rules.builds(one)]
+        other = [one.name for one in seen if not one.is_wheel and not self.rules.builds(one)]
         if other:
             raise InputError(
                 f"the build of {name} needs {', '.join(other)}, which is a source itself",
                 hint=f'add to [pip]: no-build-isolation = ["{name}"]',
             )
-        make_virtual_environment(folder, self.rules.target.inputs.python, self.uv.env, self.uv)
+        python = self._base(folder)
         lines = [f"{one.name} @ {files[one.index, artifact_of(one).file].as_uri()}" for one in wheels]
         lines = [f"{line} --hash=sha256:{artifact_of(one).sha256}" for line, one in zip(lines, wheels, strict=True)]
         lines += [f"{one.name.split('-')[0]} @ {one.as_uri()} --hash=sha256:{sha256_of(one)}" for one in built]
         requirements = folder / "requirements.txt"
         requirements.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        python = python_of(folder)
         self._uv(
             [
                 *("pip", "install", "--no-config", "--python", str(python), "--no-deps", "--no-index", "--offline"),
@@ -240,18 +247,38 @@ class WheelBuilder:
         )
         return python
 
-    def _build(self, pin: Pin, source: Path, python: Path, folder: Path) -> Path:
+    def _base(self, folder: Path) -> Path:
+        """Make an empty environment of the Python that builds are for; gives its own."""
+        make_virtual_environment(folder, self.rules.target.inputs.python, self.uv.env, self.uv, of=self.prefix)
+        return python_of(folder)
+
+    def _isolated(self, pin: Pin, folder: Path) -> list[str]:
+        """Give uv's options for a build that gets what the lock has for it, each file by its hash, and nothing else."""
+        try:
+            files = self.collect(self.rules.seen(pin))
+        except EnvspecError as error:
+            raise labelled(error, f"the build of {pin.name}") from None
+        constraints = folder / "built-with.txt"
+        constraints.write_text(build_constraints([pin]), encoding="utf-8")
+        links = dict.fromkeys(f"--find-links={path.parent}" for path in files.values())
+        return ["--no-index", "--build-constraints", str(constraints), "--require-hashes", *links]
+
+    def _build(
+        self, pin: Pin, source: Path, python: Path, folder: Path, sees: Sequence[str] = ("--no-build-isolation",)
+    ) -> Path:
         out = folder / "out"
         temporary = folder / "tmp"
         temporary.mkdir()
+        # what the lock has for a build is all that it gets
+        cut_off = self.uv.cut_off("127.0.0.1") if pin.built_with is not None else {}
         self._uv(
             [
-                *("build", "--wheel", "--no-build-isolation", "--no-config", "--offline"),
+                *("build", "--wheel", *sees, "--no-config", "--offline"),
                 *("--python", str(python), "--out-dir", str(out), str(source)),
             ],
             folder,
             # the same files make the same wheel, as far as its backend knows how
-            {"SOURCE_DATE_EPOCH": EPOCH, **self.variables(python), "TMPDIR": str(temporary)},
+            {"SOURCE_DATE_EPOCH": EPOCH, **self.variables(python), **cut_off, "TMPDIR": str(temporary)},
             f"the build of {pin.name} {pin.version}",
         )
         wheels = list(out.glob("*.whl"))

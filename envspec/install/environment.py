@@ -58,7 +58,6 @@ from envspec.record import dataclass, replace
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings, load_settings
 from envspec.spec.model import Project, Spec
-from envspec.uv.default_index import uvs_default_index
 from envspec.uv.program import find_uv
 
 CONDA_CACHE = Path("conda") / "packages"
@@ -327,7 +326,6 @@ class Installation:
                 prefix=self.prefix,
                 collector=collector,
                 builder=builder,
-                default=settings.default_index or uvs_default_index(uv, settings.cache()),
                 scratch=folder,
                 held=held,
                 progress=self.progress,

@@ -60,11 +60,18 @@ def has_python(prefix: Path, python: str) -> bool:
 
 
 def make_virtual_environment(
-    prefix: Path, python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None = None
+    prefix: Path,
+    python: str,
+    env: Mapping[str, str],
+    uv: Uv,
+    build: LockedPython | None = None,
+    of: Path | None = None,
 ) -> None:
-    """Make a virtual environment in `prefix`, beside any other content: of the lock's `build`, which uv fetches, or of
-    this machine's Python where the lock names none or the user lets none be fetched. Raises ToolError."""
-    base = _found_or_fetched(python, env, uv, build)
+    """Make a virtual environment in `prefix`, beside any other content: of the Python that the environment `of` has, of
+    the lock's `build`, which uv fetches, or of this machine's Python where the lock names none or the user lets none be
+    fetched. Raises ToolError."""
+    there = python_of(of) if of else None
+    base = there if there and there.exists() else _found_or_fetched(python, env, uv, build)
     done = uv.run(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
         cwd=Path("/"),

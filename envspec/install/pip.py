@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -34,12 +34,6 @@ from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings, key, value
 from envspec.record import dataclass, replace
 from envspec.redact import redact
-from envspec.resolve.pip.answer import labelled
-from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements
-from envspec.resolve.pip.describe import Describer
-from envspec.resolve.pip.readers import index_readers
-from envspec.resolve.pip.reading import Counting
-from envspec.resolve.progress import SilentResolution
 from envspec.uv.errors import failure
 from envspec.uv.processes import end
 from envspec.uv.program import Uv
@@ -56,7 +50,6 @@ class PipInstaller:
 
     collector  brings the files
     builder    builds what is compiled against the environment
-    default    where "pypi" is, None if that is unknown
     scratch    an empty folder for uv's input
     held       the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
                was killed, others stay out until it has ended
@@ -66,7 +59,6 @@ class PipInstaller:
     prefix: Path
     collector: Collector
     builder: WheelBuilder
-    default: str | None
     scratch: Path
     held: int
     progress: InstallProgress
@@ -85,7 +77,7 @@ class PipInstaller:
         """
         files = self._collect([pin for pin in pins if pin.git is None])
         groups: dict[tuple[str, bool], list[Pin]] = {}
-        compiled = [pin for pin in pins if self.builder.rules.concerns(pin)]
+        compiled = [pin for pin in pins if self.builder.rules.builds(pin)]
         for pin in pins:
             if pin in compiled:
                 continue
@@ -96,10 +88,9 @@ class PipInstaller:
                 f"pip: the source of {source}" if source else f"pip: {len(group)} wheel{'s' * (len(group) > 1)}"
             )
             place = self.scratch / f"{f'source-{source}' if source else 'wheels'}{'-anew' * fresh}"
-            cache = ["--cache-dir", str(place / "cache")] if fresh else []
-            with ExitStack() as stack:
-                builds = stack.enter_context(self._build_index(place)) if source else None
-                self._install(label, group, files, place, builds, cache)
+            # uv keeps what it builds by its source alone, whatever it was built with
+            cache = ["--cache-dir", str(place / "cache")] if fresh or source else []
+            self._install(label, group, files, place, cache)
             self._installed(group, done)
         for pin in self.builder.rules.ordered(compiled):
             self._install_compiled(label, pin, files, fresh=pin.name in damaged)
@@ -132,29 +123,21 @@ class PipInstaller:
     def _collect(self, pins: Sequence[Pin]) -> Paths:
         return self.collector.collect(pins) if pins else {}
 
-    def _build_index(self, place: Path) -> AbstractContextManager[BuildIndex]:
-        store = self.collector.store
-        cache, scratch = store.folder.parent, place / "building"
-        scratch.mkdir(parents=True)
-        readers = index_readers(cache, store.fetcher, self.uv)
-        describe = Describer(readers.wheels, readers.sources, scratch, Counting(SilentResolution()))
-        return build_requirements(readers.pages, describe, self.default, cache)
-
     def _install(
         self,
         label: str,
         pins: Sequence[Pin],
         files: Paths,
         place: Path,
-        builds: BuildIndex | None,
         options: Sequence[str],
         *,
         again: bool = True,
     ) -> None:
         place.mkdir(exist_ok=True)
+        built_with = self._collect([one for pin in pins for one in self.builder.rules.target.built_with(pin)])
         files = plainly_named(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
-        (place / "uv.toml").write_text(self._configuration(pins, files, builds), encoding="utf-8")
+        (place / "uv.toml").write_text(self._configuration(pins, files, built_with), encoding="utf-8")
         command = [
             "pip", "install", "--config-file", "uv.toml", "--python", str(python_of(self.prefix)),
             "--no-deps", "--requirements", "requirements.txt",
@@ -164,34 +147,27 @@ class PipInstaller:
         git = any(pin.git for pin in pins)
         if not git:
             command.append("--require-hashes")
-        if builds is not None:
+        if not all(pin.is_wheel for pin in pins):
             (place / "build-constraints.txt").write_text(build_constraints(pins), encoding="utf-8")
             command += ["--build-constraints", "build-constraints.txt", "--require-build-hashes"]
-        proxy = builds.proxy if builds else None
-        if proxy is None:
-            command += ["--no-index", "--offline"]
-        # git goes to the network by itself; everything else goes through the proxy
-        env = {**_PATIENCE, **(self.uv.cut_off(proxy.host) if proxy and (self.uv.offline or not git) else {})}
-        status, told = self._run(command, place, env)
+        # git alone goes to the network
+        command += ["--no-index", *([] if git and not self.uv.offline else ["--offline"])]
+        status, told = self._run(command, place, {} if git else self.uv.cut_off("127.0.0.1"))
         if status == 0:
             return
-        if proxy and proxy.failures:
-            # uv saw the proxy fail; what failed is behind it
-            raise labelled(proxy.failures[0], label)
         # what it did so far comes first
         problem = _ERROR.search(told)
         error = failure(status, told[problem.start() :] if problem else told, label=label, offline=self.uv.offline)
         if again and "Hash mismatch" in error.message:
             # something in the cache isn't what was fetched any more
             fresh = replace(self.collector, again=True).collect([pin for pin in pins if pin.git is None])
-            return self._install(label, pins, fresh, place, builds, options, again=False)
+            return self._install(label, pins, fresh, place, options, again=False)
         raise error
 
-    def _configuration(self, pins: Sequence[Pin], files: Paths, builds: BuildIndex | None) -> str:
-        folders = dict.fromkeys(str(files[_key(pin)].parent) for pin in pins if _is_of_an_index(pin))
+    def _configuration(self, pins: Sequence[Pin], files: Paths, built_with: Paths) -> str:
+        own = (files[_key(pin)] for pin in pins if _is_of_an_index(pin))
+        folders = dict.fromkeys(str(path.parent) for path in (*own, *built_with.values()))
         links = f"find-links = {inline_strings(folders)}\n"
-        if builds is not None:
-            return links + builds.configuration(self.uv)
         return links + "".join(f"{key(name)} = {value(item)}\n" for name, item in self.uv.settings.items())
 
     def _run(self, command: Sequence[str], place: Path, more: Mapping[str, str]) -> tuple[int, str]:

@@ -243,7 +243,8 @@ def _install(step: PipStep) -> Iterator[str]:
     index = [f"{step.index_option} {word(step.url)}"] if step.url else []
     if step.torch_backend:
         yield f"set -- --torch-backend={word(step.torch_backend)}"
-        yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- --default-index "$(cat {_PYTORCH_INDEX})"; fi'
+        option = "--index" if step.beside else "--default-index"
+        yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- {option} "$(cat {_PYTORCH_INDEX})"; fi'
     if step.variants:
         yield from _variants(step, index)
     if step.torch_backend or step.variants:

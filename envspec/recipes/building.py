@@ -25,7 +25,7 @@ def build_settings(plan: Plan, scratch: str) -> Iterator[str]:
     """
     yield _UV_ENV
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
-    if any(step.unisolated for step in plan.pip):
+    if any(step.unisolated or step.beside for step in plan.pip):
         yield from _jobs(plan)
 
 

@@ -106,8 +106,8 @@ def with_index(step: PipStep, words: Sequence[str]) -> str:
         words = [*words, f'{step.index_option} "${index_argument(step.index)}"']
     if step.torch_backend is None:
         return " ".join(words)
-    own = f"--torch-backend {shell(step.torch_backend)}"
-    choice = f'if [ -n "${MIRROR}" ]; then set -- --default-index "${MIRROR}"; else set -- {own}; fi'
+    own, option = f"--torch-backend {shell(step.torch_backend)}", "--index" if step.beside else "--default-index"
+    choice = f'if [ -n "${MIRROR}" ]; then set -- {option} "${MIRROR}"; else set -- {own}; fi'
     return f'{{ {choice}; }} && {" ".join(words)} "$@"'
 
 

@@ -84,7 +84,8 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     steps = pip_steps(spec, target)
     own = own_project(spec, target, place)
     project, built = own or (None, ())
-    for name in (name for step, _ in steps for name in step.unisolated):
+    with_torch = [pin.name for pin in target.pins if any(one.name == "torch" for one in pin.built_with or ())]
+    for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
     needed = build_names(spec.project) if project and project.compiled else ()
     seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()

@@ -86,8 +86,11 @@ def _place(key: tuple[str, str, str]) -> tuple[int, bool, str, str]:
 
 
 def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:
-    backend = index.removeprefix(_PYTORCH) if index.startswith(_PYTORCH) else None
-    own = index if backend is None and index not in ("pypi", "git") else None
+    # what sources are built with may come from indexes of the target's own
+    others = {one.index for pin in pins for one in target.built_with(pin)} - {"pypi"}
+    indexes = sorted(others | {index} - {"pypi", "git"})
+    backend = next((one.removeprefix(_PYTORCH) for one in indexes if one.startswith(_PYTORCH)), None)
+    own = next((one for one in indexes if not one.startswith(_PYTORCH)), None)
     terms = spec.terms_of(target.name)
     pages = terms.find_links
     url = spec.pip.indexes.get(own, pages.get(own)) if own else None
@@ -108,6 +111,7 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         url,
         hashed=index != "git",
         flat=own in pages,
+        beside=bool(others),
         variants=tuple(_variants(pins)),
         unisolated=tuple(
             sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)

@@ -98,6 +98,7 @@ class PipStep:
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     flat           the index is a flat one: the URL is its page
+    beside         the other indexes stand beside PyPI: what the packages are built with comes from there
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
     hashed         every file is checked (`--require-hashes`); a git requirement can't be
@@ -112,6 +113,7 @@ class PipStep:
     url: str | None = None
     hashed: bool = True
     flat: bool = False
+    beside: bool = False
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
     variants: tuple[VariantFile, ...] = ()
@@ -123,8 +125,10 @@ class PipStep:
 
     @property
     def index_option(self) -> str:
-        """uv's option for the index: a flat one is a page, beside which uv asks no index."""
-        return "--no-index --find-links" if self.flat else "--default-index"
+        """uv's option for the index: a flat one is a page, beside which uv asks no index but for builds."""
+        if self.flat:
+            return "--find-links" if self.beside else "--no-index --find-links"
+        return "--index" if self.beside else "--default-index"
 
     @property
     def source(self) -> bool:

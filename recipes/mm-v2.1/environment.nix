@@ -160,8 +160,12 @@ let
             if pin.git ? subdirectory then "/${pin.git.subdirectory}" else ""}"
         else "${pkgs.linkFarm "source" [ { name = (artifactOf target pin).file; path = fetch target pin; } ]}/${(artifactOf target pin).file}";
       # What a source is built with, where the lock says it: these wheels, each by its hash, in place of nixpkgs' tools.
+      # The target's own file is from the target's index, every other one from PyPI.
+      indexed = filter (pin: pin.index != "git") (pins target);
+      isOwn = row: pin: pin.name == row.name && (artifactOf target pin).sha256 == row.sha256;
+      indexOf = row: (head (filter (isOwn row) indexed ++ [ { index = "pypi"; } ])).index;
       builtWith = pin:
-        map (row: { inherit (row) name version; index = "pypi"; artifacts = [ { inherit (row) file sha256; } ]; })
+        map (row: { inherit (row) name version; index = indexOf row; artifacts = [ { inherit (row) file sha256; } ]; })
           (filter (has target) pin.built-with);
       toolsOf = pin:
         let
@@ -243,7 +247,7 @@ let
           fi
           tools=${if sources == [ ] then "" else "${tools}/${python.sitePackages}"}
           [ ! -d "$TMPDIR/built-with" ] || tools=$TMPDIR/built-with
-          PATH=$TMPDIR/built-with/bin:$PATH PYTHONPATH=$out/${python.sitePackages}:$tools \
+          PYTHONDONTWRITEBYTECODE=1 PATH=$TMPDIR/built-with/bin:$PATH PYTHONPATH=$out/${python.sitePackages}:$tools \
             uv build --quiet --wheel --python "$out/bin/python" --no-build-isolation --no-index --out-dir built "$1"
         }
 

@@ -76,10 +76,12 @@ def repository(folder: Path) -> GitSource:
 def small(tmp_path: Path, files: Files) -> Path:
     """The exported flake of a lock with every kind of source."""
     ready, tool, teamed = wheel("ready", "1.0"), wheel("tool", "1.0"), wheel("teamed", "3.0+local.1")
-    project = '[build-system]\nrequires = ["tool"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    backend = f"import tool\n{source_files('compiled', '2.0')['backend.py']}"
+    project = '[build-system]\nrequires = ["tool", "teamed"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    backend = f"import tool, teamed\n{source_files('compiled', '2.0')['backend.py']}"
     compiled = sdist("compiled", "2.0", files={"pyproject.toml": project, "backend.py": backend})
-    built_with = (BuildPin("tool", "1.0", tool.file, tool.sha256),)
+    # of the target's own file the target's index counts
+    own = BuildPin("teamed", "3.0+local.1", teamed.file, teamed.sha256, len(teamed.content))
+    built_with = (BuildPin("tool", "1.0", tool.file, tool.sha256), own)
     placed, odd, direct = wheel("placed", "4.0"), wheel("odd", "5!5.0"), wheel("direct", "6.0")
     files.content = {dist.file: dist.content for dist in (ready, compiled, teamed, odd, direct, tool)}
     pins = (
@@ -128,6 +130,8 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
     assert out.splitlines() == [
         "compiled 2.0", "direct 6.0", "odd 5!5.0", "pinned 1.5", "placed 4.0", "ready 1.0", "teamed 3.0+local.1",
     ]  # fmt: skip
+    teamed = [path for path in files.asked if "/teamed-" in path]
+    assert teamed and all(path.startswith("/team/") for path in teamed)
     imports = "import compiled, direct, odd, pinned, placed, ready, sys, teamed; print(sys.prefix, ready.__cached__)"
     out = subprocess.run(
         [result / "bin/python", "-I", "-c", imports], check=True, capture_output=True, text=True

@@ -232,3 +232,33 @@ def test_a_search_that_found_nothing_leaves_the_builds_to_their_end(machine: Mac
     machine.spec(cpu("src", "cupy-cuda11x>=13.1", extra="allow-source = ['src']", python=PYTHON, targets=gpu))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1 and "cupy-cuda11x 13.1 belongs to CUDA 11" in ran.error, ran
+
+
+@pytest.mark.slow
+def test_what_was_built_is_kept_for_as_long_as_what_it_was_built_with(demo: Machine, index: Index) -> None:
+    demo.locked()
+    first, witness = install(demo), demo.folder / "witness"
+    assert first[0] == 0, first
+    again = demo.envspec("install", "specs/demo.toml", "--prefix", "another", env={"WITNESS": str(witness)})
+    assert again.status == 0 and witness.read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n", again
+    index.add(wheel("tool", "1.2", "below"), uploaded="2026-01-02T00:00:00Z")
+    demo.locked("-P", "src", env={"UV_CACHE_DIR": str(demo.folder / "uv-cache")})
+    assert install(demo)[0] == 0
+    assert witness.read_text("utf-8").splitlines()[1:] == ["asked 1.0, below 2.0, tool 1.2"], "the same source, anew"
+
+
+@pytest.mark.slow
+def test_a_build_has_the_target_s_file_from_the_target_s_index(machine: Machine, index: Index) -> None:
+    with Index() as internal:
+        core = wheel("acme-core", "1.0")
+        internal.add(core)
+        index.add(source("acme-core"), wheel("asked", "1.0"), wheel("acme-core", "99.0"))
+        own = f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme-core = 'internal' }}"
+        machine.spec(cpu("src", "acme-core", extra=f"allow-source = ['src']\n{own}", python=PYTHON))
+        lock = machine.locked()
+        assert built_with(lock) == ["acme-core 1.0", "asked 1.0"]
+        status, told = install(machine)
+        assert status == 0, told
+        assert (machine.folder / "witness").read_text("utf-8") == "acme-core 1.0, asked 1.0\n"
+        ran = machine.envspec("verify", "specs/demo.toml")
+        assert ran.status == 0, ran

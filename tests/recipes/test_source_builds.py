@@ -16,8 +16,12 @@ from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 from uv import find_uv_bin
 
+from envspec.lock.model import Artifact, BuildPin, LockedTarget, Pin, TargetInputs
 from envspec.recipes import apptainer, dockerfile
+from envspec.recipes.dockerfile_steps import MIRROR, install
+from envspec.recipes.pip_steps import pip_steps
 from envspec.recipes.plan import PipStep, Plan
+from envspec.spec.parse import parse_spec
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BACKEND = source_files("extension", "1.0")["backend.py"]
@@ -103,3 +107,36 @@ def test_a_build_sees_the_locks_torch(
     assert sees or "No module named 'torch'" in ran.stderr
     imports: list[str | Path] = [environment / "bin" / "python", "-c", "import extension"]
     assert (subprocess.run(imports, check=False, capture_output=True).returncode == 0) is sees
+
+
+def built_with(index: str) -> PipStep:
+    """The run for a source that is built with a file of the target from an index."""
+    artifact = Artifact("core-1.0-py3-none-any.whl", "a" * 64)
+    wheels = (BuildPin("core", "1.0", artifact.file, artifact.sha256), BuildPin("tool", "1", "tool-1.whl", "b" * 64))
+    source = Pin("pip", "extension", "1.0", "pypi", Artifact("extension-1.0.tar.gz", "c" * 64), built_with=wheels)
+    pins = (Pin("pip", "core", "1.0", index, artifact), source)
+    spec = parse_spec(
+        "[env]\npython = '3.12'\n"
+        "[pip]\ndependencies = ['extension']\nindexes = { own = 'https://own.example/simple' }\n"
+        "[targets.t]\nplatform = 'linux-64'\n",
+        "t.toml",
+    )
+    target = LockedTarget("t", TargetInputs("linux-64", "3.12", "2.28"), pins)
+    (step,) = (step for step, _ in pip_steps(spec, target) if step.source)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("index", "options"),
+    [
+        ("pypi", []),
+        ("pytorch/cu126", ["--torch-backend cu126", '--index "$PYTORCH_INDEX"']),
+        ("own", ['--index "$INDEX_OWN"']),
+    ],
+)
+def test_a_source_finds_what_it_is_built_with_beside_pypi(index: str, options: list[str]) -> None:
+    step = built_with(index)
+    command = install(step).replace(MIRROR, "PYTORCH_INDEX")
+    assert "--default-index" not in command
+    assert [option for option in options if option not in command] == []
+    assert "--build-constraints" in command

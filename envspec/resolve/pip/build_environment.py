@@ -23,7 +23,7 @@ from envspec.packages.requirement import is_requirement, parse_requirement
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
-from envspec.resolve.pip.compile import compile_request
+from envspec.resolve.pip.compile import UvIndex, compile_request
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import Metadata, cache_key
@@ -184,14 +184,17 @@ class _Builds:
                 raise InternalError(f"nothing is known of where the source of {name} lies")
             declared = source.build_requires()
             asked: tuple[str, ...] = ()
-            large = next((line for line in declared if is_requirement(line) and stack_of(requirement_name(line))), None)
+            names = [requirement_name(line) for line in declared if is_requirement(line)]
+            large = next(filter(stack_of, names), None)
             if large and wanted.runs:
                 # setuptools before 70.1 asks for wheel
-                silent, asked = True, ("wheel",)
+                silent, asked = True, ("wheel",) if "setuptools" in names else ()
                 self.resolver.notice(_not_asked(name, f"asking it takes {large}, which locking doesn't fetch"))
             elif wanted.runs:
                 try:
-                    asked = self.reader.asked_by_backend(source, self.folder())
+                    own = tuple((one.name, one.url) for one in self._indexes(wanted) if not one.default)
+                    reader = replace(self.reader, builds=replace(self.index, own=own))
+                    asked = reader.asked_by_backend(source, self.folder())
                 except BuildFailed as error:
                     silent = True
                     module = missing_module(error.output)
@@ -208,11 +211,16 @@ class _Builds:
             self.reader.cache.put(key, Metadata(pin.name, pin.version, requires, (), None, None))
         return requires
 
-    def _solve(self, request: Request, wanted: BuildWanted, name: str) -> Iterator[BuildPin]:
+    def _indexes(self, wanted: BuildWanted) -> list[UvIndex]:
         proxy, resolver = self.index.proxy, self.resolver
         variant, held = wanted.torch
-        shown = variant if held or variant in proxy.live else None
         indexes = UvIndexes(resolver.pages, resolver.indexes, resolver.flat, resolver.default_index)
+        return indexes.of_builds(wanted.solved_for, variant if held or variant in proxy.live else None, proxy)
+
+    def _solve(self, request: Request, wanted: BuildWanted, name: str) -> Iterator[BuildPin]:
+        proxy = self.index.proxy
+        variant, held = wanted.torch
+        shown = held or variant in proxy.live
         label = f"the build of {name}"
         try:
             with self.resolver.progress.doing(f"resolving what {label} requires"):
@@ -220,7 +228,7 @@ class _Builds:
                     self.resolver.uv,
                     request,
                     preferences=Preferences(),
-                    indexes=indexes.of_builds(request, shown, proxy),
+                    indexes=self._indexes(wanted),
                     direct={},
                     folder=self.folder(),
                     label=label,

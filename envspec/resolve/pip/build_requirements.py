@@ -23,10 +23,12 @@ from envspec.uv.program import Uv
 
 @dataclass(frozen=True)
 class BuildIndex:
-    """The index that builds see. `default` is the address of "pypi" behind it."""
+    """The index that builds see. `default` is the address of "pypi" behind it; `own` are indexes before it, by name: of
+    packages that the target has from there."""
 
     proxy: IndexProxy
     default: str
+    own: tuple[tuple[str, str], ...] = ()
 
     def expect(self, requires: Iterable[str]) -> None:
         """Read the pages ahead of what a build requires wherever it is made: should its source be chosen, its build
@@ -39,6 +41,8 @@ class BuildIndex:
         """Write uv's configuration for a build: the user's settings that don't change answers, and this index."""
         lines = [f"{key(name)} = {value(item)}" for name, item in uv.settings_cut_off(self.proxy.host).items()]
         url = self.proxy.index(Upstream(self.default))
+        for name, address in self.own:
+            lines += ["[[index]]", f"name = {string(name)}", f"url = {string(address)}"]
         lines += ["[[index]]", 'name = "pypi"', f"url = {string(url)}", "default = true"]
         return "\n".join(lines) + "\n"
 
