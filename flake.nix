@@ -29,7 +29,7 @@
                 {
                   inherit target reader;
                   name = "${name}-${target}";
-                  carried = if pathExists slice then { carried = recipes + "/envspec"; inherit slice; } else { carried = ./locks + "/${name}"; };
+                  carried = if pathExists slice then { carried = ./recipes/_shared; inherit slice; } else { carried = ./locks + "/${name}"; };
                 })
               reader.targets)
           names;
@@ -60,8 +60,8 @@
       source = builtins.path {
         name = "envspec-source";
         path = ./.;
-        filter = path: _: builtins.any (kept: path == toString ./. + kept || nixpkgs.lib.hasPrefix (toString ./. + "/envspec/") path)
-          [ "/envspec" "/pyproject.toml" "/README.md" "/LICENSE" ];
+        filter = path: _: builtins.any (kept: path == toString ./. + kept || nixpkgs.lib.hasPrefix (toString ./. + kept + "/") path)
+          [ "/check" "/envspec" "/pyproject.toml" "/README.md" "/LICENSE" ];
       };
       each = give: genAttrs systems (system: give nixpkgs.legacyPackages.${system});
     in

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-CHECK = ROOT / "envspec" / "carried" / "check"
+CHECK = ROOT / "check"
 WORKLOADS = ("multimodal", "basic", "llm", "deit", "dynamic")
 WHOLE = ("device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "stack", "figures")
 """All groups but static: it compares with a lock, and there is none."""

@@ -30,7 +30,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-CHECK = Path(__file__).resolve().parents[1] / "envspec" / "carried" / "check"
+CHECK = Path(__file__).resolve().parents[1] / "check"
 
 
 def ask(spec_path: Path, target_name: str | None, output: Path) -> None:

@@ -15,8 +15,8 @@ from envspec.image.python import ImagePython
 from envspec.install.host import InstallHost
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
-from envspec.recipes.carried import without_services
-from envspec.recipes.plan import CARRIED_FOLDER, Plan
+from envspec.recipes.carried import OF_SERVICES, carried_by
+from envspec.recipes.plan import Plan
 from envspec.recipes.target_json import dumps
 from envspec.record import dataclass, replace
 
@@ -79,12 +79,10 @@ def reduced(plan: Plan, left_out: Collection[str]) -> Plan:
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
     services = tuple(one for one in plan.services if one.name not in left_out)
-    folder = f"{CARRIED_FOLDER}/"
-    carried = {path.removeprefix(folder): text for path, text in plan.files.items() if path.startswith(folder)}
-    kept = without_services(carried, {one.script for one in plan.services if one.name in left_out})
-    files = {path: text for path, text in plan.files.items() if not path.startswith(folder)}
-    files |= {f"{folder}{path}": text for path, text in kept.items()}
-    return replace(plan, services=services, files={**files, plan.slice: dumps(document)})
+    gone = {one.script for one in plan.services if one.name in left_out}
+    # the services' common script says nothing of one that is there
+    carries = tuple(carried_by({name for name in plan.carries if name not in gone and name != OF_SERVICES}))
+    return replace(plan, services=services, carries=carries, files={**plan.files, plan.slice: dumps(document)})
 
 
 def refuse_poor(

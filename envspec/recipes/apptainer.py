@@ -1,6 +1,6 @@
 """Apptainer and SingularityCE definitions: one that fetches, and one that installs a bundle without a network.
 
-Their `%files` are below the folder in which `apptainer build` is run, not the definition's own: it's the spec's folder.
+Their `%files` are below the folder in which `apptainer build` is run, not the definition's own: the build context.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from envspec.recipes.metadata import BASE_LABELS, labels
 from envspec.recipes.plan import (
     CARRIED,
     CARRIED_FOLDER,
+    CHECK,
     ENVIRONMENT,
     PYTHON,
     SLICE,
@@ -34,6 +35,7 @@ from envspec.recipes.plan import (
     ImageReference,
     Plan,
 )
+from envspec.recipes.sums import SUMS
 
 FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"
@@ -48,17 +50,13 @@ def render(plan: Plan) -> dict[str, str]:
     return {f"{plan.target}/{name}": definition(lines) for name, lines in made.items()}
 
 
-def _above(plan: Plan) -> str:
-    return f"In the folder above this one, recipes/{plan.spec}:"
-
-
 def _online(plan: Plan) -> Iterator[str]:
     nv = " --nv" if plan.is_cuda else ""
     own = plan.project
     bound = f' --bind "{own.folder or "FOLDER"}:{PROJECT}:ro"' if own else ""
     usage = [
-        _above(plan),
-        f"  apptainer build{bound} --notest {plan.title}.sif {plan.target}/{FILE}     (singularity: the same)",
+        plan.above,
+        f"  apptainer build{bound} --notest {plan.title}.sif {plan.own}{plan.target}/{FILE}     (or singularity build)",
         f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
         f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
         "",
@@ -86,7 +84,7 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from stage_header(plan.compiling.image, "compile")
         yield from section("files from uv", ["/uv /usr/local/bin/uv"])
         yield from _micromamba_files(plan)
-        yield from section("files", [f"{CARRIED_FOLDER} {CARRIED}", *_requirements(plan)])
+        yield from section("files", [*carried_files(plan), *_requirements(plan)])
         yield from section("post", compile_post(plan))
     yield from stage_header(plan.base, "final")
     if plan.compiling:
@@ -135,19 +133,19 @@ def _offline(plan: Plan) -> Iterator[str]:
     needs += [path for one in plan.borrowed for _, path in one.copies]
     python = "micromamba" if plan.explicit else "" if plan.build else f"Python {plan.python} with its module venv"
     has = ", ".join(filter(None, [python, *needs]))
-    beside = f"{plan.target}/"
+    beside = f"{plan.own}{plan.target}/"
     usage = [
         "For machines without internet. Beside this file lie:",
         f"  {BASE}        an image{f' with {has}' if has else ''}",
         f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
-    files = [f"{beside}{BUNDLE} {SCRATCH}/{BUNDLE}", f"{CARRIED_FOLDER} {CARRIED}"]
+    files = [f"{beside}{BUNDLE} {SCRATCH}/{BUNDLE}", *carried_files(plan)]
     built = plan.compiling if plan.compiling and plan.compiling.packages else None
     if built:
         tools = [name for name in built.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in built.env else []
         usage.append(f"  {COMPILER}     {f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
-    usage += [_above(plan), f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
+    usage += [plan.above, f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     yield from hash_heading(plan, usage)
     yield ""
     yield from ("Bootstrap: localimage", f"From: {beside}{COMPILER if built else BASE}", "Stage: compile", "")
@@ -161,7 +159,13 @@ def _offline(plan: Plan) -> Iterator[str]:
 
 
 def _carried(plan: Plan) -> list[str]:
-    return [f"{CARRIED_FOLDER} {CARRIED}", f"{plan.slice} {CARRIED}/{SLICE}"]
+    return [*carried_files(plan), f"{plan.slice} {CARRIED}/{SLICE}"]
+
+
+def carried_files(plan: Plan) -> list[str]:
+    """List what an image carries as lines of `%files`: the smoke check as a folder, all else by name."""
+    names = [SUMS, *(name for name in plan.carries if not name.startswith(f"{CHECK}/")), CHECK]
+    return [f"{plan.carried_file(name)} {CARRIED}/{name}" for name in names]
 
 
 def _requirements(plan: Plan) -> list[str]:

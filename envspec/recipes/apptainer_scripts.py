@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from envspec.recipes import nvcc
 from envspec.recipes.apt_mirrors import COPY, use_mirrors
 from envspec.recipes.apt_mirrors import FILE as APT_MIRRORS
-from envspec.recipes.building import PRETENDED, build_settings, project_install, project_wheel
+from envspec.recipes.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
 from envspec.recipes.definition_text import exported, word
 from envspec.recipes.plan import (
     CARRIED,
     ENVIRONMENT,
     FETCH_VARIANTS,
     PYTHON,
-    SUMS,
     WORKSPACE,
     OwnProject,
     PipStep,
@@ -27,6 +26,7 @@ from envspec.recipes.plan import (
 )
 from envspec.recipes.python_build import TABLE
 from envspec.recipes.quote import shell
+from envspec.recipes.sums import SUMS
 from envspec.recipes.variant_fetch import fetch_words
 
 _FROM = "/opt/requirements"
@@ -105,7 +105,9 @@ def final_post(plan: Plan) -> Iterator[str]:
     yield from _apt(
         [name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else (), plan.snapshot
     )
-    if not plan.compiling:
+    if plan.compiling:
+        yield from _carried_sums(plan)
+    else:
         yield from _environment(plan)
         yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
     yield from nvcc.links(plan)
@@ -133,6 +135,7 @@ def bundled_post(plan: Plan) -> Iterator[str]:
 def offline_final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage of one that installs a bundle."""
     yield "set -eu; umask 022"
+    yield from _carried_sums(plan)
     yield from nvcc.links(plan)
     yield from _finish()
 
@@ -150,9 +153,14 @@ def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = 
     yield f"rm -rf {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
 
+def _carried_sums(plan: Plan) -> Iterator[str]:
+    yield from own_sums(plan, CARRIED)
+    yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+
+
 def _environment(plan: Plan) -> Iterator[str]:
     """Make the whole environment, each file by its hash."""
-    yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+    yield from _carried_sums(plan)
     sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installed_from(plan))
     yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
     yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"

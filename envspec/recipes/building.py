@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.recipes.plan import ENVIRONMENT, Plan
+from envspec.recipes.plan import CHECK, ENVIRONMENT, Plan
 from envspec.recipes.quote import shell
+from envspec.recipes.sums import SUMS
 
 _JOBS = (
     "export MAX_JOBS=$(awk -v n=$(nproc) '/MemTotal/ {j = int($2 / 4194304) + 1; print j < n ? j : n}' /proc/meminfo)"
@@ -14,6 +15,16 @@ _JOBS = (
 _UV_ENV = "export UV_NO_CACHE=1 UV_LINK_MODE=copy"
 PRETENDED = "SETUPTOOLS_SCM_PRETEND_VERSION"
 """The variable with a project's version, where its build would ask git. Source: setuptools_scm's documentation."""
+
+
+def own_sums(plan: Plan, folder: str) -> Iterator[str]:
+    """Make the shell commands that cut the list of all specs' carried files down to the image's own, in `folder`. There
+    are none for a spec's folder that has its own list.
+    """
+    if plan.shares:
+        names = "|".join(name.replace(".", "[.]") for name in plan.carries if not name.startswith(f"{CHECK}/"))
+        sums, own = f"{folder}/{SUMS}", f"{folder}/{SUMS}.own"
+        yield f"grep -E '  ({CHECK}/.*|{names})$' {sums} > {own} && cat {own} > {sums} && rm {own}"
 
 
 def build_settings(plan: Plan, scratch: str) -> Iterator[str]:

@@ -1,73 +1,39 @@
-"""The carried files: envspec's files in every image and environment, the same for every target of a spec.
+"""The carried files: envspec's files in every image and environment, the same for every target and every spec.
 
-They are package data, written verbatim: the smoke check, the preflight, the start scripts, the spec's services.
+They are written verbatim: the smoke check, the preflight, the start scripts, the services.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.recipes.plan import SUMS
+from envspec.recipes.plan import CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS
 from envspec.recipes.sums import digest, sums_text
-from envspec.record import dataclass, replace
-
-CHECK = "check"
-"""The folder of the smoke check among the carried files, which `python -I` runs."""
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
 _SERVICES = "services/"
-_OF_SERVICES = f"{_SERVICES}common.sh"
-_IN_PART = {
-    f"{CHECK}/envspec_check/checks/stack/packages": "package",
-    f"{CHECK}/envspec_check/workloads": "workload",
-    f"{CHECK}/envspec_check/checks/gpu": "gpu",
-}
-"""The folders of the smoke check of which an export carries what its targets need, and what their modules are of."""
-_OF_PREFLIGHT = tuple(f"envspec_check.{name}" for name in ("capability", "lock", "nvml"))
-_FOR_ALL = {"__init__", "base", "wide"}
+OF_SERVICES = f"{_SERVICES}common.sh"
+"""What all scripts of services read."""
 
 
-@dataclass(frozen=True)
-class CheckNeeds:
-    """What the targets of a spec need of the smoke check: checks of the `packages` that they lock, the `workload` that
-    they train, and those of GPUs where one has CUDA.
-    """
-
-    packages: frozenset[str]
-    workload: str
-    gpu: bool
-
-    def covers(self, path: str) -> bool:
-        """Say whether a file of the smoke check is carried."""
-        kind, name = part_of(path) or (None, "")
-        if kind == "package":
-            return name in self.packages
-        return kind is None or (self.gpu if kind == "gpu" else name == self.workload)
-
-
-def part_of(path: str) -> tuple[str, str] | None:
-    """Say what a file of the smoke check is about, as its kind and its name: ("package", "timm"), ("workload", "llm"),
-    ("gpu", "health"). None for a file that every target needs.
-    """
-    folder, _, file = path.rpartition("/")
-    name = file.removesuffix(".py")
-    return (_IN_PART[folder], name) if folder in _IN_PART and name not in _FOR_ALL else None
+def check_folder() -> Path:
+    """Return the folder of the smoke check: a distribution of its own in a checkout, a copy in an installed envspec."""
+    installed = _CARRIED / CHECK
+    # a checkout of an earlier version may have left its bytecode there
+    return installed if (installed / "__main__.py").is_file() else _CARRIED.parents[1] / CHECK
 
 
 @cache
 def check_files() -> Mapping[str, str]:
     """Read the files of the smoke check, by path among the carried files."""
-    program = _CARRIED / CHECK
+    program = check_folder()
+    paths = (program / "__main__.py", *sorted((program / "envspec_check").rglob("*.py")))
     return MappingProxyType(
-        {
-            f"{CHECK}/{path.relative_to(program).as_posix()}": path.read_text(encoding="utf-8")
-            for path in sorted(program.rglob("*.py"))
-        }
+        {f"{CHECK}/{path.relative_to(program).as_posix()}": path.read_text(encoding="utf-8") for path in paths}
     )
 
 
@@ -77,62 +43,26 @@ def check_digest(carried: Mapping[str, str]) -> str:
     return f"sha256:{digest(sums_text((path, digest(text)) for path, text in files.items()))}"
 
 
-_IMPORT = re.compile(r"^ *from (envspec_check[\w.]*) import (.+)", re.MULTILINE)
-
-
-def _reached(files: Mapping[str, str]) -> dict[str, str]:
-    """Keep of the smoke check's files what is imported, directly or by others, by its program or by the parts that are
-    imported by name where they are there.
-    """
-    modules = {path.removeprefix(f"{CHECK}/").removesuffix(".py").replace("/", "."): path for path in files}
-    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
-    todo = ["__main__", *_OF_PREFLIGHT, *(name for name, path in modules.items() if part_of(path))]
-    kept: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name in kept or name not in modules:
-            continue
-        kept.add(name)
-        parent = name.rpartition(".")[0]
-        imports = _IMPORT.findall(files[modules[name]])
-        named = (f"{module}.{word.strip(',')}" for module, words in imports for word in words.split())
-        todo += [parent, *(module for module, _ in imports), *named]
-    return {modules[name]: files[modules[name]] for name in modules if name in kept}
-
-
 @cache
 def multi_node_program() -> str:
     """The program that checks several nodes together, which torchrun starts on each of them."""
     return (_CARRIED / "multi_node.py").read_text(encoding="utf-8")
 
 
-def carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
-    """Give all carried files by path, and the digests of them all: the given scripts, which are services' or what only
-    some specs need, and what is needed of the smoke check.
-    """
-    packages = {name for kind, name in filter(None, map(part_of, check_files())) if kind == "package"}
-    return _carried_files(scripts, replace(needed, packages=needed.packages & packages))
-
-
 @cache
-def _carried_files(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
-    services = any(script.startswith(_SERVICES) for script in scripts)
-    names = [*_ALWAYS, *scripts, *([_OF_SERVICES] if services else [])]
+def carried_files() -> Mapping[str, str]:
+    """Give all carried files, by path."""
+    services = sorted(f"{_SERVICES}{path.name}" for path in (_CARRIED / _SERVICES).glob("*.sh"))
+    names = (*_ALWAYS, ENVIRONMENT_FILE, FETCH_VARIANTS, *services)
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
-    found.update(_reached({path: text for path, text in check_files().items() if needed.covers(path)}))
-    return MappingProxyType(_summed(found))
+    return MappingProxyType({**found, **check_files()})
 
 
-def without_services(carried: Mapping[str, str], scripts: Collection[str]) -> dict[str, str]:
-    """Give carried files without these scripts of services: what starts an image starts each service whose script is
-    there.
+def carried_by(scripts: Collection[str]) -> Iterator[str]:
+    """Name the carried files of images that have these scripts: services', or what only some specs need. What starts an
+    image starts each service whose script is there.
     """
-    left = {path: text for path, text in carried.items() if path not in scripts and path != SUMS}
-    if [path for path in left if path.startswith(_SERVICES)] == [_OF_SERVICES]:
-        del left[_OF_SERVICES]
-    return _summed(left)
-
-
-def _summed(files: Mapping[str, str]) -> dict[str, str]:
-    """Add the list of the files' digests."""
-    return {**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())}
+    services = any(script.startswith(_SERVICES) for script in scripts)
+    for name in carried_files():
+        if name in _ALWAYS or name in scripts or name.startswith(f"{CHECK}/") or (services and name == OF_SERVICES):
+            yield name

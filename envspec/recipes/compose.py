@@ -6,6 +6,7 @@ published to this machine alone.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
@@ -35,7 +36,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
         f"Builds take {' and '.join(given.SECRETS.values())} (words like debian=URL; a uv.toml) where you have them.",
     ]
     if own := plan.targets[0].project:
-        usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {own.folder}' if own.folder else ''}")
+        folder = _default_folder(plan.targets[0])
+        usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {folder}' if folder else ''}")
     lines = [
         *hash_heading(plan, usage),
         f"name: {string(_project(plan.spec))}",
@@ -54,8 +56,14 @@ def _project(name: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", name)
 
 
-def _folder(project: OwnProject) -> str:
-    otherwise = f":-{project.folder}" if project.folder else f":?the folder of {project.name}"
+def _default_folder(plan: Plan) -> str | None:
+    """Give the folder of the spec's project, seen from this file's."""
+    return posixpath.relpath(plan.project.path, plan.place) if plan.project and plan.shares else None
+
+
+def _folder(plan: Plan, project: OwnProject) -> str:
+    folder = _default_folder(plan)
+    otherwise = f":-{folder}" if folder else f":?the folder of {project.name}"
     return f"${{{FOLDER_VARIABLE}{otherwise}}}"
 
 
@@ -70,8 +78,8 @@ def _service(plan: Plan) -> Iterator[str]:
     arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *given.arguments(text)])
     secrets = inline_strings(given.secrets(text))
     platforms = f"platforms: {inline_strings([plan.oci_platform])}"
-    more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan.project))} }}" if plan.project else ""
-    place = f"context: ., dockerfile: {string(path)}"
+    more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan, plan.project))} }}" if plan.project else ""
+    place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(plan.own + path)}"
     yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
     yield f"    shm_size: {SHARED_MEMORY}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"

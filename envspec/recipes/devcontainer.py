@@ -31,10 +31,10 @@ def render(plan: Plan) -> dict[str, str]:
     """Render `devcontainer.json`, JSON with comments by its format, for `.devcontainer/<spec>-<target>/` of the folder
     that editors open, from which `plan.place` leads to the spec's folder.
     """
-    context = posixpath.relpath(plan.place, _own(plan))
+    context = posixpath.relpath(posixpath.dirname(plan.place) if plan.shares else plan.place, _own(plan))
     recipe = f"{plan.target}/{dockerfile.FILE}"
     build: dict[str, Any] = {
-        "dockerfile": f"{context}/{recipe}",
+        "dockerfile": f"{context}/{plan.own}{recipe}",
         "context": context,
         "options": [
             f"--platform={plan.oci_platform}",

@@ -1,4 +1,5 @@
-"""Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the spec's folder.
+"""Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the spec's folder,
+or a repository's `recipes/` (`Plan.shares`).
 
 Layers, from the bottom: Debian's packages that every image of the kind has; the spec's own, and the user; then the
 environment's, in the order of `envspec.recipes.layers`, each copied from the stage that makes it.
@@ -18,7 +19,6 @@ from envspec.recipes.heading import MARK, hash_heading
 from envspec.recipes.layers import LAYERS
 from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
 from envspec.recipes.plan import (
-    CARRIED_FOLDER,
     REQUIREMENTS,
     SHARED_MEMORY,
     SLICE,
@@ -38,10 +38,11 @@ _MADE_BY = {"source": "compile", "project": "own"}
 def render(plan: Plan) -> dict[str, str]:
     """Render the target's Dockerfile, and the `.dockerignore` that limits every target's context."""
     parts = [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
-    kept = "".join(f"!{path}\n" for path in (CARRIED_FOLDER, REQUIREMENTS, f"*/{SLICE}"))
+    below = "*/" if plan.shares else ""
+    kept = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
     return {
         f"{plan.target}/{FILE}": "\n\n".join(part for part in parts if part) + "\n",
-        IGNORE: f"# {MARK}\n*\n{kept}",
+        f"../{IGNORE}" if plan.shares else IGNORE: f"# {MARK}\n*\n{kept}",
     }
 
 
@@ -52,8 +53,8 @@ def _head(plan: Plan) -> str:
     if plan.explicit:
         options.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     usage = [
-        f"In the folder above this one, recipes/{plan.spec}:",
-        f"  docker buildx build {' '.join(options)} -f {plan.target}/{FILE} -t {plan.image} .",
+        plan.above,
+        f"  docker buildx build {' '.join(options)} -f {plan.own}{plan.target}/{FILE} -t {plan.image} .",
         f"  {_run(plan)}",
         *([f"  {_train(plan)}"] if plan.is_cuda and plan.torch else []),
         *([_ONE_INSTANCE] if plan.is_cuda else []),

@@ -11,12 +11,12 @@ again. What is carried is copied, where all builders look, so that a change of t
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
-from envspec.recipes.building import build_settings
+from envspec.recipes.building import build_settings, own_sums
 from envspec.recipes.dockerfile_apt import MIRRORS_SECRET, apt, python_headers
 from envspec.recipes.dockerfile_steps import (
-    BYTECODE,
     LAYERS,
     NETRC_SECRET,
     SCRATCH,
@@ -24,6 +24,7 @@ from envspec.recipes.dockerfile_steps import (
     USE_NETRC,
     at,
     bind,
+    bytecode,
     checked,
     copy,
     finished,
@@ -36,8 +37,9 @@ from envspec.recipes.dockerfile_steps import (
     uv_mounts,
 )
 from envspec.recipes.dockerfile_variants import variant_stages
-from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SUMS, Compiling, Plan
+from envspec.recipes.plan import CARRIED, CHECK, ENVIRONMENT, PYTHON, Compiling, Plan
 from envspec.recipes.quote import dockerfile
+from envspec.recipes.sums import SUMS
 
 CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 """The build argument that conda packages need."""
@@ -65,20 +67,20 @@ def conda_stage(plan: Plan) -> str:
             run(
                 [
                     bind(plan.explicit),
-                    bind(BYTECODE),
+                    bind(bytecode(plan)),
                     "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
                     *_CONDA_SECRETS,
                 ],
                 [
                     f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
-                    *checked(plan, [plan.explicit, BYTECODE]),
+                    *checked(plan, [plan.explicit, bytecode(plan)]),
                     USE_NETRC,
                     f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
                     f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
                     # conda's own bytecode holds the time of each file
                     f"find {ENVIRONMENT} -name '*.pyc' -delete",
-                    f"{ENVIRONMENT}/bin/python -ISB {at(BYTECODE)} {ENVIRONMENT}/lib",
+                    f"{ENVIRONMENT}/bin/python -ISB {at(bytecode(plan))} {ENVIRONMENT}/lib",
                     # the file by which conda tools know an environment; what stands in it are times
                     f": > {ENVIRONMENT}/conda-meta/history",
                     f"mkdir -p {LAYERS}/conda/opt",
@@ -99,14 +101,28 @@ def layer_stages(plan: Plan) -> Iterator[str]:
             yield _group_stage(plan, group)
     if plan.compiling:
         yield _compile_stage(plan, plan.compiling)
+    place = f"{LAYERS}/carried{CARRIED}"
+    checked_sums = f"env --chdir={place} sha256sum --check --quiet {SUMS}"
     # One mode for all, as a checkout's depends on its owner's umask.
     yield "\n".join(
         [
             "FROM python AS carried",
-            f"COPY --chmod=0755 {CARRIED_FOLDER} {plan.slice} {LAYERS}/carried{CARRIED}/",
-            run([], [f"env --chdir={LAYERS}/carried{CARRIED} sha256sum --check --quiet {SUMS}", settled("carried")]),
+            *_carried(plan, place),
+            run([], [*own_sums(plan, place), checked_sums, settled("carried")]),
         ]
     )
+
+
+def _carried(plan: Plan, place: str) -> Iterator[str]:
+    """Copy what an image carries: the smoke check as a folder, all else by name."""
+    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS)]}
+    for name in plan.carries:
+        if not name.startswith(f"{CHECK}/"):
+            by_folder.setdefault(posixpath.dirname(name), []).append(plan.carried_file(name))
+    by_folder[""].append(plan.slice)
+    for folder, names in by_folder.items():
+        yield f"COPY --chmod=0755 {' '.join(names)} {posixpath.join(place, folder)}/".replace("//", "/")
+    yield f"COPY --chmod=0755 {plan.carried_file(CHECK)} {place}/{CHECK}"
 
 
 def _python_stage(plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from envspec.recipes.plan import CARRIED_FOLDER, ENVIRONMENT, PYTHON, PipStep, Plan
+from envspec.recipes.plan import ENVIRONMENT, PYTHON, PipStep, Plan
 from envspec.recipes.python_build import TABLE
 from envspec.recipes.quote import dockerfile, shell
 
@@ -21,7 +21,6 @@ UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
 WHEELS = "wheels"
 """The stage with the variants' wheels under plain names, and the named build context that stands in for it."""
 _WHEELS_AT = f"/run/{WHEELS}"
-BYTECODE = f"{CARRIED_FOLDER}/bytecode.py"
 NETRC = "/run/secrets/netrc"
 """The logins of a netrc, where a build is given some."""
 NETRC_SECRET = f"--mount=type=secret,id=netrc,target={NETRC}"
@@ -30,6 +29,11 @@ MIRROR = "PYTORCH_INDEX"
 """The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
 FIXED_TIME = "@315532800"
 """The time of every file of a layer, whenever it is built: the first that all archives can write."""
+
+
+def bytecode(plan: Plan) -> str:
+    """Give the carried program that makes bytecode."""
+    return plan.carried_file("bytecode.py")
 
 
 def prefix(layer: str) -> str:
@@ -53,9 +57,9 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     ]
     if plan.explicit:
         lines.append(copy("conda"))
-    files = [BYTECODE, *([plan.build_table] if plan.build_table else [])]
+    files = [bytecode(plan), *([plan.build_table] if plan.build_table else [])]
     mounts = [*map(bind, files), *([] if plan.explicit else [UV_MOUNTS])]
-    placed = f"install -D -t {LAYERS} {at(BYTECODE)}"
+    placed = f"install -D -t {LAYERS} {at(bytecode(plan))}"
     return [*lines, run(mounts, [*checked(plan, files), placed, *_virtual_environment(plan), *more])]
 
 

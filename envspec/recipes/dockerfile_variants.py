@@ -23,12 +23,11 @@ from envspec.recipes.dockerfile_steps import (
     run,
     with_index,
 )
-from envspec.recipes.plan import CARRIED_FOLDER, ENVIRONMENT, FETCH_VARIANTS, Plan
+from envspec.recipes.plan import ENVIRONMENT, FETCH_VARIANTS, Plan
 from envspec.recipes.quote import shell
 from envspec.recipes.variant_fetch import fetch_words
 
 _FETCHED = "fetched"
-_PROGRAM = f"{CARRIED_FOLDER}/{FETCH_VARIANTS}"
 
 
 def variant_stages(plan: Plan) -> Iterator[str]:
@@ -36,16 +35,16 @@ def variant_stages(plan: Plan) -> Iterator[str]:
     steps = [step for step in plan.pip if step.variants]
     if not steps:
         return
-    python = f"{ENVIRONMENT}/bin/python"
+    python, program = f"{ENVIRONMENT}/bin/python", plan.carried_file(FETCH_VARIANTS)
     fetches = [
-        with_index(step, fetch_words(step, python, at(_PROGRAM), f"{LAYERS}/{WHEELS}", UV, shell)) for step in steps
+        with_index(step, fetch_words(step, python, at(program), f"{LAYERS}/{WHEELS}", UV, shell)) for step in steps
     ]
     yield "\n".join(
         [
             f"FROM python AS {_FETCHED}",
             run([MIRRORS_SECRET], apt(("ca-certificates",))),
             *index_arguments(steps),
-            run([SECRET, NETRC_SECRET, bind(_PROGRAM)], [*checked(plan, [_PROGRAM]), USE_NETRC, *fetches]),
+            run([SECRET, NETRC_SECRET, bind(program)], [*checked(plan, [program]), USE_NETRC, *fetches]),
         ]
     )
     yield "\n".join(

@@ -6,9 +6,10 @@ Paths are below the spec's folder. Only development containers are elsewhere, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from posixpath import relpath
 
 from envspec.errors import InputError
-from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
+from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SHARED_FOLDER, Plan, SpecPlan
 from envspec.record import dataclass
 
 OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "htcondor", "devcontainer")
@@ -19,8 +20,8 @@ FORMATS = ("dockerfile", "compose", "apptainer", "nix", "devcontainer", "slurm",
 """All formats, in the order of messages. The first file of each is the one that is run."""
 BY_NAME = ("htcondor",)
 """The formats that `all` leaves out."""
-SHARED = (CARRIED_FOLDER, REQUIREMENTS)
-"""The folders that contain only the shared files of all targets."""
+SHARED = (CARRIED_FOLDER, REQUIREMENTS, f"../{SHARED_FOLDER}")
+"""The folders that contain only the shared files of all targets, or of all specs."""
 
 
 def place_of(spec: str) -> str:
@@ -64,13 +65,18 @@ def shared_files(plan: Plan, name: str) -> dict[str, str]:
     formats none, because they use an existing image or environment.
     """
     if name in ("dockerfile", "apptainer"):
-        return dict(plan.files)
+        return below_the_spec(plan, plan.files)
     if name == "nix":
         from envspec.recipes.nix import admits
 
-        kept = (path for path in plan.files if path == plan.slice or path.startswith(f"{CARRIED_FOLDER}/"))
-        return {path: plan.files[path] for path in kept} if admits(plan) else {}
+        kept = (path for path in plan.files if path == plan.slice or path.startswith(f"{plan.carried_folder}/"))
+        return below_the_spec(plan, kept) if admits(plan) else {}
     return {}
+
+
+def below_the_spec(plan: Plan, paths: Iterable[str]) -> dict[str, str]:
+    """Give files of a plan by path below the spec's folder: those of all specs stand beside it."""
+    return {relpath(path, plan.own or "."): plan.files[path] for path in paths}
 
 
 def admitted(plan: Plan, names: Iterable[str] = OF_A_TARGET) -> dict[str, dict[str, str]]:

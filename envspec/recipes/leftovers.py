@@ -11,10 +11,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from envspec.documents import read_json
 from envspec.lock.write import HEADER
 from envspec.recipes import apptainer, devcontainer, dockerfile, htcondor, kubernetes, nix
+from envspec.recipes.carried import carried_files
 from envspec.recipes.folder import SHARED, place_of
-from envspec.recipes.heading import owner
-from envspec.recipes.plan import CARRIED_FOLDER, REQUIREMENTS, SLICE, SpecPlan
-from envspec.recipes.sums import Sums, digest
+from envspec.recipes.heading import MARK, owner
+from envspec.recipes.plan import ENVIRONMENT_FILE, REQUIREMENTS, SLICE, SpecPlan
+from envspec.recipes.sums import SUMS, Sums, digest, read_sums, sums_text
 
 OWN = (
     *(dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE),
@@ -38,10 +39,21 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
     flake = _nix_that_is_gone(plan, there, read)
     if LOCK in there and plan.targets[0].place == place_of(plan.spec) and _head(read(LOCK) or "") == _head(HEADER):
         yield LOCK
-    for path in sorted(there - set(files)):
+    for path in sorted(there - set(files), key=lambda path: (path.endswith(f"/{SUMS}"), path)):
         first, _, name = path.partition("/")
-        if first in SHARED or path in flake or _is_of_a_target_that_is_gone(plan, path, first, name, read):
+        if (
+            in_shared(path)
+            or path in flake
+            or _is_of_a_target_that_is_gone(plan, path, first, name, read)
+            or (plan.shares and _is_shared_now(path, read))
+        ):
             yield path
+
+
+def _is_shared_now(path: str, read: Read) -> bool:
+    """Say whether earlier exports wrote a file for each spec that all specs share now."""
+    heads = {dockerfile.IGNORE: f"# {MARK}", ENVIRONMENT_FILE: _head(carried_files()[ENVIRONMENT_FILE])}
+    return path in heads and _head(read(path) or "") == heads[path]
 
 
 def _nix_that_is_gone(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
@@ -51,7 +63,7 @@ def _nix_that_is_gone(plan: SpecPlan, there: Container[str], read: Read) -> froz
     found = _owner(nix.FILE, read) if nix.FILE in there and not any(map(nix.admits, plan.targets)) else None
     if found is None or found[0] != plan.spec:
         return frozenset()
-    beside = {nix.ENVIRONMENT_FILE: nix.environment_nix()}
+    beside = {ENVIRONMENT_FILE: carried_files()[ENVIRONMENT_FILE]}
     return frozenset({nix.FILE, *(path for path, text in beside.items() if _head(read(path) or "") == _head(text))})
 
 
@@ -80,13 +92,20 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
         return None
 
 
-def removable(paths: Iterable[str], sums: Sums, read: Read) -> Iterator[str]:
-    """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports."""
+def in_shared(path: str) -> tuple[str, str] | None:
+    """Say in which of the shared folders a path is, and give the path below it."""
+    return next(((folder, path.removeprefix(f"{folder}/")) for folder in SHARED if path.startswith(f"{folder}/")), None)
+
+
+def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Iterator[str]:
+    """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports, by folder."""
     for path in paths:
-        folder, _, name = path.partition("/")
-        if folder not in SHARED:
+        shared = in_shared(path)
+        if shared is None:
             yield path
         elif (text := read(path)) is not None:
-            named, found = _REQUIREMENTS.fullmatch(path), digest(text)
-            if (named and found.startswith(named[1])) or (folder == CARRIED_FOLDER and (name, found) in sums):
+            (folder, name), found = shared, digest(text)
+            named = _REQUIREMENTS.fullmatch(path)
+            own_list = name == SUMS and text == sums_text(read_sums(text))
+            if (named and found.startswith(named[1])) or (name, found) in sums.get(folder, ()) or own_list:
                 yield path

@@ -12,12 +12,11 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.recipes import compat, images, nvcc
-from envspec.recipes.carried import CheckNeeds, carried_files
+from envspec.recipes.carried import carried_by, carried_files
 from envspec.recipes.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.recipes.images import CODE_SERVER, reference
 from envspec.recipes.pip_steps import build_steps, pip_steps, requirements_file
 from envspec.recipes.plan import (
-    CARRIED_FOLDER,
     FETCH_VARIANTS,
     SLICE,
     Borrowed,
@@ -30,8 +29,10 @@ from envspec.recipes.plan import (
 from envspec.recipes.project import build_names, own_project
 from envspec.recipes.python_build import uv_table
 from envspec.recipes.services import missing_packages
+from envspec.recipes.sums import summed
 from envspec.recipes.target_json import dumps as target_json
 from envspec.recipes.target_json import target_document
+from envspec.record import replace
 from envspec.spec.model import Spec
 
 _ALWAYS = ("ca-certificates", "tini")
@@ -89,15 +90,12 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         refuse_unknown_gpus(name, target)
     needed = build_names(spec.project) if project and project.compiled else ()
     seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()
-    locked = frozenset(pin.name for each in lock for pin in each.pins)
-    needed_of_the_check = CheckNeeds(locked, spec.smoke.workload, any(each.inputs.cuda for each in lock))
     has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
     scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
-    carried = carried_files(scripts, needed_of_the_check)
+    carries = tuple(sorted(carried_by(scripts)))
     document = target_document(spec, lock, target)
     files = {
         f"{target.name}/{SLICE}": target_json(document),
-        **{f"{CARRIED_FOLDER}/{path}": text for path, text in carried.items()},
         **{
             name: content
             for step, texts in (*steps, *seen, *built)
@@ -124,7 +122,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
             hint='leave out python = "base": the image then brings the Python that the lock names',
             place=spec.places.get("image.python", Place(spec.path)),
         )
-    return Plan(
+    plan = Plan(
         spec=spec.name,
         target=target.name,
         description=spec.description,
@@ -155,7 +153,8 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         explicit=explicit,
         workload=spec.smoke.workload,
         steps=spec.smoke.steps,
-        files=dict(sorted(files.items())),
+        files=files,
+        carries=carries,
         place=place,
         repository=spec.image.name,
         kubernetes=spec.kubernetes,
@@ -163,6 +162,29 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         build_table=table,
         base_python=base_python,
         snapshot=images.snapshot_of(spec),
+    )
+    return _in_context(plan)
+
+
+def _in_context(plan: Plan) -> Plan:
+    """Place the files of a plan below its build context, and the carried ones beside them."""
+    own = plan.own
+
+    def placed(step: PipStep) -> PipStep:
+        return replace(step, file=own + step.file, built_with=step.built_with and own + step.built_with)
+
+    carried = carried_files() if plan.shares else {name: carried_files()[name] for name in plan.carries}
+    files = {own + path: text for path, text in plan.files.items()}
+    files |= {plan.carried_file(path): text for path, text in summed(carried).items()}
+    project, compiling = plan.project, plan.compiling
+    return replace(
+        plan,
+        files=dict(sorted(files.items())),
+        pip=tuple(map(placed, plan.pip)),
+        project=project and replace(project, wheels=tuple(map(placed, project.wheels))),
+        compiling=compiling and replace(compiling, wheels=tuple(map(placed, compiling.wheels))),
+        explicit=plan.explicit and own + plan.explicit,
+        build_table=plan.build_table and own + plan.build_table,
     )
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
-from pathlib import Path
 
 from envspec.errors import InputError
 from envspec.recipes import compat, nvcc
-from envspec.recipes.carried import CHECK
+from envspec.recipes.carried import carried_files
 from envspec.recipes.heading import hash_heading
-from envspec.recipes.plan import CARRIED, CARRIED_FOLDER, ENVIRONMENT, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
+from envspec.recipes.plan import CARRIED, CHECK, ENVIRONMENT, ENVIRONMENT_FILE, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
 from envspec.recipes.quote import nix, shell
 
 FILE = "flake.nix"
-ENVIRONMENT_FILE = "environment.nix"
-"""The Nix code that makes environments; the repository's own flake imports it too."""
 
 NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
 """The branch of nixpkgs for a flake without flake.lock: the last release with Python 3.10."""
@@ -35,7 +31,8 @@ def admits(plan: Plan) -> bool:
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
-    """Render `flake.nix` and the `environment.nix` that it imports. It reads the targets' slices of the lock.
+    """Render `flake.nix`, and the `environment.nix` that it imports where the specs don't share one. It reads the
+    targets' slices of the lock.
 
     Raises InputError where every target has conda packages: a Nix environment is made from wheels.
     """
@@ -47,6 +44,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
             hint="use another --format: dockerfile, apptainer or conda-explicit; or `envspec install`",
         )
     own = plans[0].project
+    carried = f"./{'../' if plan.shares else ''}{plans[0].carried_folder}"
+    code = f"{carried}/{ENVIRONMENT_FILE}" if plan.shares else f"./{ENVIRONMENT_FILE}"
     given = ", project ? null" if own else ""
     lines = [
         *hash_heading(plan, _usage(plan, plans)),
@@ -69,9 +68,9 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "            if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock",
         '            else throw "there is no target ${target} here";',
         "        in",
-        f"        (import ./{ENVIRONMENT_FILE} {{ inherit pkgs lock indexes; }}).environment {{",
+        f"        (import {code} {{ inherit pkgs lock indexes; }}).environment {{",
         f"          inherit target libraries slice{' project' if own else ''};",
-        f"          carried = ./{CARRIED_FOLDER};",
+        f"          carried = {carried};",
         "        };",
         "",
         "      # For each system: a name and a value for each target, and `default` where there is one target.",
@@ -121,26 +120,23 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "    };",
         "}",
     ]
-    return {FILE: "\n".join(lines) + "\n", ENVIRONMENT_FILE: environment_nix()}
-
-
-@cache
-def environment_nix() -> str:
-    """Read the text of `environment.nix`."""
-    return (Path(__file__).parents[1] / "carried" / ENVIRONMENT_FILE).read_text(encoding="utf-8")
+    made = {FILE: "\n".join(lines) + "\n"}
+    return made if plan.shares else {**made, ENVIRONMENT_FILE: carried_files()[ENVIRONMENT_FILE]}
 
 
 def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
     target = next((of.target for of in plans if "." not in of.target), plans[0].target)
+    flake = f"./recipes/{plan.spec}" if plan.shares else "path:."
     told = [
-        f"nix build path:.#{target}       an environment, as ./result",
-        f"nix develop path:.#{target}     a shell with it",
-        f"nix run path:.#{target}-check   the smoke check",
+        *(["In the repository's own folder, once git knows these files:"] if plan.shares else []),
+        f"nix build {shell(f'{flake}#{target}')}       an environment, as ./result",
+        f"nix develop {shell(f'{flake}#{target}')}     a shell with it",
+        f"nix run {shell(f'{flake}#{target}-check')}   the smoke check",
     ]
     if any(of.build for of in plans):
         told.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")
     if any("." in of.target for of in plans):
-        told.append("A name with a dot is quoted twice: nix build 'path:.#\"a.b\"'")
+        told.append(f"A name with a dot is quoted twice: nix build '{flake}#\"a.b\"'")
     without = [of.target for of in plan.targets if of not in plans]
     if without:
         told.append(f"Not here, as they have conda packages: {', '.join(without)}")

@@ -1,7 +1,9 @@
 """The plan of a spec's recipes and of its targets', as frozen values: `envspec.recipes.make` computes it, renderers
 print it.
 
-All recipes of a spec are in one folder, the build context of each: paths are below that folder.
+The recipes of a spec are in one folder. In a repository's `recipes/`, where several specs' folders stand beside each
+other, what all images carry stands once, in `_shared`, and `recipes/` is the build context. A spec's folder anywhere
+else is a build context of its own, which holds all. Paths of the plan's files are below the build context.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from envspec.lock.model import LockedPython
+from envspec.recipes.sums import summed
 from envspec.record import dataclass
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
@@ -21,13 +24,17 @@ PYTHON = "/opt/python"
 CARRIED = "/opt/envspec"
 """The folder of the carried files in an image."""
 CARRIED_FOLDER = "envspec"
-"""The folder of the carried files: the same for every target of the spec."""
-SUMS = "SHA256SUMS"
-"""The carried file with the digests of all the others, as `sha256sum -c` reads it."""
+"""The folder of the carried files in a spec's folder that can be taken away."""
+SHARED_FOLDER = "_shared"
+"""The folder of the carried files in a repository's `recipes/`: the same for all specs."""
+CHECK = "check"
+"""The folder of the smoke check among the carried files, which `python -I` runs."""
 REQUIREMENTS = "requirements"
 """The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
 FETCH_VARIANTS = "fetch_variants.py"
 """The carried program that fetches variants' wheels; only where a target of the spec has some."""
+ENVIRONMENT_FILE = "environment.nix"
+"""The Nix code that makes environments; the repository's own flake imports it too."""
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
@@ -93,7 +100,7 @@ class VariantFile:
 class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
-    file           below the spec's folder
+    file           below the build context
     group          its layer, one of `LAYERS`; or "build", for what builds see
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
@@ -158,7 +165,7 @@ class OwnProject:
     """The spec's own project, which an image gets last, without dependencies.
 
     path       its folder, below the one that editors open
-    folder     the same, seen from the folder of the recipes; None where that can be anywhere
+    folder     the same, seen from the build context; None where that can be anywhere
     compiled   it is built in the stage that compiles
     versioned  its version comes from git, or from a variable
     wheels     runs of uv for the lock's packages that its build needs, where it isn't compiled
@@ -180,8 +187,8 @@ class Plan:
     apt             Debian packages that the image needs: the services', the init's and more, sorted
     spec_apt        the spec's own Debian packages besides, sorted
     lock_digest     of the target's slice of the lock
-    files           the sources of the target's images: path -> text. Below `CARRIED_FOLDER` and
-                    `REQUIREMENTS` other targets have the same files
+    files           the sources of the target's images: path below the build context -> text
+    carries         the carried files of an image, by path below `carried_folder`
     torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
     pip             the runs of uv that install the pip half, in the order of `LAYERS`
@@ -228,6 +235,7 @@ class Plan:
     workload: str
     steps: int
     files: Mapping[str, str]
+    carries: tuple[str, ...]
     place: str = "."
     epoch: int = 315532800
     toolkit: tuple[Borrowed, ...] = ()
@@ -281,16 +289,39 @@ class Plan:
         return {"linux-64": "x86_64-linux", "linux-aarch64": "aarch64-linux"}[self.platform]
 
     @property
+    def shares(self) -> bool:
+        """Whether the build context is a repository's `recipes/`."""
+        return self.place != "."
+
+    @property
+    def own(self) -> str:
+        """The spec's folder, seen from the build context: a prefix of paths, empty where it's the context."""
+        return f"{self.spec}/" if self.shares else ""
+
+    @property
+    def above(self) -> str:
+        """The build context, for a reader of a file in the target's folder."""
+        return "In recipes/, two folders above this one:" if self.shares else "In the folder above this one:"
+
+    @property
+    def carried_folder(self) -> str:
+        """The folder of the carried files, below the build context."""
+        return SHARED_FOLDER if self.shares else CARRIED_FOLDER
+
+    def carried_file(self, name: str) -> str:
+        """The path of a carried file below the build context."""
+        return f"{self.carried_folder}/{name}"
+
+    @property
     def slice(self) -> str:
-        """The path of the target's `target.json`."""
-        return f"{self.target}/{SLICE}"
+        """The path of the target's `target.json` below the build context."""
+        return f"{self.own}{self.target}/{SLICE}"
 
     @property
     def carried(self) -> Mapping[str, str]:
         """The files that an image keeps in `CARRIED`, by path below it."""
-        folder = f"{CARRIED_FOLDER}/"
-        shared = {path.removeprefix(folder): text for path, text in self.files.items() if path.startswith(folder)}
-        return {**shared, SLICE: self.files[self.slice]}
+        kept = {name: self.files[self.carried_file(name)] for name in self.carries}
+        return {**summed(kept), SLICE: self.files[self.slice]}
 
     @property
     def oci_platform(self) -> str:
@@ -323,6 +354,11 @@ class SpecPlan:
     def is_cuda(self) -> bool:
         """Whether any of them has CUDA."""
         return any(plan.is_cuda for plan in self.targets)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the build context is a repository's `recipes/`."""
+        return any(plan.shares for plan in self.targets)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def own_project(spec: Spec, target: LockedTarget, place: str) -> tuple[OwnProjec
     compiled = is_compiled(project)
     refuse_unknown_builds(project, target)
     steps = () if compiled else project_steps(spec, target, build_names(project))
-    folder = None if place == "." else posixpath.relpath(project.path, place)
+    folder = None if place == "." else posixpath.relpath(project.path, posixpath.dirname(place))
     versioned = bool(build_names(project) & VERSIONED)
     wheels = tuple(step for step, _ in steps)
     return OwnProject(project.name, project.path, folder, compiled, versioned, wheels), steps

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
+SUMS = "SHA256SUMS"
+"""The carried file with the digests of all the others."""
 Sums = Collection[tuple[str, str]]
 """Paths below the carried folder, each with the SHA-256 of a content that an export gave it."""
 _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
@@ -24,6 +26,11 @@ def read_sums(text: str) -> frozenset[tuple[str, str]]:
 def sums_text(sums: Iterable[tuple[str, str]]) -> str:
     """Write a list."""
     return "".join(f"{digest}  {path}\n" for path, digest in sorted(sums))
+
+
+def summed(files: Mapping[str, str]) -> dict[str, str]:
+    """Add the list of the files' digests."""
+    return {**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())}
 
 
 def digest(text: str) -> str:

@@ -1,9 +1,10 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # cpu-py311, target cpu.
 #
-# nix build path:.#cpu       an environment, as ./result
-# nix develop path:.#cpu     a shell with it
-# nix run path:.#cpu-check   the smoke check
+# In the repository's own folder, once git knows these files:
+# nix build './recipes/cpu-py311#cpu'       an environment, as ./result
+# nix develop './recipes/cpu-py311#cpu'     a shell with it
+# nix run './recipes/cpu-py311#cpu-check'   the smoke check
 # Python 3.11 is that of nixpkgs, not the build that the lock names.
 {
   description = "PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs";
@@ -28,9 +29,9 @@
             if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
             else throw "there is no target ${target} here";
         in
-        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+        (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
           inherit target libraries slice;
-          carried = ./envspec;
+          carried = ./../_shared;
         };
 
       # For each system: a name and a value for each target, and `default` where there is one target.

@@ -1,9 +1,10 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # deit-v2.6, targets cu124, cu126.
 #
-# nix build path:.#cu124       an environment, as ./result
-# nix develop path:.#cu124     a shell with it
-# nix run path:.#cu124-check   the smoke check
+# In the repository's own folder, once git knows these files:
+# nix build './recipes/deit-v2.6#cu124'       an environment, as ./result
+# nix develop './recipes/deit-v2.6#cu124'     a shell with it
+# nix run './recipes/deit-v2.6#cu124-check'   the smoke check
 # Python 3.11 is that of nixpkgs, not the build that the lock names.
 {
   description = "Training vision transformers with distillation on PyTorch 2.6 and timm, on cards up to Hopper";
@@ -29,9 +30,9 @@
             if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
             else throw "there is no target ${target} here";
         in
-        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+        (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
           inherit target libraries slice;
-          carried = ./envspec;
+          carried = ./../_shared;
         };
 
       # For each system: a name and a value for each target, and `default` where there is one target.

@@ -1,9 +1,10 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # llm-v2.9, targets cu128-ampere, cu128-gh200, cu128-hopper.
 #
-# nix build path:.#cu128-ampere       an environment, as ./result
-# nix develop path:.#cu128-ampere     a shell with it
-# nix run path:.#cu128-ampere-check   the smoke check
+# In the repository's own folder, once git knows these files:
+# nix build './recipes/llm-v2.9#cu128-ampere'       an environment, as ./result
+# nix develop './recipes/llm-v2.9#cu128-ampere'     a shell with it
+# nix run './recipes/llm-v2.9#cu128-ampere-check'   the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "Fine-tuning language models on PyTorch 2.9: transformers, peft, accelerate, datasets, and a notebook to look at the results";
@@ -32,9 +33,9 @@
             if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
             else throw "there is no target ${target} here";
         in
-        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+        (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
           inherit target libraries slice;
-          carried = ./envspec;
+          carried = ./../_shared;
         };
 
       # For each system: a name and a value for each target, and `default` where there is one target.

@@ -1,9 +1,10 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.1, targets cu118, cu121.
 #
-# nix build path:.#cu118       an environment, as ./result
-# nix develop path:.#cu118     a shell with it
-# nix run path:.#cu118-check   the smoke check
+# In the repository's own folder, once git knows these files:
+# nix build './recipes/mm-v2.1#cu118'       an environment, as ./result
+# nix develop './recipes/mm-v2.1#cu118'     a shell with it
+# nix run './recipes/mm-v2.1#cu118-check'   the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs";
@@ -29,9 +30,9 @@
             if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
             else throw "there is no target ${target} here";
         in
-        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+        (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
           inherit target libraries slice;
-          carried = ./envspec;
+          carried = ./../_shared;
         };
 
       # For each system: a name and a value for each target, and `default` where there is one target.

@@ -1,9 +1,10 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # team-v2.9, targets cpu, cu128-ada, cu128-hopper.
 #
-# nix build path:.#cpu       an environment, as ./result
-# nix develop path:.#cpu     a shell with it
-# nix run path:.#cpu-check   the smoke check
+# In the repository's own folder, once git knows these files:
+# nix build './recipes/team-v2.9#cpu'       an environment, as ./result
+# nix develop './recipes/team-v2.9#cpu'     a shell with it
+# nix run './recipes/team-v2.9#cpu-check'   the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root";
@@ -30,9 +31,9 @@
             if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
             else throw "there is no target ${target} here";
         in
-        (import ./environment.nix { inherit pkgs lock indexes; }).environment {
+        (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
           inherit target libraries slice;
-          carried = ./envspec;
+          carried = ./../_shared;
         };
 
       # For each system: a name and a value for each target, and `default` where there is one target.

@@ -56,7 +56,7 @@ def test_exported_files_are_the_same_and_the_commands_are_told(
     assert " --build-arg PYTORCH_INDEX=https://mirror.example/whl/cu126 " in docker
     # the value would show the password: whoever builds has it in the environment
     assert " --build-arg http_proxy --build-arg https_proxy " in docker
-    assert docker.endswith(" -f cu126-volta/Dockerfile -t demo-cu126-volta .")
+    assert docker.endswith(" -f cu126-volta/Dockerfile -t demo-cu126-volta ..")
     assert " -e 's,^From: debian:trixie-slim$,From: hub.example/hub/library/debian:trixie-slim,' " in apptainer
     assert apptainer.endswith("apptainer build --bind FOLDER:/mnt --notest demo-cu126-volta.sif FOLDER/apptainer.def")
     assert [job.strip() for job in jobs] == [

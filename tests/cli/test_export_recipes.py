@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from cli_project import SPEC, Envspec, Project, demo_pins
 
 from envspec.lock.model import Pin
 from envspec.recipes import folder
-from envspec.recipes.carried import CheckNeeds, carried_files
+from envspec.recipes.carried import carried_files, check_files
 from envspec.spec.advice import RESERVED
 
 pytest_plugins = ["cli_fixtures"]
@@ -42,14 +43,39 @@ def test_all_is_every_recipe(exported: Path) -> None:
     targets = ("cpu", "cu126-volta", "cu128-hopper")
     assert {name: names(exported / name) for name in targets} == dict.fromkeys(targets, own)
     assert {path.name for path in exported.iterdir()} == {
-        *targets, "compose.yaml", ".dockerignore", "envspec", "requirements", "flake.nix",
-        "environment.nix", "job.sbatch", "job-pyxis.sbatch", "modulefile.lua",
+        *targets, "compose.yaml", "requirements", "flake.nix", "job.sbatch", "job-pyxis.sbatch", "modulefile.lua",
     }  # fmt: skip
-    assert names(exported / "envspec") == {
-        "SHA256SUMS", "bytecode.py",
-        *filter(re.compile("check/").match, carried_files((), CheckNeeds(frozenset(), "basic", gpu=True))),
-        "entrypoint.sh", "healthcheck.sh", "preflight.py",
-    }  # fmt: skip
+    assert {path.name for path in exported.parent.iterdir()} == {"demo", "_shared", ".dockerignore"}
+    assert names(exported.parent / "_shared") == {"SHA256SUMS", *carried_files()}
+
+
+def test_an_export_elsewhere_can_be_taken_away(project: Project, envspec: Envspec) -> None:
+    """It holds what its images carry, and its printed build lines are for the folder itself."""
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
+    folder = project.folder / "out"
+    own = {"SHA256SUMS", "bytecode.py", "entrypoint.sh", "healthcheck.sh", "preflight.py"}
+    assert names(folder / "envspec") == {*own, *check_files()}
+    assert {".dockerignore", "environment.nix"} <= {path.name for path in folder.iterdir()}
+    assert " -f cpu/Dockerfile -t " in (folder / "cpu" / "Dockerfile").read_text()
+    assert not (project.folder / "_shared").exists()
+
+
+def test_recipes_with_their_own_copy_move_to_the_shared_one(project: Project, envspec: Envspec, exported: Path) -> None:
+    """An earlier envspec gave each spec's folder a copy of what images carry. They keep building; `check` names the
+    export that leaves one copy for all."""
+    repository = exported.parent
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
+    fresh = {path: (repository / path).read_text() for path in names(repository)}
+    shutil.rmtree(repository)
+    shutil.move(project.folder / "out", exported)
+    shutil.rmtree(exported / ".devcontainer")
+    (exported / "envspec" / "notes.txt").write_text("mine\n")
+    found = codes(envspec)
+    assert {found[path] for path in found if path.startswith("envspec/")} == {"recipe-extra"}
+    assert "hint: envspec export specs/demo.toml --format all -o recipes/demo" in envspec("check").err
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
+    left = {path: (repository / path).read_text() for path in names(repository)}
+    assert left == {**fresh, "demo/envspec/notes.txt": "mine\n"}
 
 
 def test_what_is_not_pinned_is_told_or_refused(project: Project, envspec: Envspec) -> None:
@@ -69,12 +95,12 @@ def test_development_containers_lie_where_editors_look(exported: Path, project: 
     assert sorted(path.name for path in (project.folder / ".devcontainer").iterdir()) == titles
     told = envspec("export", "specs/demo.toml", "--target", "cpu", "--format", "devcontainer", "-o", "out")
     assert told.err == "wrote out/.devcontainer/demo-cpu/devcontainer.json\n"
-    for root, context in ((project.folder, "recipes/demo"), (project.folder / "out", ".")):
-        place = root / ".devcontainer" / "demo-cpu"
+    for root, context in ((project.folder, "recipes"), (project.folder / "out", ".")):
+        place, own = root / ".devcontainer" / "demo-cpu", "" if context == "." else "demo"
         text = (place / "devcontainer.json").read_text()
         build = json.loads("".join(line for line in text.splitlines() if not line.startswith("//")))["build"]
         assert (place / build["context"]).resolve() == (root / context).resolve()
-        assert (place / build["dockerfile"]).resolve() == (root / context / "cpu" / "Dockerfile").resolve()
+        assert (place / build["dockerfile"]).resolve() == (root / context / own / "cpu" / "Dockerfile").resolve()
 
 
 def test_twice_gives_the_same_bytes(exported: Path, envspec: Envspec) -> None:
@@ -132,14 +158,14 @@ def test_without_recipes_check_says_nothing_of_them(project: Project, envspec: E
 
 
 def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
-    for name in ("cpu/Dockerfile", "envspec/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json"):
+    for name in ("cpu/Dockerfile", "../_shared/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json"):
         with (exported / name).open("a") as file:
             file.write("\n")
     told = envspec("check")
     assert told.code == 1 and "specs/demo.toml: drifted" in told.out
     assert "hint: envspec export specs/demo.toml --format all -o recipes/demo" in told.err
     assert "\n  .devcontainer/demo-cpu/devcontainer.json differs from what" in told.out
-    changed = ("cpu/Dockerfile", "envspec/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json")
+    changed = ("cpu/Dockerfile", "../_shared/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json")
     assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
 
 
@@ -182,9 +208,9 @@ def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) ->
 
 def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "target.json").unlink()
-    (exported / "envspec" / "more.sh").touch()
+    (exported.parent / "_shared" / "more.sh").touch()
     (exported / "requirements" / "more.txt").touch()
-    extra = dict.fromkeys(("envspec/more.sh", "requirements/more.txt"), "recipe-extra")
+    extra = dict.fromkeys(("../_shared/more.sh", "requirements/more.txt"), "recipe-extra")
     assert codes(envspec) == {"cpu/target.json": "recipe-missing", **extra}
 
 
@@ -272,17 +298,16 @@ def test_a_stale_lock_comes_first(exported: Path, project: Project, envspec: Env
     assert spec["status"] == "stale" and not any(r["code"].startswith("recipe") for r in spec["reasons"])
 
 
-def test_what_is_not_carried_any_more_goes(exported: Path, project: Project, envspec: Envspec) -> None:
+def test_what_is_not_carried_any_more_goes(project: Project, envspec: Envspec) -> None:
     project.spec(SPEC + '\n[image]\nservices = ["ssh"]\n')
-    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
-    script = exported / "envspec" / "services" / "ssh.sh"
-    edited = script.with_name("common.sh")
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
+    script = project.folder / "out" / "envspec" / "services" / "ssh.sh"
+    edited, own = script.with_name("common.sh"), script.parents[1] / "own"
     assert script.is_file() and edited.is_file()
     edited.write_text("mine")
-    own = exported / "envspec" / "own"
     own.touch()
     project.spec(SPEC)
-    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
     assert not script.exists() and own.exists() and edited.read_text() == "mine"
 
 
@@ -290,7 +315,7 @@ def test_a_list_that_points_elsewhere_removes_nothing(exported: Path, project: P
     precious = project.folder / "precious"
     precious.touch()
     digest = hashlib.sha256(b"").hexdigest()
-    with (exported / "envspec" / "SHA256SUMS").open("a") as sums:
+    with (exported.parent / "_shared" / "SHA256SUMS").open("a") as sums:
         sums.write(f"{digest}  ../../../precious\n{digest}  {precious}\n")
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
     assert precious.exists()

@@ -172,6 +172,7 @@ def test_team_image(machine: Machine, index: Index) -> None:
     machine.spec(f'[env]\npython = "{HERE}"\n{pip}\n[image]\n{image}\n{CPU}', "team-v2.9")
     followed(machine, "team-image.md")
     folder = machine.folder / "recipes" / "team-v2.9"
-    assert {"compose.yaml", "cpu", "envspec"} <= {path.name for path in folder.iterdir()}
+    assert {"compose.yaml", "cpu"} <= {path.name for path in folder.iterdir()}
+    assert (folder.parent / "_shared" / "check").is_dir()
     text = (folder / "cpu" / "Dockerfile").read_text("utf-8")
     assert "libgl1" in text and "HF_HOME" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,12 +41,14 @@ def checkout(tmp_path: Path, root: Path, project_files: tuple[Path, ...]) -> Pat
     folder = tmp_path / "checkout"
     for file in project_files:
         if (
-            file.parts[0] in ("envspec", "flake.nix", "pyproject.toml", "README.md", "LICENSE")
+            file.parts[0] in ("check", "envspec", "flake.nix", "pyproject.toml", "README.md", "LICENSE")
             or file.name == "envspec.lock"
-            or file.parts[:2] == ("recipes", "cpu-py311")
+            or file.parts[:2] in (("recipes", "cpu-py311"), ("recipes", "_shared"))
         ):
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / file, folder / file)
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
     return folder
 
 

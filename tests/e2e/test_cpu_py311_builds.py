@@ -20,7 +20,7 @@ from flakes import checkout as checkout
 from flakes import files as files
 from flakes import host
 from flakes import locks as locks
-from support.nix import Files, Nix
+from support.nix import Files, Nix, flake_in
 from support.oci import entry, opened_builder, skip_without, torch_mirror
 from support.sif import TOOLS, built_sif, shipped_recipe
 from test_nix_environments import downloaded_for
@@ -97,7 +97,7 @@ def test_the_nix_environment(
     result = patching.build("cpu", cwd=recipes)
     told = patching.run("path-info", "--json", result)
     report = tmp_path / "report.json"
-    ran = patching.flake("run", f"path:{recipes}#cpu-check", "--", "--json", report, cwd=recipes)
+    ran = patching.flake("run", f"{flake_in(recipes)}#cpu-check", "--", "--json", report, cwd=recipes)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     paths = json.loads(told.stdout)
     (known,) = paths if isinstance(paths, list) else paths.values()

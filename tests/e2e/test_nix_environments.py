@@ -29,7 +29,7 @@ from flakes import (
 from flakes import (
     machine as machine,
 )
-from support.nix import Files, Nix
+from support.nix import Files, Nix, flake_in
 
 from envspec.lock.model import Lock, LockedTarget
 
@@ -114,7 +114,7 @@ def test_cpu_py311_is_built_and_trains(patching: Nix, checkout: Path, files: Fil
     rpath = subprocess.run(told, check=True, capture_output=True, text=True).stdout.strip().split(":")
     assert rpath[0] == "$ORIGIN"
     assert rpath[-2:] == ["/usr/lib", "/run/opengl-driver/lib"]
-    checked = patching.flake("run", f"path:{recipes}#cpu-check", "--", "--quick", "--only", "static", cwd=recipes)
+    checked = patching.flake("run", f"{flake_in(recipes)}#cpu-check", "--", "--quick", "--only", "static", cwd=recipes)
     assert checked.returncode == 0 and " 0 failed" in checked.stderr, checked.stdout + checked.stderr
 
 

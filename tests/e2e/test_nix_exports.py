@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -27,9 +26,10 @@ from support.packages import sdist, source_files, wheel
 
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.recipes.carried import CHECK, CheckNeeds, carried_files
+from envspec.recipes.carried import check_files
 from envspec.recipes.folder import render_spec
 from envspec.recipes.make import make_spec_plan
+from envspec.recipes.plan import CHECK
 from envspec.spec.parse import parse_spec
 
 pytestmark = [
@@ -150,7 +150,7 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
     assert (carried / "target.json").read_bytes() == (small / "cpu" / "target.json").read_bytes()
     assert {path.relative_to(carried).as_posix() for path in carried.rglob("*") if path.is_file()} == {
         "SHA256SUMS", "bytecode.py",
-        *filter(re.compile("check/").match, carried_files((), CheckNeeds(frozenset(), "basic", gpu=False))),
+        *check_files(),
         "entrypoint.sh", "healthcheck.sh", "preflight.py", "target.json",
     }  # fmt: skip
     # Nothing of how it was made stays: no download, no source, no note of the time

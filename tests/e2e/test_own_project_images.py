@@ -86,7 +86,7 @@ def made(folder: Path, more: dict[str, str]) -> Path:
 def building(project: Path, tmp_path: Path) -> Iterator[Builder]:
     skip_without()
     (tmp_path / "buildah").mkdir()
-    with opened_builder(tmp_path / "buildah", project / "recipes" / "own", "cpu", "http://127.0.0.1:9") as builder:
+    with opened_builder(tmp_path / "buildah", project / "recipes", "own/cpu", "http://127.0.0.1:9") as builder:
         yield builder
 
 
@@ -125,11 +125,11 @@ def test_an_environment_forgets_a_module_that_is_gone(project: Path, tmp_path: P
 
 def test_the_sif(project: Path, tmp_path: Path) -> None:
     skip_without_tools()
-    folder = project / "recipes" / "own"
-    (folder / "old.sif").write_text("an image that lies there")
+    folder = project / "recipes"
+    (folder / "own" / "old.sif").write_text("an image that lies there")
     texts = {
         path.relative_to(folder).as_posix(): path.read_text()
-        for top in ("cpu", "envspec", "requirements")
+        for top in ("own/cpu", "_shared", "own/requirements")
         for path in (folder / top).rglob("*")
         if path.is_file()
     }

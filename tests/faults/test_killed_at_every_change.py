@@ -26,17 +26,16 @@ from support.packages import wheel
 
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
-from envspec.recipes import make
-from envspec.recipes.carried import CheckNeeds, carried_files
-from envspec.recipes.plan import SUMS
-from envspec.recipes.sums import digest, sums_text
+from envspec.recipes import carried, make
+from envspec.recipes.carried import carried_files
+from envspec.recipes.sums import SUMS
 
 CHANGES = ("mkdir", "rmdir", "unlink", "replace", "open", "fsync")
 EXPORT = ("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")
 FOREIGN = {
     "README.md": "ours\n",
-    "recipes/demo/envspec/notes.txt": "mine\n",
-    "recipes/demo/envspec/services/own.sh": "echo mine\n",
+    "recipes/_shared/notes.txt": "mine\n",
+    "recipes/_shared/services/own.sh": "echo mine\n",
     "recipes/demo/requirements/own.txt": "mine\n",
     "recipes/demo/two/notes.md": "mine\n",
     ".devcontainer/own/devcontainer.json": "{}\n",
@@ -87,18 +86,13 @@ class State:
     name: str
     image: str
     targets: Mapping[str, tuple[str, ...]]
-    carried: Callable[[tuple[str, ...], CheckNeeds], Mapping[str, str]] = carried_files
+    carried: Callable[[], Mapping[str, str]] = carried_files
 
 
-def of_another_version(scripts: tuple[str, ...], needed: CheckNeeds) -> Mapping[str, str]:
+def of_another_version() -> Mapping[str, str]:
     """What an envspec carries that has other files, and others of the same name."""
-    files = {
-        path: text
-        for path, text in carried_files(scripts, needed).items()
-        if path not in (SUMS, "check/envspec_check/process.py")
-    }
-    files |= {"healthcheck.sh": "#!/bin/sh\n", "more/deep/new.py": "new = 1\n"}
-    return MappingProxyType({**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())})
+    files = {path: text for path, text in carried_files().items() if path != "check/envspec_check/process.py"}
+    return MappingProxyType({**files, "healthcheck.sh": "#!/bin/sh\n", "more/deep/new.py": "new = 1\n"})
 
 
 STATES = (
@@ -159,6 +153,7 @@ class Project:
     def export(self, state: State) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(make, "carried_files", state.carried)
+            patch.setattr(carried, "carried_files", state.carried)
             ran = self.machine.envspec(*EXPORT)
         assert ran.status == 0, ran.err
 
@@ -232,22 +227,26 @@ def test_a_lock(project: Project, before: str, begun: str) -> None:
 @pytest.mark.parametrize("formats", [["all"], ["dockerfile", "devcontainer"]], ids=" ".join)
 def test_an_export_of_one_target_forgets_no_file_of_the_others(project: Project, formats: list[str]) -> None:
     """What they may still use stays, and the next export of all knows that it's envspec's."""
-    before, after = state("services"), state("services")
+    before = state("services")
     project.put(before, "recipes", ".devcontainer", "locks", "specs")
     spec = project.folder / "specs" / "demo.toml"
     spec.write_text(spec.read_text().replace('services = ["ssh"]', ""))
-    one = ("export", "specs/demo.toml", "--target", "one", "-o", "recipes/demo")
     chosen = [word for name in formats for word in ("--format", name)]
-    assert project.machine.envspec(*one, *chosen).status == 0
-    assert (project.folder / "recipes" / "demo" / "envspec" / "services" / "ssh.sh").is_file()
-    listed = project.folder / "recipes" / "demo" / "envspec"
+    export = ("export", "specs/demo.toml", *chosen, "-o", "taken")
+    spec_text = spec.read_text()
+    spec.write_text(project.kept(before).joinpath("specs", "demo.toml").read_text())
+    assert project.machine.envspec(*export).status == 0
+    spec.write_text(spec_text)
+    assert project.machine.envspec(*export, "--target", "one").status == 0
+    listed = project.folder / "taken" / "envspec"
+    assert (listed / "services" / "ssh.sh").is_file()
     checked = subprocess.run(["sha256sum", "--check", "--quiet", SUMS], cwd=listed, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
-    project.export(after)
+    assert project.machine.envspec(*export).status == 0
     found = project.files()
-    assert not [path for path in found if "services" in path]
-    shutil.rmtree(project.folder / "recipes")
-    project.export(after)
+    assert not [path for path in found if path.startswith("taken/envspec/services")]
+    shutil.rmtree(project.folder / "taken")
+    assert project.machine.envspec(*export).status == 0
     assert project.files() == found
 
 

@@ -40,6 +40,7 @@ from envspec.packages.requirement import (
     plain_specifier,
 )
 from envspec.recipes.leftovers import removable
+from envspec.recipes.plan import CARRIED_FOLDER
 from envspec.recipes.sums import read_sums
 from envspec.redact import has_credentials, redact, without_credentials
 from envspec.refresh.conda_patches import patches_of
@@ -211,7 +212,7 @@ def advisories(data: bytes, folder: Path) -> object:
 def sums(data: bytes, folder: Path) -> object:
     content = text(data)
     known = read_sums(content)
-    return list(removable([path for path, _ in known], known, lambda path: content))
+    return list(removable([path for path, _ in known], {CARRIED_FOLDER: known}, lambda path: content))
 
 
 def licence(line: str) -> object:

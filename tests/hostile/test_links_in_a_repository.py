@@ -100,9 +100,10 @@ EXPORT_LINKS = [
     ".devcontainer/demo-cpu",
     ".devcontainer/demo-cpu/devcontainer.json",
     "recipes/demo/cpu/Dockerfile",
-    "recipes/demo/envspec",
+    "recipes/_shared",
     "recipes/demo/requirements",
-    "recipes/demo/envspec/SHA256SUMS",
+    "recipes/_shared/SHA256SUMS",
+    "recipes/.dockerignore",
 ]
 
 
@@ -120,7 +121,7 @@ def test_a_link_where_export_writes(repository: Hostile, path: str, before: str)
 
 def test_a_list_that_deletes_through_a_link(repository: Hostile) -> None:
     assert repository.run(*EXPORT).status == 0
-    carried = repository.folder / "recipes/demo/envspec"
+    carried = repository.folder / "recipes/_shared"
     (carried / "link").symlink_to(repository.victim)
     digest = hashlib.sha256((repository.victim / "precious.txt").read_bytes()).hexdigest()
     for line in (
@@ -138,7 +139,7 @@ def test_a_list_that_deletes_through_a_link(repository: Hostile) -> None:
 
 def test_a_list_that_names_the_users_own_files(repository: Hostile) -> None:
     assert repository.run(*EXPORT).status == 0
-    carried = repository.folder / "recipes/demo/envspec"
+    carried = repository.folder / "recipes/_shared"
     own = {name: carried / name for name in ("notes.txt", "written.sh")}
     for path in own.values():
         path.write_text("mine\n")

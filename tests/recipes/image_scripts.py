@@ -19,7 +19,10 @@ class Image:
 
     def __init__(self, folder: Path) -> None:
         self.carried = folder / "envspec"
-        shutil.copytree(DATA, self.carried, ignore=shutil.ignore_patterns("checks", "workloads", "__pycache__"))
+        shutil.copytree(DATA, self.carried, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in ("__main__.py", *(f"envspec_check/{one}.py" for one in ("__init__", "capability", "lock", "nvml"))):
+            (self.carried / "check" / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.carried / "check" / path).write_bytes((DATA.parents[1] / "check" / path).read_bytes())
         shutil.rmtree(self.carried / "services")
         (self.carried / "services").mkdir()
         self.prefix = folder / "env"

@@ -66,7 +66,7 @@ def test_a_service_is_what_its_dockerfile_builds() -> None:
         assert [*services] == [*plan.names]
         for of in plan.targets:
             build = services[of.target]["build"]
-            assert build["context"] == "." and build["dockerfile"] in dockerfile.render(of)
+            assert build["context"] == ".." and build["dockerfile"].removeprefix(f"{name}/") in dockerfile.render(of)
             assert (services[of.target]["image"], build["platforms"]) == (of.image, [of.oci_platform])
             text = text_in(dockerfile.render(of), dockerfile.FILE)
             asked = set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)) - {"SOURCE_DATE_EPOCH"}

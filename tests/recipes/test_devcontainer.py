@@ -43,7 +43,7 @@ def test_in_a_repository_it_lies_at_the_root() -> None:
     (path,) = render(plan)
     assert path == "../../.devcontainer/mm-v2.9-cpu/devcontainer.json"
     build = document(plan)["build"]
-    assert build["context"] == "../../recipes/mm-v2.9"
+    assert build["context"] == "../../recipes"
     assert build["dockerfile"] == "../../recipes/mm-v2.9/cpu/Dockerfile"
 
 

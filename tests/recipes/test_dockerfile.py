@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped, text_in
+from recipe_plans import shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 
 from envspec.recipes.dockerfile import render
@@ -194,9 +194,26 @@ def test_every_file_that_is_read_is_checked() -> None:
         for line in instructions(text_of(shipped(spec, target))):
             for name in re.findall(r"source=(?:envspec|requirements)/(\S+?),", line):
                 assert f"$(sha256sum < /run/recipe/{name})" in line
-        _, copied, checked = stage(text_of(shipped(spec, target)), "carried")
-        assert copied == f"COPY --chmod=0755 envspec {target}/target.json /layers/carried/opt/envspec/"
-        assert "sha256sum --check --quiet SHA256SUMS" in checked
+        _, *copies, checked = stage(text_of(shipped(spec, target)), "carried")
+        names = "SHA256SUMS bytecode.py entrypoint.sh healthcheck.sh preflight.py"
+        own = " ".join(f"envspec/{name}" for name in names.split())
+        assert copies[0] == f"COPY --chmod=0755 {own} {target}/target.json /layers/carried/opt/envspec/"
+        assert copies[-1] == "COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check"
+        assert checked.startswith("RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet")
+
+
+def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path: Path) -> None:
+    """By the very command: the image's own list is that of `envspec image`, and each of its files is compared."""
+    (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")
+    for name, text in plan.carried.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "SHA256SUMS").write_text(plan.files["_shared/SHA256SUMS"], encoding="utf-8")
+    *_, checked = stage(text_of(plan), "carried")
+    command = checked.removeprefix("RUN ").replace("/layers/carried/opt/envspec", str(tmp_path)).partition("&& find")[0]
+    subprocess.run(["sh", "-c", command.replace("\\\n", "")], check=True)
+    assert (tmp_path / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
+    assert "services/ssh.sh" in plan.files["_shared/SHA256SUMS"] and "ssh" not in plan.carried["SHA256SUMS"]
 
 
 def test_the_compiler_stays_out_of_the_image() -> None:

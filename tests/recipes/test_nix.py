@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recipe_plans import ROOT, alone, of_target, shipped, shipped_spec
+from recipe_plans import ROOT, alone, of_target, parsed, shipped, shipped_spec
 from support.examples import examples
 
 from envspec.errors import InputError
+from envspec.lock.judge import SoundLock
 from envspec.recipes import nix
+from envspec.recipes.make import make_spec_plan
 from envspec.recipes.plan import SpecPlan
 from envspec.recipes.quote import Unquotable
 from envspec.recipes.quote import nix as quote
@@ -86,7 +88,9 @@ def test_golden(spec: str) -> None:
 
 
 def test_carries_the_repositorys_own_code() -> None:
-    files = nix.render(shipped_spec("cpu-py311"))
+    assert sorted(nix.render(shipped_spec("cpu-py311"))) == ["flake.nix"], "specs of a repository share the code"
+    spec, lock = parsed("cpu-py311")
+    files = nix.render(make_spec_plan(spec, SoundLock(lock)))
     assert sorted(files) == ["environment.nix", "flake.nix"]
     assert files["environment.nix"] == (ROOT / "envspec/carried/environment.nix").read_text("utf-8")
     assert "import ./envspec/carried/environment.nix" in (ROOT / "flake.nix").read_text("utf-8")

@@ -248,7 +248,7 @@ def test_without_nvml_the_kernel_module_tells_faked(tmp_path: Path) -> None:
 def test_it_stands_alone(tmp_path: Path, target_file: Path) -> None:
     """As a program beside the check, without envspec, isolated; torch isn't imported."""
     (tmp_path / "preflight.py").write_text(SCRIPT.read_text())
-    shutil.copytree(SCRIPT.parent / "check", tmp_path / "check")
+    shutil.copytree(SCRIPT.parents[2] / "check", tmp_path / "check")
     code = "import runpy, sys; sys.argv = ['p']\ntry: runpy.run_path('preflight.py', run_name='__main__')\n"
     code += "except SystemExit as end: assert end.code in (0, 1), end.code\n"
     code += "assert not {'torch', 'envspec'} & {m.split('.')[0] for m in sys.modules}"

@@ -46,7 +46,7 @@ if __name__ == "__main__":
 def program(folder: Path, body: str) -> Path:
     path = folder / "program.py"
     text = f"@put\ndef bad(ctx):\n    {body}" if body else ""
-    path.write_text(PROGRAM.format(root=str(ROOT / "envspec/carried/check"), body=text))
+    path.write_text(PROGRAM.format(root=str(ROOT / "check"), body=text))
     return path
 
 

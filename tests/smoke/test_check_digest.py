@@ -9,13 +9,12 @@ from pathlib import Path
 
 from smoke_samples import report
 
-from envspec.recipes.carried import CheckNeeds, carried_files, check_digest, check_files
+from envspec.recipes.carried import check_digest, check_files
 from envspec.smoke.report.as_json import report_json
 from envspec.smoke.run.foreground import finished_run
 from envspec.smoke.run.process import FinishedProgram
 from envspec.smoke.run.submitted import Submitted, read_submitted, write_submitted
 
-FEW = CheckNeeds(frozenset(), "llm", gpu=False)
 OTHER = f"sha256:{'0' * 64}"
 
 
@@ -27,11 +26,11 @@ def said_by(check: Path) -> str:
 
 
 def test_a_copy_knows_the_digest_that_envspec_has_of_it(tmp_path: Path) -> None:
-    carried = carried_files((), FEW)
+    carried = check_files()
     for path, text in carried.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
-    assert said_by(tmp_path / "check") == check_digest(carried) != check_digest(check_files())
+    assert said_by(tmp_path / "check") == check_digest(carried)
     with (tmp_path / "check" / "__main__.py").open("a") as file:
         file.write("# edited\n")
     assert said_by(tmp_path / "check") != check_digest(carried)

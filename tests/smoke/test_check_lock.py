@@ -74,7 +74,7 @@ def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) ->
     (tmp_path / "cut").write_text('{"schema": 2, "tar')
     files = {name: str(tmp_path / name) for name in ("old", "other", "edited", "cut", "missing")}
     config = ["--config", str(CONFIG)]
-    check = ["-I", str(ROOT / "envspec/carried/check")]
+    check = ["-I", str(ROOT / "check")]
     command = [sys.executable, *check, *config, *(word.format(**files) for word in words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -85,7 +85,7 @@ def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) ->
 
 def test_importing_it_imports_neither_torch_nor_envspec() -> None:
     load = (
-        f"import sys; sys.path.insert(0, {str(ROOT / 'envspec/carried/check')!r})\n"
+        f"import sys; sys.path.insert(0, {str(ROOT / 'check')!r})\n"
         "import envspec_check.checks, envspec_check.workloads, envspec_check.command\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'torch', 'numpy', 'envspec'}))\n"
     )

@@ -144,7 +144,7 @@ time.sleep(600)
 
 
 def test_what_was_forked_ends_with_who_forked_it() -> None:
-    words = [sys.executable, "-c", ORPHAN, str(ROOT / "envspec/carried/check")]
+    words = [sys.executable, "-c", ORPHAN, str(ROOT / "check")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         child = int(process.stdout.readline())

@@ -27,7 +27,7 @@ def real(root: Path, tmp_path: Path, *words: str) -> tuple[SmokeReport, dict[str
     """The report of the check under this Python, read and raw, and the exit code."""
     written = tmp_path / "check.json"
     config = root / "recipes" / "cpu-py311" / "cpu" / "target.json"
-    check = str(root / "envspec/carried/check")
+    check = str(root / "check")
     argv = [sys.executable, "-I", check, "--config", str(config), "--quick"]
     ran = subprocess.run(
         [*argv, "--json", str(written), *words], capture_output=True, text=True, cwd=tmp_path, check=False

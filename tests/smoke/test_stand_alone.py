@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,11 @@ from support.matrix import first_by_day
 import envspec
 from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
-from envspec.recipes.carried import check_files
+from envspec.recipes.carried import check_files, check_folder
 
 PACKAGE = Path(envspec.__file__).parent
 PROGRAMS = ("carried/multi_node.py", "carried/preflight.py", "carried/bytecode.py", "carried/fetch_variants.py")
-CHECK = tuple(f"carried/{path}" for path in check_files())
+CHECK = tuple(f"../{path}" for path in check_files())
 BUILTIN = {"dict", "frozenset", "list", "set", "tuple", "type"}
 PLAIN = BUILTIN | {"bool", "bytes", "float", "int", "object", "str"}
 
@@ -85,14 +86,16 @@ def test_what_is_too_new_is_found(source: str, refused: list[str]) -> None:
 
 @pytest.mark.parametrize("version", first_by_day(1, ["3.8", "3.9"]))
 @pytest.mark.parametrize("program", first_by_day(1, PROGRAMS))
-def test_it_starts_under_an_old_python(program: str, version: str) -> None:
+def test_it_starts_under_an_old_python(tmp_path: Path, program: str, version: str) -> None:
     try:
         python = find_interpreter(version, os.environ)
     except ToolError as error:
         pytest.skip(str(error))
+    shutil.copytree(check_folder(), tmp_path / "check")
+    shutil.copy(PACKAGE / program, tmp_path / "program.py")
     loads = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='loaded')"
     done = subprocess.run(
-        [str(python), "-I", "-c", loads, str(PACKAGE / program)], capture_output=True, text=True, check=False
+        [str(python), "-I", "-c", loads, str(tmp_path / "program.py")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -124,14 +124,14 @@ class Nix:
 
     def evaluate(self, attribute: str, function: str = "x: x", *, cwd: Path) -> Any:
         """An attribute of the flake in `cwd`, through a function."""
-        ran = self.flake("eval", "--json", f"path:{cwd}#{attribute}", "--apply", function, cwd=cwd)
+        ran = self.flake("eval", "--json", f"{flake_in(cwd)}#{attribute}", "--apply", function, cwd=cwd)
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)
 
     def build(self, attribute: str, *words: str | Path, cwd: Path) -> Path:
         """Build an attribute of the flake in `cwd`; gives the result."""
         link = self.base / f"result-{attribute.strip('.').replace('/', '-') or 'default'}"
-        ran = self.flake("build", f"path:{cwd}#{attribute}", "-o", link, "-L", *words, cwd=cwd)
+        ran = self.flake("build", f"{flake_in(cwd)}#{attribute}", "-o", link, "-L", *words, cwd=cwd)
         assert ran.returncode == 0, ran.stderr
         return link.resolve()
 
@@ -140,3 +140,10 @@ class Nix:
         for folder, _, _ in os.walk(self.base):
             os.chmod(folder, 0o700)
         shutil.rmtree(self.base)
+
+
+def flake_in(folder: Path) -> str:
+    """The flake of a folder, as Nix's command line names it: that of a spec's recipes is a part of its repository."""
+    if (folder.parent / "_shared").is_dir():
+        return f"git+file://{folder.parents[1]}?dir=recipes/{folder.name}"
+    return f"path:{folder}"

@@ -25,7 +25,7 @@ from envspec.lock.slice import slice_digest
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "recipes" / "cpu-py311" / "cpu" / "target.json"
 """What the check of that lock's target reads."""
-CHECK = ROOT / "envspec" / "carried" / "check"
+CHECK = ROOT / "check"
 SECONDS = 600.0
 """A bound against hanging, wide enough for a machine that does much else."""
 

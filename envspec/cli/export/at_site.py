@@ -97,7 +97,7 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
         f"--build-arg {one if build.hidden else shlex.quote(f'{one}={value}')}" for one, value in build.proxies.items()
     ]
     words += [f"--secret id={secret},env={SECRETS[secret]}" for secret in build.secrets]
-    yield " ".join([*words, f"-f {name} -t {of.image} ."])
+    yield " ".join([*words, f"-f {name} -t {of.image} {'..' if of.shares else '.'}"])
 
 
 def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
@@ -127,7 +127,8 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
         # Apptainer has no setting for mirrors; it looks for a definition's files where it is run
         edits = " ".join(f"-e 's,^From: {image}$,From: {here},'" for image, here in moved.items())
         steps.append(f"sed {edits} {name} >FOLDER/{apptainer.FILE}")
-    built = f"FOLDER/{apptainer.FILE}" if moved else name
+    built = f"FOLDER/{apptainer.FILE}" if moved else f"{of.own}{name}"
+    steps += ["cd .."] if of.shares else []
     yield " && ".join([*steps, f"apptainer build --bind FOLDER:/mnt --notest {of.title}.sif {built}"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -92,9 +93,10 @@ def command(
     uv-project (a pyproject.toml) and pixi (a pixi.toml) give the spec's intent to uv and pixi, for all targets in one
     file, with the lock's pins as bounds. What they can't hold is a comment in the file, and on stderr.
 
-    DIR is one build context: it holds once what the targets share, and a folder for each target's own files. envspec
-    removes files of earlier exports that no recipe uses any more. Development containers go to .devcontainer/ in the
-    repository if DIR is its recipes/<spec>, else in DIR. A warning names each part of the recipes that isn't pinned.
+    DIR is one build context, which can be taken away whole: it holds once what the targets share, and a folder for each
+    target's own files. If DIR is the repository's recipes/<spec>, the build context is recipes/, which holds in _shared
+    what all specs share, and development containers go to .devcontainer/ in the repository. envspec removes files of
+    earlier exports that no recipe uses any more. A warning names each part of the recipes that isn't pinned.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":
@@ -171,9 +173,9 @@ def _tell(output: str, texts: Mapping[str, str]) -> None:
 
 def _shown(name: str) -> str:
     for folder in recipes.SHARED:
-        above, found, _ = f"/{name}".partition(f"/{folder}/")
+        above, found, _ = f"/{name}".partition(f"/{posixpath.basename(folder)}/")
         if found:
-            return f"{above}/{folder}".lstrip("/")
+            return f"{above}/{posixpath.basename(folder)}".lstrip("/")
     return name
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from posixpath import dirname, normpath
+from posixpath import basename, dirname, normpath
 
 from envspec import atomic
 from envspec.cli.console import say
 from envspec.cli.outputs import location
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import Location
+from envspec.recipes.sums import SUMS
 from envspec.record import dataclass
 from envspec.storage import storage_error
 
@@ -71,9 +72,13 @@ def write_files(
             gone = {normpath(prefix + path): None for path in old.gone}
             last = {path: files[path] for path, text in first.items() if files[path] != text}
             atomic.replace_files(folder, lists, new, gone, last)
-            for path in first:
+            ended = [path for path in gone if path.endswith(f"/{SUMS}")]
+            for path in {*first, *ended}:
                 with folder.descend(dirname(path)) as carried:
                     atomic.remove_empty_folders(carried)
+            for path in ended:
+                with folder.descend(dirname(dirname(path))) as above, suppress(OSError):
+                    above.rmdir(basename(dirname(path)))
     return old.gone
 
 

@@ -8,20 +8,19 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from envspec.cli.export.files import Superseded
+from envspec.recipes.dockerfile import IGNORE
 from envspec.recipes.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.recipes.freshness import recipe_reasons
-from envspec.recipes.leftovers import CONTAINERS, OWN, leftovers, removable
+from envspec.recipes.leftovers import CONTAINERS, OWN, in_shared, leftovers, removable
 from envspec.recipes.make import make_spec_plan
-from envspec.recipes.plan import CARRIED_FOLDER, SUMS
-from envspec.recipes.sums import digest, read_sums, sums_text
+from envspec.recipes.plan import CARRIED_FOLDER, SHARED_FOLDER
+from envspec.recipes.sums import SUMS, digest, read_sums, sums_text
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.recipes.plan import SpecPlan
     from envspec.spec.model import Spec
-
-_LIST = f"{CARRIED_FOLDER}/{SUMS}"
 
 
 def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
@@ -47,16 +46,18 @@ def superseded(plan: SpecPlan, recipes: Path, targets: Container[str], written: 
         return _text(recipes / path)
 
     left = leftovers(plan, there.files, paths, read)
-    sums = read_sums(read(_LIST) or "")
+    sums = {folder: read_sums(read(f"{folder}/{SUMS}") or "") for folder in SHARED}
     own = list(removable(left, sums, read))
     whole = all(target in targets for target, formats in there.targets.items() if formats)
-    gone = tuple(path for path in own if whole or path.partition("/")[0] not in SHARED)
-    if _LIST not in written:
+    gone = tuple(path for path in own if whole or not in_shared(path))
+    folder = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER
+    listed = f"{folder}/{SUMS}"
+    if listed not in written:
         return Superseded(gone, {}, {})
-    new = read_sums(written[_LIST])
-    stay = (path for path in own if path not in gone and path.startswith(f"{CARRIED_FOLDER}/"))
-    kept = new | {(path.partition("/")[2], digest(read(path) or "")) for path in stay}
-    return Superseded(gone, {_LIST: sums_text(new | sums)}, {_LIST: sums_text(kept)} if kept != new else {})
+    new = read_sums(written[listed])
+    stay = (path.removeprefix(f"{folder}/") for path in own if path not in gone and path.startswith(f"{folder}/"))
+    kept = new | {(name, digest(read(f"{folder}/{name}") or "")) for name in stay}
+    return Superseded(gone, {listed: sums_text(new | sums[folder])}, {listed: sums_text(kept)} if kept != new else {})
 
 
 def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:
@@ -66,10 +67,16 @@ def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:
     for place in sorted(recipes.iterdir()) if recipes.is_dir() else []:
         if _is_entry(place):
             yield place.name
-        elif place.name in SHARED:
-            yield from (path.relative_to(recipes).as_posix() for path in place.rglob("*") if _is_entry(path))
-        elif place.is_dir():
+        elif place.name not in SHARED and place.is_dir():
             yield from (f"{place.name}/{path.name}" for path in place.iterdir() if path.name in OWN and _is_entry(path))
+    for folder in SHARED if plan.shares else SHARED[:-1]:
+        place = recipes / folder
+        if place.is_dir() and not place.is_symlink():
+            yield from (
+                f"{folder}/{path.relative_to(place).as_posix()}" for path in place.rglob("*") if _is_entry(path)
+            )
+    if plan.shares and _is_entry(recipes.parent / IGNORE):
+        yield f"../{IGNORE}"
     up = "../" * len(PurePosixPath(plan.targets[0].place).parts)
     containers = recipes / f"{up}{CONTAINERS}"
     for place in sorted(containers.iterdir()) if containers.is_dir() and not containers.is_symlink() else []:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Protocol
 
-from envspec.recipes.carried import CHECK
+from envspec.recipes.plan import CHECK
 from envspec.record import dataclass
 from envspec.smoke.run.case import CONFIG, REPORT, CheckOptions, SmokeCase
 from envspec.smoke.run.command import Command, Step

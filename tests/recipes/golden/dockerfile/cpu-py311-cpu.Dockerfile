@@ -1,7 +1,7 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # cpu-py311, target cpu: Python 3.11 on linux-64.
 #
-# In the folder above this one, recipes/cpu-py311:
+# In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cpu/Dockerfile -t cpu-py311-cpu .
 #   docker run --rm -it --shm-size 8g -v "$PWD:/workspace" cpu-py311-cpu
 #
@@ -48,7 +48,8 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec cpu/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cpu/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 

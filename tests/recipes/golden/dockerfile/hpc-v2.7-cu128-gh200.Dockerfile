@@ -1,7 +1,7 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # hpc-v2.7, target cu128-gh200: Python 3.12 on linux-aarch64, CUDA 12.8.
 #
-# In the folder above this one, recipes/hpc-v2.7:
+# In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/arm64 --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu128-gh200/Dockerfile -t hpc-v2.7-cu128-gh200 .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
 #   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" hpc-v2.7-cu128-gh200 torchrun --standalone --nproc-per-node gpu train.py
@@ -71,7 +71,9 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec cu128-gh200/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu128-gh200/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/services/common.sh envspec/services/ssh.sh /layers/carried/opt/envspec/services/
+COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 

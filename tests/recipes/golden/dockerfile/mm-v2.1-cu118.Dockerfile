@@ -1,7 +1,7 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.1, target cu118: Python 3.10 on linux-64, CUDA 11.8.
 #
-# In the folder above this one, recipes/mm-v2.1:
+# In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu118/Dockerfile -t mm-v2.1-cu118 .
 #   docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118
 #   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.1-cu118 torchrun --standalone --nproc-per-node gpu train.py
@@ -90,7 +90,8 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec cu118/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu118/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 

@@ -1,7 +1,7 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.9, target cu126-volta: Python 3.12 on linux-64, CUDA 12.6.
 #
-# In the folder above this one, recipes/mm-v2.9:
+# In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu126-volta/Dockerfile -t mm-v2.9-cu126-volta .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -v "$PWD:/workspace" mm-v2.9-cu126-volta
 #   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.9-cu126-volta torchrun --standalone --nproc-per-node gpu train.py
@@ -99,7 +99,9 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec cu126-volta/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu126-volta/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/services/common.sh envspec/services/jupyter.sh /layers/carried/opt/envspec/services/
+COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 

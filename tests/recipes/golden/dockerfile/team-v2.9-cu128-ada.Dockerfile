@@ -1,7 +1,7 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # team-v2.9, target cu128-ada: Python 3.10 on linux-64, CUDA 12.8.
 #
-# In the folder above this one, recipes/team-v2.9:
+# In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
 #   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" team-v2.9-cu128-ada torchrun --standalone --nproc-per-node gpu train.py
@@ -59,7 +59,9 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec cu128-ada/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu128-ada/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/services/code-server.sh envspec/services/common.sh envspec/services/jupyter.sh envspec/services/ssh.sh envspec/services/tensorboard.sh /layers/carried/opt/envspec/services/
+COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 

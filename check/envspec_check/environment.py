@@ -1,0 +1,75 @@
+"""The folders of the environment, and what is installed in them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, Iterable, NamedTuple, Optional, Sequence
+
+from envspec_check.lock import canonical
+
+FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""Where this check lies. It may be anywhere, and is no part of the environment."""
+
+
+def check_digest() -> str:
+    """The digest of this check's own files: of their list, as sha256sum writes it."""
+    paths = [Path(FOLDER, "__main__.py"), *Path(FOLDER, "envspec_check").rglob("*.py")]
+    files = sorted((path.relative_to(FOLDER).as_posix(), path.read_bytes()) for path in paths)
+    rows = "".join("%s  %s\n" % (hashlib.sha256(content).hexdigest(), name) for name, content in files)
+    return "sha256:" + hashlib.sha256(rows.encode()).hexdigest()
+
+
+def is_within(path: str, roots: Iterable[str]) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def own_roots() -> list[str]:
+    """The folders that the environment is in."""
+    roots = {sys.prefix, os.path.realpath(sys.prefix)}
+    if sys.prefix.startswith("/nix/store/"):
+        roots.add("/nix/store")
+    return sorted(roots)
+
+
+def own_paths() -> list[str]:
+    """The folders of sys.path that belong to the environment."""
+    roots = own_roots()
+    return [path for path in sys.path if path and is_within(os.path.realpath(path), roots)]
+
+
+class Installed(NamedTuple):
+    """A distribution that is there. `name` is None where its metadata can't be read."""
+
+    name: Optional[str]
+    version: str
+    folder: str
+    installer: str
+    distribution: Any
+
+
+def installed(paths: Sequence[str]) -> list[Installed]:
+    found = []
+    for one in importlib.metadata.distributions(path=list(paths)):
+        headers = (one.read_text("METADATA") or one.read_text("PKG-INFO") or "").partition("\n\n")[0]
+        fields = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", headers, re.MULTILINE))
+        installer = (one.read_text("INSTALLER") or "").strip()
+        name = canonical(fields["Name"]) if "Name" in fields else None
+        found.append(Installed(name, fields.get("Version", ""), str(getattr(one, "_path", "")), installer, one))
+    return found
+
+
+def conda_records(prefix: str) -> list[dict[str, Any]]:
+    """What conda wrote of each package that it installed."""
+    records = []
+    for path in sorted(Path(prefix, "conda-meta").glob("*.json")):
+        try:
+            records.append(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError:
+            records.append({"name": path.stem.rpartition("-")[0].rpartition("-")[0], "version": "", "damaged": True})
+    return records
