@@ -62,7 +62,7 @@ TEXTS = {
     "auth.json": '{{"credHelpers": {{"docker.io": "evil"}}}}\n',
     "apptainer.conf": "bind path = {folder}\n",
     "compose.yaml": "services: {{x: {{image: evil, command: touch}}}}\n",
-    ".config/envspec/config.toml": '[mirrors]\n"pypi.org" = "{url}"\n',
+    ".config/envspec/config.toml": '[mirrors]\ndefault = "{url}"\n',
     ".config/uv/uv.toml": 'index-url = "{url}"\n',
     ".config/git/config": '[core]\nfsmonitor = "touch {marks}/xdg"\n',
     "keyringrc.cfg": "[backend]\ndefault-keyring=typing.Keyring\nkeyring-path={folder}\n",
