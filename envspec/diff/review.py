@@ -117,7 +117,13 @@ class _Reviewer:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
                 found += [(name, fact) for fact in meaning(old, new)]
-        return merged(found, self.shared)
+        return (*merged(found, self.shared), *self._torches())
+
+    def _torches(self) -> Iterator[Fact]:
+        was, now = self.before.torches, self.after.torches
+        if len(now) > 1 and was.keys() != now.keys() and self.before.targets:
+            for release, names in now.items():
+                yield Fact("medium", "torch-differs", f"not all targets have one torch: here it is {release}", names)
 
     def _sizes(self) -> tuple[TargetSize, ...]:
         touched = {name for package in self.change.packages for one in package.changes for name in one.targets}

@@ -218,9 +218,9 @@ def _host(url: str) -> str:
 def _version(old: Pin, new: Pin) -> Iterator[Fact]:
     found = far(old, new)
     if found.down:
-        asked = new.direct
-        message = "goes back to an older version" + (", and the spec asks for it" if asked else "")
-        yield Fact("high" if asked else "medium", "downgrade", message)
+        # what follows from others may have to
+        asked = old.direct or new.direct
+        yield Fact("high" if asked else "medium", "downgrade", "goes back to an older version")
     elif found.kind == "epoch":
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
     elif found.kind == "major":

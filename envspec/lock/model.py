@@ -294,5 +294,16 @@ class Lock:
             return None
         return next((one for one in self.pythons if one.platform == target.inputs.platform), None)
 
+    @property
+    def torches(self) -> dict[str, tuple[str, ...]]:
+        """The targets that have each release of torch, whatever it is built for; from conda it's called pytorch."""
+        found: dict[str, tuple[str, ...]] = {}
+        for target in self.targets:
+            pin = target.pin("torch", "pip") or target.pin("pytorch", "conda")
+            if pin is not None:
+                release = pin.version.partition("+")[0]
+                found[release] = (*found.get(release, ()), target.name)
+        return dict(sorted(found.items()))
+
     def __iter__(self) -> Iterator[LockedTarget]:
         return iter(self.targets)

@@ -32,6 +32,9 @@ def needs_eyes(page: Page) -> tuple[Eye, ...]:
 def _eyes(page: Page) -> Iterator[Eye]:
     yield from _of_changes(page)
     yield from _of_audit(page)
+    torches = {one.version.partition("+")[0] for row in page.packages if row.name == "torch" for one in row.variants}
+    if len(torches) > 1:
+        yield Eye("packages", "medium", "targets have different releases of torch", words.listed(sorted(torches)))
     for verdict, said in (("denied", "under a denied licence"), ("unlisted", "under a licence that isn't allowed")):
         names = [page.packages[n].name for one in page.licences if one.verdict == verdict for n in one.packages]
         if names:

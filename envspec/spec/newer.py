@@ -41,12 +41,19 @@ def has_ended(one: NewerFor, now: datetime) -> bool:
 
 def bounds(spec: Spec) -> Mapping[str, str | None]:
     """Return the packages that `exclude-newer` itself doesn't hold for: by name (normalised), with their own bound,
-    None for none. An index's exception holds for the packages whose source it is; a package's own goes before it."""
+    None for none. An index's exception holds for the packages whose source it is; a package's own goes before it. Of an
+    exception's moment and the general one the later holds: one lets a package through, and never holds it back."""
     by_index = {one.name: one.bound for one in spec.newer_for if one.of_index}
     found = {
         canonical_name(package): by_index[index] for package, index in spec.pip.sources.items() if index in by_index
     }
-    return found | {one.name: one.bound for one in spec.newer_for if not one.of_index}
+    found |= {one.name: one.bound for one in spec.newer_for if not one.of_index}
+    return {name: bound and _later(bound, spec.exclude_newer) for name, bound in found.items()}
+
+
+def _later(bound: str, general: str | None) -> str:
+    one, other = _moment(bound), _moment(general)
+    return general if general and one and other and other > one else bound
 
 
 def _with_moments(spec: Spec, now: datetime) -> Spec:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from support import report as sample
 
+from envspec.cli.lock.summary import describe
 from envspec.diff.model import nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side
@@ -113,3 +114,11 @@ def test_changes_say_what_each_target_had() -> None:
     assert {one["old"] for change in everything for one in change["moves"]} == {None}
     gone = changes_data(page(sample.lock(extra=(sample.pin("old", "1"),)), new)) or []
     assert [(one["name"], one["package"]) for one in gone] == [("old", None)]
+
+
+def test_targets_with_different_torches_are_named() -> None:
+    first, *others = sample.lock().targets
+    pins = tuple(replace(pin, version="2.8.0") if pin.name == "torch" else pin for pin in first.pins)
+    new = replace(sample.lock(), targets=(replace(first, pins=pins), *others))
+    assert len(new.torches) == 2 and "; torch differs: 2.8.0 in " in describe(new)
+    assert "medium targets have different releases of torch: " + ", ".join(new.torches) in told(page(new, new))

@@ -44,7 +44,15 @@ def test_spans(text: str | None, hours: int | None) -> None:
 def test_it_begins_now(spec: Spec) -> None:
     begun = beginning(spec, NOW)
     assert begun.exclude_newer == "2026-11-15T12:00:00Z"
-    assert bounds(begun) == {"mine": "2026-11-21T12:00:00Z", "other": "2026-01-02T00:00:00Z", "own-one": None}
+    assert bounds(begun) == {"mine": "2026-11-21T12:00:00Z", "other": "2026-11-15T12:00:00Z", "own-one": None}
+
+
+def test_an_exception_never_holds_a_package_back() -> None:
+    """A fix that was let through is a brake a year later, where its moment counts against a later general one."""
+    fixed = SPEC.replace('"1 day"', "2026-01-01")
+    for general, holds in (("2025-12-01", "2026-01-02"), ("2026-02-01", "2026-02-01")):
+        spec = parse_spec(fixed.replace('"7 days"', general), "a.toml")
+        assert bounds(spec)["other"] == f"{holds}T00:00:00Z"
 
 
 def test_a_lock_s_moment_stands_for_all_ages(spec: Spec) -> None:

@@ -127,7 +127,7 @@ platform = "linux-64"
 """
     spec = parse_spec(text, "a.toml")
     first, tenth = "2026-11-01T00:00:00Z", "2026-11-10T00:00:00Z"
-    own = {"earlier": "2026-10-01T00:00:00Z", "free": None, "later": "2026-11-20T00:00:00Z"}
+    own = {"earlier": first, "free": None, "later": "2026-11-20T00:00:00Z"}
 
     def exempt(not_after: NotAfter | None) -> dict[str, str | None]:
         told: list[Finding] = []

@@ -12,9 +12,12 @@ _MOST = 10
 
 
 def describe(lock: Lock) -> str:
-    """ "6 targets, 152 packages" (a package counts once, however many targets have it)."""
+    """ "6 targets, 152 packages" (a package counts once, however many targets have it), and the releases of torch where
+    targets have different ones."""
     packages = {(pin.kind, pin.name) for target in lock for pin in target.pins}
-    return f"{_counted(len(lock.targets), 'target')}, {_counted(len(packages), 'package')}"
+    torches = [f"{release} in {', '.join(names)}" for release, names in lock.torches.items()]
+    more = f"; torch differs: {'; '.join(torches)}" if len(torches) > 1 else ""
+    return f"{_counted(len(lock.targets), 'target')}, {_counted(len(packages), 'package')}{more}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -364,6 +364,7 @@ class PipResolver:
             found = settle(asking)
             if higher := floors(found, asking, preferences.versions, releases):
                 found = _raised(found, higher, last, lambda more: settle(with_constraints(asking, more), sources=False))
+                self._tell_downgrades(found, higher, last, label)
             return found
         except Unsatisfiable as conflict:
             about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
@@ -385,6 +386,19 @@ class PipResolver:
             if not index.live or question.gated:
                 raise
             raise torch_holes.unreached(failure, request, index, label) from None
+
+    def _tell_downgrades(
+        self, found: Iterable[Found], asked: Iterable[str], last: Mapping[str, str], label: str
+    ) -> None:
+        now = versions_of(tuple(found))
+        for name in asked:
+            if name in now and is_older(now[name], last.get(name)):
+                message = (
+                    f"{label}: {name} goes back from {last[name]} to {now[name]}: newer ones don't go with the rest"
+                )
+                self.notice(
+                    Finding("warning", "downgrade", message, remedy=f'to hold it, write "{name}>={last[name]}"')
+                )
 
     def _question(
         self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectFiles

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
 from envspec.facts import released, torch_builds
@@ -18,6 +19,9 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, held_text, index_builds
 from envspec.rules.finding import Finding
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 CODE = "torch-not-in-facts"
 
@@ -53,6 +57,7 @@ def findings(
     for name, request in requests.items():
         kept = keep[name].versions.get("torch") if name in keep else None
         told = finding(request, indexes[name], pins[name], kept=kept, everywhere=all_could_have)
+        told = told or _for_another_cuda(request, indexes[name], pins[name], kept)
         found[name] = (told,) if told else ()
     return found
 
@@ -75,13 +80,7 @@ def finding(
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
     if torch is None or index.variant is None or index.live or torch.version == kept:
         return None
-    bounds = [
-        parse_requirement(line).specifier
-        for pin in pins
-        if pin.kind == "pip" and pin.name not in FAMILY
-        for line in pin.dependencies
-        if requirement_name(line) == "torch"
-    ]
+    bounds = _bounds(pins)
     here = Version(Version(torch.version).public)
     newer = [
         version
@@ -101,6 +100,48 @@ def finding(
     )
     same = f'; "torch=={everywhere}" gives all targets the same release' if everywhere else ""
     return Finding("warning", CODE, message, remedy=f"use --refresh to ask the PyTorch index{same}")
+
+
+def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None) -> Finding | None:
+    """Say that torch follows the target's CUDA, where PyPI has a newer one for another and none is for the target's."""
+    from packaging.version import Version
+
+    torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
+    if torch is None or request.cuda is None or index.live or torch.version == kept:
+        return None
+    here, variant, asked = (
+        Version(Version(torch.version).public),
+        torch_builds.variant_of(request.cuda),
+        asked_of(request),
+    )
+    bounds = _bounds(pins)
+    newer = [
+        (Version(release.version), other)
+        for release in torch_builds.releases()
+        if here < Version(release.version)
+        and asked.admits(release.version)
+        and in_time(release.version, request.not_after("torch"))
+        and all(bound.contains(release.version, prereleases=True) for bound in bounds)
+        and (other := torch_builds.pypi_variant(release.version, request.platform))
+    ]
+    built = builds_of(request, variant)
+    if not newer or any(str(version) in built for version, _ in newer):
+        return None
+    best, other = max(newer)
+    others = "the CPU" if other == "cpu" else f"CUDA {torch_builds.cuda_of(other)}"
+    message = f"torch {here} is locked, for CUDA {request.cuda}: PyPI's {best} is for {others}"
+    return Finding("info", "passed-over", message)
+
+
+def _bounds(pins: Sequence[Pin]) -> list[SpecifierSet]:
+    """Collect what packages of other projects require of torch."""
+    return [
+        parse_requirement(line).specifier
+        for pin in pins
+        if pin.kind == "pip" and pin.name not in FAMILY
+        for line in pin.dependencies
+        if requirement_name(line) == "torch"
+    ]
 
 
 def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:

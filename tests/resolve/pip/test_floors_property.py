@@ -1,0 +1,75 @@
+"""Random small indexes that grow: however a lock is upgraded, nothing that the spec asks for by name goes back."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from resolutions import lock
+from support.examples import examples
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+from envspec.errors import Unsatisfiable
+from envspec.lock.model import Lock
+from envspec.workflow.keep import Upgrade
+
+pytestmark = pytest.mark.e2e
+
+ASKED = ("a", "b", "c")
+BELOW = ("x", "y")
+TARGETS = """
+[targets.one]
+platform = 'linux-64'
+[targets.two]
+platform = 'osx-arm64'
+[targets.two.pip]
+dependencies = ['y']
+"""
+
+bounds = st.sampled_from(("", "", "<=1", "<=2", "<=3", "<=4", ">=1", ">=2", ">=3", "==3"))
+
+
+@st.composite
+def indexes(draw: st.DrawFn) -> list[tuple[str, ...]]:
+    """Releases of packages: name, version and what they ask of others, within bounds; the newest come last."""
+    found = []
+    for version in range(1, 6):
+        for name in (*ASKED, *BELOW):
+            others = [other for other in (*ASKED, *BELOW) if other > name]
+            needs = draw(st.lists(st.sampled_from(others), unique=True, max_size=2)) if others else []
+            found.append((name, f"{version}.0", *(other + draw(bounds) for other in needs)))
+    return found
+
+
+def versions(locked: Lock) -> dict[tuple[str, str], int]:
+    return {(target.name, pin.name): int(pin.version[0]) for target in locked for pin in target.pins if pin.direct}
+
+
+ways = st.sampled_from([Upgrade(everything=True), *(Upgrade(packages=frozenset({name})) for name in (*ASKED, *BELOW))])
+
+
+@given(indexes(), st.integers(5, 20), st.lists(ways, min_size=1, max_size=3))
+@settings(max_examples=examples(60), deadline=None)
+def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, steps: list[Upgrade]) -> None:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
+        first, later = (Machine(Path(folder) / name, default=index.url) for name in ("first", "later"))
+        for machine in (first, later):
+            machine.spec(cpu(*ASKED, targets=TARGETS))
+        index.add(*(wheel(*one) for one in dists[:known]))
+        try:
+            before = lock(first)
+        except Unsatisfiable:
+            return event("no solution")
+        assert lock(first, before, Upgrade(everything=True)) == before
+        index.add(*(wheel(*one) for one in dists[known:]))
+        for step in steps:
+            after = lock(later, before, step)
+            back = {key for key, version in versions(before).items() if versions(after)[key] < version}
+            assert not back, (back, step)
+            event("moved" if after != before else "unchanged")
+            before = after
