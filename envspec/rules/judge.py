@@ -100,10 +100,8 @@ def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem)
         place = spec.places.get("env.python")
     else:
         place = target.places.get(problem.subject)
-    return Finding(
-        *(problem.severity, problem.code, problem.message, place or target.place, problem.remedy, problem.bound),
-        outgrown=problem.outgrown,
-    )
+    severity, code, message, remedy = problem.severity, problem.code, problem.message, problem.remedy
+    return Finding(severity, code, message, place or target.place, remedy, problem.bound, problem.outgrown)
 
 
 def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | None, list[str]]:

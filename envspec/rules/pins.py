@@ -19,7 +19,7 @@ from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
 from envspec.rules.fallback import unsupported
-from envspec.rules.finding import Finding
+from envspec.rules.finding import Finding, Severity
 from envspec.rules.judge import case_of, located
 from envspec.rules.specifier import parse
 from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
@@ -226,10 +226,9 @@ def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterab
         message = f"{name} {version} belongs to CUDA {major}, and {place}"
         hint = f"`envspec why` shows what requires {name}"
         bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
+        severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
-        yield Problem(
-            *("error" if case.cuda else "warning", "cuda-major-mixed", "cuda", message, hint, bound), outgrown=outgrown
-        )
+        yield Problem(severity, "cuda-major-mixed", "cuda", message, hint, bound, outgrown)
 
 
 def _cuda_major(name: str, version: str) -> str | None:
