@@ -8,10 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from reference import codes, commands, forged, spec
+from reference import codes, commands, decisions, forged, spec
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = {"spec.md": spec.page, "cli.md": commands.page, "codes.md": codes.page}
+PAGES = {"spec.md": spec.page, "cli.md": commands.page, "codes.md": codes.page, "decisions/README.md": decisions.page}
 """The pages that are generated, by name in docs/."""
 PARTS = {"security.md": forged.table}
 """The pages of which a part is generated: what stands between two comments."""
