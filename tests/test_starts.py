@@ -30,7 +30,7 @@ STARTERS = {
 OS = ("exec", "spawn", "posix_spawn", "fork", "system", "popen", "startfile")
 HARMLESS = {"CompletedProcess", "TimeoutExpired", "CalledProcessError", "DEVNULL", "PIPE", "STDOUT"}
 """What of `subprocess` starts nothing; `Popen` only as the name of a type."""
-MODULES = {"multiprocessing", "pty", "webbrowser", "_posixsubprocess", "ctypes.util"}
+MODULES = {"multiprocessing", "pty", "webbrowser", "posix", "_posixsubprocess", "ctypes.util"}
 NAMES = {
     "ProcessPoolExecutor", "create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell",
     "find_library", "getstatusoutput",
@@ -65,6 +65,8 @@ def starts(source: str) -> Iterator[str]:
         if not isinstance(node, ast.Attribute):
             continue
         of = modules.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
+        if isinstance(node.value, ast.Attribute) and node.value.attr in modules:
+            of = node.value.attr
         if (
             (of == "subprocess" and node.attr not in HARMLESS and not (node.attr == "Popen" and id(node) in types))
             or (of == "os" and node.attr.startswith(OS))
@@ -88,6 +90,55 @@ def test_what_may_start_processes_does() -> None:
     assert [name for name in STARTERS if not list(starts((PACKAGE / name).read_text(encoding="utf-8")))] == []
 
 
+FOLDERS = {
+    # all others start at the root
+    "compiles/build.py": "folder",  # a scratch folder
+    "git/program.py": "work_tree(folder) or programs.ROOT",
+    "install/build.py": "folder",  # a scratch folder
+    "install/interpreter.py": "Path('/')",
+    "install/pip.py": "Path('/') place",  # a scratch folder
+    "install/project.py": "out scratch",  # both are scratch folders
+    "install/python_builds.py": "Path('/')",
+    "pytest_plugin.py": "programs.HERE",  # the user's own paths, to envspec
+    "resolve/pip/compile.py": "folder",  # a scratch folder
+    "resolve/pip/source.py": "folder",  # a scratch folder, or a checkout that envspec made in one
+    "signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
+    "smoke/run/process.py": "command.cwd or programs.ROOT",
+    "smoke/run/local.py": "HERE",  # the user's own paths, to envspec
+    "uv/default_index.py": "Path('/') folder",  # a scratch folder
+    "uv/processes.py": "cwd",  # its callers' are above
+    "uv/program.py": "cwd",
+}
+"""The closed list of folders that programs start in, by the caller."""
+
+ENVIRONMENTS = {
+    "env", "os.environ", "self._env", "own", "environment", "{**env, 'SOURCE_DATE_EPOCH': str(epoch)}",
+    "{'PATH': '/usr/bin:/bin', 'HOME': str(folder), 'LD_LIBRARY_PATH': str(folder)}",
+    "{**self.environment(), **(more or {})}",
+}  # fmt: skip
+"""The closed list of environments: the user's own as it was handed in, without or with what a caller says."""
+
+
+@PARSED
+def test_where_and_with_what_programs_start_is_a_closed_list() -> None:
+    folders: dict[str, list[str]] = {}
+    environments = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in nodes_of(path.read_text(encoding="utf-8")):
+            if not isinstance(node, ast.Call) or path == PACKAGE / "programs.py":
+                continue
+            named, called = {one.arg: one.value for one in node.keywords}, ast.unparse(node.func)
+            given = [named["cwd"]] if "cwd" in named else []
+            if called in ("programs.run", "programs.start"):
+                environments.add(ast.unparse(node.args[1]))
+                given = node.args[2:] or [named[name] for name in ("folder",) if name in named]
+            elif called.endswith(("processes.run", "uv.run")) and "env" in named:
+                environments.add(ast.unparse(named["env"]))
+            folders.setdefault(path.relative_to(PACKAGE).as_posix(), []).extend(map(ast.unparse, given))
+    assert {name: " ".join(dict.fromkeys(found)) for name, found in folders.items() if found} == FOLDERS
+    assert environments <= ENVIRONMENTS
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -105,6 +156,9 @@ def test_what_may_start_processes_does() -> None:
         "from ctypes.util import find_library",
         "from ctypes import util",
         "import ctypes\nctypes.util.find_library('c')",
+        "from envspec import programs\nprograms.subprocess.run(['git'])",
+        "import shutil\nshutil.os.system('git')",
+        "import posix",
         "import concurrent.futures as f\nwith f.ProcessPoolExecutor() as pool: ...",
     ],
 )

@@ -78,14 +78,14 @@ def old_drivers(folder: Path) -> dict[str, str]:
     where git can't tell. Raises ToolError without git."""
     asked = ["config", "--show-scope", "--show-origin", "-z", "--get-regexp", rf"^(diff|merge)\.{_DRIVER}\."]
     told = run_git(asked, folder).stdout.decode(errors="surrogateescape").split("\0")
-    # of several values the last one counts
+    # of several values in a file the last one counts; one that another file overrides here counts elsewhere
     settings = {
-        text.partition("\n")[0]: (scope, origin, text)
+        (origin, text.partition("\n")[0]): (scope, text)
         for scope, origin, text in zip(told[::3], told[1::3], told[2::3], strict=False)
     }
     return {
         origin.removeprefix("file:"): "envspec git-setup" if scope == "local" else "envspec git-setup --global"
-        for scope, origin, text in settings.values()
+        for (origin, _), (scope, text) in settings.items()
         if " -m envspec " in text
     }
 

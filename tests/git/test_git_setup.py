@@ -91,6 +91,14 @@ def test_doctor_says_where_a_driver_of_an_earlier_version_stands(repository: Rep
     assert "git drivers" not in repository.envspec("doctor").stdout
 
 
+def test_doctor_says_where_one_stands_that_this_repository_overrides(repository: Repository) -> None:
+    (repository.folder.parent / "home").mkdir()
+    for key, value in drivers((sys.executable, "-m", "envspec")).items():
+        repository.git("config", "--global", key, value)
+    assert repository.envspec("git-setup").returncode == 0
+    assert "home/.gitconfig" in repository.envspec("doctor").stdout, "other repositories have no driver of their own"
+
+
 def test_the_users_own_attributes_file_is_used(repository: Repository) -> None:
     home = repository.folder.parent / "home"
     home.mkdir()

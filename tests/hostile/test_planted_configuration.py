@@ -69,6 +69,50 @@ TEXTS = {
     "dummy.toml": "",
 }
 
+OF_GIT = """
+[core]
+repositoryFormatVersion = 1
+sshCommand = touch {marks}/sshCommand
+gitProxy = touch {marks}/gitProxy
+pager = touch {marks}/pager
+editor = touch {marks}/editor
+askPass = touch {marks}/askPass
+fsmonitor = touch {marks}/fsmonitor
+hooksPath = {folder}/hooks
+alternateRefsCommand = touch {marks}/alternateRefsCommand
+[extensions]
+partialClone = origin
+[remote "origin"]
+url = ext::touch% {marks}/ext
+promisor = true
+uploadpack = touch {marks}/uploadpack
+[protocol]
+allow = always
+[credential]
+helper = !touch {marks}/helper
+[gpg]
+program = touch {marks}/gpg
+[gpg "ssh"]
+program = touch {marks}/gpgssh
+[pager]
+config = touch {marks}/pagerconfig
+[diff]
+external = touch {marks}/external
+[diff "evil"]
+textconv = touch {marks}/textconv
+command = touch {marks}/diffcommand
+[filter "evil"]
+clean = touch {marks}/clean
+smudge = touch {marks}/smudge
+process = touch {marks}/process
+[merge "evil"]
+driver = touch {marks}/merge
+[alias]
+cat-file = !touch {marks}/alias
+config = !touch {marks}/alias
+"""
+"""A configuration in .git itself, which no commit can plant, but an archive of a work tree can."""
+
 RUNS: dict[str, list[tuple[str, ...]]] = {
     "check": [("check",)],
     "lock": [("lock", "specs/demo.toml", "--upgrade")],
@@ -78,6 +122,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "diff": [
         ("diff", "specs/demo.toml", "--from", "HEAD", "--format", "markdown"),
         ("diff", "specs/demo.toml", "--from", "HEAD", "--verify"),
+        ("diff", "specs/demo.toml", "--from", "1" * 40),
     ],
     "outdated": [("outdated", "specs/demo.toml")],
     "why": [("why", "specs/demo.toml", "alpha")],
@@ -154,6 +199,8 @@ def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str
         git(machine.folder, "commit", "-qm", "x")
         for name, text in drivers(ENVSPEC).items():
             git(machine.folder, "config", name, text)
+        with (machine.folder / ".git" / "config").open("a", encoding="utf-8") as config:
+            config.write(OF_GIT.format(marks=marks, folder=machine.folder))
         for mark in marks.iterdir():
             mark.unlink()  # this test's own git has the repository for its home
         program = Path(sys.executable).with_name("envspec")
