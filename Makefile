@@ -91,11 +91,11 @@ format: $(STAMP)
 	$(VENV)/bin/ruff format
 
 docs: $(STAMP)
-	$(VENV)/bin/python -m reference --check
+	$(VENV)/bin/python -m tools.reference --check
 	$(VENV)/bin/python -m mkdocs build --strict --quiet
 
 man: $(STAMP)
-	$(VENV)/bin/python -m reference --man .scratch/man
+	$(VENV)/bin/python -m tools.reference --man .scratch/man
 
 bench: $(STAMP)
 	$(VENV)/bin/python -m bench

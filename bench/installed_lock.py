@@ -39,9 +39,9 @@ def ask(spec_path: Path, target_name: str | None, output: Path) -> None:
     from envspec.lock.conda_files import artifact_of
     from envspec.net.remote_file import open_remote
     from envspec.recipes.target_json import dumps, target_document
-    from envspec.refresh.__main__ import WHOLE, LiveIndex
     from envspec.settings import load_settings
     from envspec.smoke.run.records import record_digest
+    from tools.refresh.__main__ import WHOLE, LiveIndex
 
     spec, lock = inputs.read_lock(str(spec_path), None)
     (target,) = inputs.locked_targets(lock, [target_name] if target_name else [])

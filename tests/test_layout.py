@@ -12,6 +12,7 @@ import pytest
 from support.parsed import PARSED, nodes_of
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
+TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("record", "regex"),
@@ -31,7 +32,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("proof",),
     ("report", "draft", "environments", "image"),
     ("cli",),
-    ("refresh", "pytest_plugin", "library", "__main__"),
+    ("pytest_plugin", "library", "__main__"),
+    ("tools",),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
 
@@ -73,7 +75,7 @@ ONLY: dict[str, tuple[str, ...]] = {
 }
 """What imports less than all that stands below it, and why."""
 
-PROGRAMS = ("refresh.__main__", "pytest_plugin")
+PROGRAMS = ("tools.refresh.__main__", "tools.reference.__main__", "pytest_plugin")
 """What `python -m` or pytest runs and nobody imports."""
 
 STAND_ALONE = "carried"
@@ -83,12 +85,16 @@ LINES = 700
 
 
 def name_of(path: Path) -> str:
-    """`envspec/lock/model.py` -> `lock.model`; a package's `__init__` is the package; the root is ''."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    """`envspec/lock/model.py` -> `lock.model`; a package's `__init__` is the package; the root is ''.
+
+    `tools/weight.py`, beside the package, -> `tools.weight`.
+    """
+    below = PACKAGE if path.is_relative_to(PACKAGE) else PACKAGE.parent
+    parts = path.relative_to(below).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {name_of(path): path for path in sorted([*PACKAGE.rglob("*.py"), *TOOLS.rglob("*.py")])}
 
 
 pytestmark = PARSED
@@ -114,11 +120,11 @@ def _imports_of(source: str) -> Iterator[str]:
 
 
 def is_ours(module: str) -> bool:
-    return is_within(module, "envspec")
+    return is_within(module, "envspec") or is_within(module, "tools")
 
 
 def below_root(module: str) -> str:
-    return module.partition(".")[2]
+    return module if is_within(module, "tools") else module.partition(".")[2]
 
 
 def is_within(module: str, allowed: str) -> bool:
@@ -237,6 +243,8 @@ def test_every_part_has_its_floor() -> None:
         ("diff.side", "from envspec.audit import model", ["audit.model"]),
         ("carried.check.envspec_check.lock", "from envspec.errors import EnvspecError", ["errors"]),
         ("errors", "from envspec.spec.model import Spec", ["spec.model"]),
+        ("cli.inputs", "from tools.refresh import rows", ["tools.refresh.rows"]),
+        ("tools.refresh.rows", "from envspec.cli import main\nfrom tools.refresh import published", []),
         ("cli.inputs", "from envspec import __version__\nfrom envspec.lock.model import Lock\nimport json", []),
     ],
 )

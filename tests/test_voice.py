@@ -16,9 +16,10 @@ PACKAGE = Path(envspec.__file__).parent
 
 ROOMS = (
     "../check/envspec_check",
+    "../tools",
     *sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"),
 )
-"""The smoke check, and every room of the package."""
+"""The smoke check, the maintainers' tools, and every room of the package."""
 
 RULED_OUT = {
     "nobody": r"nobody",
@@ -38,7 +39,7 @@ ANY = re.compile(rf"\b(?:{'|'.join(RULED_OUT.values())})\b", re.IGNORECASE)
 ALLOWED: dict[tuple[str, str], str] = {
     ("../check/envspec_check/checks/dataloader.py", "unable to"): "torch's own words",
     ("recipes/python_build.py", "prerelease"): "a key of uv's",
-    ("refresh/python_builds_table.py", "prerelease"): "a key of uv's",
+    ("../tools/refresh/python_builds_table.py", "prerelease"): "a key of uv's",
     ("recipes/make.py", "nobody"): "a user of Debian's",
     ("resolve/pip/compile.py", "prerelease"): "an option of uv's",
     ("smoke/run/slurm_queue.py", "unable to"): "Slurm's own words",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from reference.decisions import FOLDER, STATUS, decisions
+from tools.reference.decisions import FOLDER, STATUS, decisions
 
 
 def test_every_number_is_one_page() -> None:

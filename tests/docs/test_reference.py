@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def reference(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "reference", *arguments]
+    command = [sys.executable, "-m", "tools.reference", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -49,9 +49,13 @@ def test_man_pages(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_picture_is_of_a_real_run() -> None:
-    command = [sys.executable, "-c", "import sys; from reference.terminal import picture; sys.stdout.write(picture())"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from tools.reference.terminal import picture; sys.stdout.write(picture())",
+    ]
     drawn = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert drawn == (ROOT / "docs" / "terminal.svg").read_text("utf-8"), "run python -m reference.terminal"
+    assert drawn == (ROOT / "docs" / "terminal.svg").read_text("utf-8"), "run python -m tools.reference.terminal"
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff here")

@@ -16,7 +16,7 @@ import pytest
 from envspec.errors import InputError
 from envspec.facts import edition, proof, tables
 from envspec.facts.edition import MANIFEST, Edition, choose, shipped
-from envspec.refresh import edition as writer
+from tools.refresh import edition as writer
 
 OWN = shipped()
 

@@ -14,8 +14,8 @@ import pytest
 from test_edition import edited, renamed
 
 from envspec.facts.edition import MANIFEST
-from envspec.refresh import edition as writer
 from envspec.uv.program import find_uv
+from tools.refresh import edition as writer
 
 NEW = '  { name = "Z900", capability = "12.0", kind = "datacentre", memory = [999], source = "nvidia" },\n'
 
@@ -32,7 +32,7 @@ def test_an_older_envspec_learns_of_a_new_row(tmp_path: Path, root: Path) -> Non
     project = tmp_path / "envspec-facts"
     project.mkdir()
     for name in ("pyproject.toml", "README.md"):
-        (project / name).write_bytes((root / "envspec-facts" / name).read_bytes())
+        (project / name).write_bytes((root / "tools" / "publish" / "facts" / name).read_bytes())
     folder = project / "envspec_facts"
     writer.write(folder)
     edited(folder, "gpus.toml", lambda text: text[: text.rindex("]")] + NEW + "]\n")

@@ -11,7 +11,7 @@ import tomli
 from envspec.errors import InputError
 from envspec.facts.python_builds import TRIPLES, builds_of, newest_build, python_builds, reaches, sha256_of
 from envspec.packages.version_numbers import numbers
-from envspec.refresh.python_builds_table import converted
+from tools.refresh.python_builds_table import converted
 
 URL = "https://host.example/20260901/cpython-3.12.15%2B20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 ROW = {

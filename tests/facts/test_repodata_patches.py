@@ -69,8 +69,8 @@ def test_rows_are_in_order() -> None:
 @pytest.mark.parametrize("row", random.Random(13).sample(ROWS, 8), ids=lambda row: row["name"])
 def test_metadata_on_pypi_still_lacks_it(row: Row) -> None:
     """Of the newest release of a row: METADATA names the dependency, and admits a release that the bound leaves out."""
-    from envspec.refresh.__main__ import _pypi
-    from envspec.refresh.releases import releases
+    from tools.refresh.__main__ import _pypi
+    from tools.refresh.releases import releases
 
     pypi = _pypi()
     newest = Version(max(SpecifierSet(row["versions"]), key=lambda clause: Version(clause.version)).version)

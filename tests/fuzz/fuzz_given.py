@@ -43,7 +43,6 @@ from envspec.recipes.leftovers import removable
 from envspec.recipes.plan import CARRIED_FOLDER
 from envspec.recipes.sums import read_sums
 from envspec.redact import has_credentials, redact, without_credentials
-from envspec.refresh.conda_patches import patches_of
 from envspec.report.checked import from_json
 from envspec.rules.judge import judge as judge_target
 from envspec.smoke.report.as_json import report_json
@@ -56,6 +55,7 @@ from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
 from envspec.texts import printable
+from tools.refresh.conda_patches import patches_of
 
 SEPARATOR = b"\n%%%%\n"
 """Between the parts of an input that is several texts."""

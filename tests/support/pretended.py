@@ -30,7 +30,7 @@ SIGNALS = (
 MODULES = ("fcntl", "pwd", "grp", "resource", "termios", "pty", "tty", "syslog", "readline", "curses")
 ELSEWHERE = (
     *("install", "environments", "smoke", "image", "link", "compiles"),
-    *("carried", "refresh", "pytest_plugin", "__main__"),
+    *("carried", "pytest_plugin", "__main__"),
 )
 """The parts of envspec that belong to commands for Linux and macOS, or that no command loads."""
 
@@ -72,7 +72,7 @@ def import_everything(platform: str) -> list[str]:
     for module in pkgutil.walk_packages(envspec.__path__, "envspec."):
         part = module.name.split(".")[1:]
         commands = part[0] == "cli" and len(part) > 1 and part[1].startswith(ELSEWHERE[:5])
-        if (platform == "win32" and (part[0] in ELSEWHERE or commands)) or part[0] in ELSEWHERE[-4:]:
+        if (platform == "win32" and (part[0] in ELSEWHERE or commands)) or part[0] in ELSEWHERE[-3:]:
             continue
         try:
             importlib.import_module(module.name)

@@ -1,0 +1,1 @@
+"""What maintainers run from a checkout: no part of what is installed."""

@@ -1,0 +1,33 @@
+"""Refuses a release whose tag isn't its version, or whose package page would link to another repository.
+
+python tools/publish/check_release.py vX.Y.Z https://…/OWNER/REPOSITORY
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import tomli
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def wrong(tag: str, repository: str) -> list[str]:
+    """What doesn't fit together, a sentence each."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "envspec/__init__.py").read_text(encoding="utf-8"), re.M)
+    recipe = (ROOT / "tools/publish/recipe.yaml").read_text(encoding="utf-8")
+    named = tomli.loads(project)["project"]["urls"]["Repository"]
+    found = version[1] if version else "unknown"
+    return [
+        *([f"the tag is {tag}, and envspec/__init__.py says {found}"] if tag != f"v{found}" else []),
+        *([f"tools/publish/recipe.yaml isn't of {found}"] if f'version: "{found}"' not in recipe else []),
+        *([f"pyproject.toml names {named}, and this is {repository}"] if named != repository else []),
+        *([f"CHANGELOG.md has no {found}"] if f"## {found}" not in (ROOT / "CHANGELOG.md").read_text("utf-8") else []),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(wrong(*sys.argv[1:])) or None)

@@ -1,0 +1,1 @@
+"""The generated pages of docs/ and the man pages: `python -m tools.reference`."""

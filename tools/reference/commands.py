@@ -1,0 +1,162 @@
+"""docs/cli.md and the man pages: every command, from click's own description of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from envspec import __version__
+from envspec.cli.main import COMMANDS, cli
+from envspec.record import dataclass
+
+HEAD = """\
+# The commands
+
+Generated from the program: `envspec COMMAND --help` prints the same. `envspec --version` says which version
+this is, `-h` is `--help`.
+
+Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted.
+Commands that report take `--json` ([the documents](json.md)); stdout has the answer, stderr the talk.
+"""
+
+
+@dataclass(frozen=True)
+class CommandPage:
+    """What a command says of itself.
+
+    usage      without the word "Usage"
+    paragraphs its help, paragraph by paragraph; a block is kept line by line
+    options    each with its help
+    examples   the lines of its examples
+    notes      what stands behind them: prose, and the indented lines that follow it
+    """
+
+    name: str
+    usage: str
+    paragraphs: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+    examples: tuple[str, ...]
+    notes: tuple[tuple[str, str], ...]
+
+
+def told(name: str) -> CommandPage:
+    """Return what one command says of itself."""
+    root = click.Context(cli, info_name="envspec")
+    command = cli.get_command(root, name)
+    assert command is not None, name
+    context = click.Context(command, info_name=name, parent=root)
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    records = [record for one in command.get_params(context) if (record := one.get_help_record(context))]
+    return CommandPage(
+        name,
+        usage,
+        tuple(_paragraphs(command.help or "")),
+        tuple((option, " ".join(said.split())) for option, said in records if said),
+        tuple(_examples(command.epilog or "")),
+        tuple(_notes(command.epilog or "")),
+    )
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for one in re.split(r"\n\s*\n", text.strip()):
+        kept = one.startswith("\b\n")
+        yield one if kept else " ".join(one.split())
+
+
+def _examples(epilog: str) -> Iterator[str]:
+    for one in _blocks(epilog):
+        if one[0].startswith("Example"):
+            yield from (line.strip() for line in one[1:])
+
+
+def _notes(epilog: str) -> Iterator[tuple[str, str]]:
+    for one in _blocks(epilog):
+        if not one[0].startswith("Example"):
+            prose = " ".join(line for line in one if not line.startswith(" "))
+            yield prose, "\n".join(line.strip() for line in one if line.startswith(" "))
+
+
+def _blocks(epilog: str) -> Iterator[list[str]]:
+    for one in re.split(r"\n\s*\n", epilog.strip()):
+        yield [line for line in one.splitlines() if line.strip() not in ("", "\b")]
+
+
+def page() -> str:
+    """Return the page's text."""
+    return "\n".join([HEAD, *(_section(told(name)) for name in COMMANDS)])
+
+
+def _section(one: CommandPage) -> str:
+    text = f"## envspec {one.name}\n\n```text\n{one.usage}\n```\n\n"
+    for paragraph in one.paragraphs:
+        block = paragraph.removeprefix("\b\n")
+        text += f"```text\n{block}\n```\n\n" if block != paragraph else f"{_inert(paragraph)}\n\n"
+    if one.options:
+        text += "| option | |\n|---|---|\n"
+        text += "".join(f"| `{option}` | {_inert(said)} |\n".replace("|-", "\\|-") for option, said in one.options)
+    if one.examples:
+        text += "\nExamples:\n\n```sh\n" + "".join(f"{_commented(line)}\n" for line in one.examples) + "```\n"
+    for prose, lines in one.notes:
+        text += f"\n{_inert(prose)}\n" + (f"\n```text\n{lines}\n```\n" if lines else "")
+    return text
+
+
+def _inert(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _commented(line: str) -> str:
+    """An example as a shell takes it: what follows the command, behind a gap, is a comment."""
+    command, gap, comment = re.match(r"(.*?)(\s{2,}|$)(.*)", line).groups()  # type: ignore[union-attr]
+    return f"{command}{gap}# {comment}" if comment and not comment.startswith("#") else line
+
+
+def man_pages() -> dict[str, str]:
+    """Return every man page in troff, by file name: envspec(1), and one a command."""
+    pages = {"envspec.1": _man_of_all()}
+    for name, line in COMMANDS.items():
+        pages[f"envspec-{name}.1"] = _man(told(name), line)
+    return pages
+
+
+def _title(name: str) -> str:
+    return f'.TH "{name.upper()}" 1 "" "envspec {__version__}" "envspec"\n.ad l\n'
+
+
+def _man_of_all() -> str:
+    text = _title("envspec") + ".SH NAME\nenvspec \\- " + _troff((cli.help or "").splitlines()[0]) + "\n"
+    text += ".SH SYNOPSIS\n.B envspec\n.I COMMAND\n[\\fIARGUMENT\\fR...]\n.SH COMMANDS\n"
+    for name, line in COMMANDS.items():
+        text += f".TP\n.BR envspec\\-{_troff(name)} (1)\n{_troff(line)}\n"
+    text += ".SH EXIT STATUS\n"
+    for code, meaning in (
+        ("0", "done"),
+        ("1", "the answer is no"),
+        ("2", "the input is wrong"),
+        ("3", "something outside failed"),
+        ("130", "interrupted"),
+    ):
+        text += f".TP\n.B {code}\n{meaning}\n"
+    return text
+
+
+def _man(one: CommandPage, line: str) -> str:
+    text = _title(f"envspec-{one.name}") + f".SH NAME\nenvspec\\-{_troff(one.name)} \\- {_troff(line)}\n"
+    text += f".SH SYNOPSIS\n.B {_troff(one.usage)}\n.SH DESCRIPTION\n"
+    for paragraph in one.paragraphs:
+        block = paragraph.removeprefix("\b\n")
+        text += f".PP\n.nf\n{_troff(block)}\n.fi\n" if block != paragraph else f".PP\n{_troff(paragraph)}\n"
+    text += ".SH OPTIONS\n" + "".join(f".TP\n.B {_troff(option)}\n{_troff(said)}\n" for option, said in one.options)
+    if one.examples:
+        text += ".SH EXAMPLES\n.nf\n" + "".join(f"{_troff(line)}\n" for line in one.examples) + ".fi\n"
+    for prose, lines in one.notes:
+        text += f".PP\n{_troff(prose)}\n" + (f".nf\n{_troff(lines)}\n.fi\n" if lines else "")
+    return f"{text}.SH SEE ALSO\n.BR envspec (1)\n"
+
+
+def _troff(text: str) -> str:
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    plain = "".join(sign if sign.isascii() else f"\\[u{ord(sign):04X}]" for sign in escaped)
+    return re.sub(r"^([.'])", r"\\&\1", plain, flags=re.MULTILINE)

@@ -1,0 +1,36 @@
+"""mkdocs' hook: what a page links to in the repository, and outside docs/, is named and not linked.
+
+A link to what isn't there is a warning, and so an error of `make docs`. With `repo_url` in mkdocs.yml these links lead
+there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+LOG = logging.getLogger("mkdocs.hooks.links")
+LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./|ci/|evidence/)[^)#]*)(#[^)]*)?\)")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
+    """Return a page's text with links that lead out of docs/ changed."""
+    folder = Path(page.file.abs_src_path).parent
+    docs = ROOT / "docs"
+
+    def changed(found: re.Match[str]) -> str:
+        words, link, _ = found.groups()
+        there = (folder / link).resolve()
+        if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "evidence"):
+            return found[0]
+        if not there.exists():
+            LOG.warning("%s links to %s, which isn't there", page.file.src_uri, link)
+        path = there.relative_to(ROOT).as_posix()
+        if config.repo_url:
+            return f"[{words}]({config.repo_url.rstrip('/')}/blob/main/{path})"
+        return words if words.strip("`") == path else f"{words} (`{path}`)"
+
+    return LINK.sub(changed, markdown)

@@ -1,0 +1,171 @@
+"""docs/spec.md: every key of a spec, from the description that the JSON Schema is made of (`envspec.spec.schema`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from envspec.record import dataclass
+from envspec.spec.messages import toml
+from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
+from envspec.spec.schema import FORMAT
+
+HEAD = """\
+# The spec, key by key
+
+Generated from the format's own description, which the parser and the JSON Schema (`envspec schema`) are made of too.
+`NAME` stands for a name of your own, `[]` for each element of an array. An unknown key is an error, with the nearest
+known key as its hint. [Own project](own-project.md), [conda](conda.md), [constraints](constraints.md) and
+[resolution](resolution.md) say what the keys do together.
+
+The smallest spec:
+
+```toml
+[env]
+python = "3.12"
+
+[pip]
+dependencies = ["torch"]
+
+[targets.cpu]
+platform = "linux-64"
+```
+"""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key: its path from the root, what it holds, and whether its table must have it."""
+
+    path: str
+    node: Node
+    required: bool
+
+
+def page() -> str:
+    """Return the page's text."""
+    parts = [HEAD]
+    seen: dict[int, str] = {}
+    for one in _keys(Key("", FORMAT, True)):
+        parts.append(_section(one, seen))
+        seen.setdefault(id(one.node), one.path)
+    return "\n".join(parts)
+
+
+def _keys(one: Key) -> Iterator[Key]:
+    """Every key under one, simple values before tables."""
+    if one.path:
+        yield one
+    below = tuple(_below(one))
+    yield from (key for key in below if not _has_keys(key.node))
+    for key in below:
+        if _has_keys(key.node):
+            yield from _keys(key)
+
+
+def _below(one: Key) -> Iterator[Key]:
+    node = one.node
+    if isinstance(node, Either):
+        node = node.table
+    if isinstance(node, Array):
+        yield from _below(Key(f"{one.path}[]", node.items, False))
+    elif isinstance(node, Names):
+        if _has_keys(node.values):
+            yield Key(f"{one.path}.NAME", node.values, False)
+    elif isinstance(node, Table):
+        for name, value in node.keys.items():
+            yield Key(f"{one.path}.{name}".removeprefix("."), value, name in node.required)
+
+
+def _has_keys(node: Node) -> bool:
+    """Whether a value holds keys of its own that have to be described."""
+    if isinstance(node, Array):
+        return _has_keys(node.items)
+    return isinstance(node, (Table, Either)) or (isinstance(node, Names) and _has_keys(node.values))
+
+
+def _section(one: Key, seen: Mapping[int, str]) -> str:
+    heading = "##" if "." not in one.path else "###"
+    text = f"{heading} `{one.path}`\n\n"
+    if before := seen.get(id(one.node)):
+        return f"{text}As [`{before}`](#{anchor(before)}). {one.node.doc}\n"
+    text += f"{one.node.doc}\n\n"
+    return text + "".join(f"- **{word}:** {said}\n" for word, said in _facts(one))
+
+
+def anchor(path: str) -> str:
+    """The fragment that Python-Markdown and GitHub give to a key's heading."""
+    return "".join(sign for sign in path.lower() if sign.isalnum() or sign in "-_")
+
+
+def _facts(one: Key) -> Iterator[tuple[str, str]]:
+    node = one.node
+    yield "Value", f"{_kind(node)}{'; required' if one.required else ''}"
+    default = getattr(node, "default", None)
+    if default is not None:
+        yield "Default", f"`{toml(default)}`"
+    if isinstance(node, Names):
+        yield "Names", f"{node.names.doc} For example `{node.names.example}`."
+        if isinstance(node.values, Text):
+            yield "Each value", node.values.doc
+    if (example := _example(node)) is not None:
+        last = one.path.rpartition(".")[2]
+        yield "Example", f"`{last} = {toml(example)}`"
+    if error := _error(node):
+        yield "Otherwise", error
+    if isinstance(node, Table) and node.any_of:
+        yield "At least one of", ", ".join(f"`{key}`" for key in node.any_of)
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node, Text):
+        words = "one of " + ", ".join(f"`{choice}`" for choice in node.choices) if node.choices else "a string"
+        dated = ", or a TOML date" if node.date else ""
+        return f"{words}{dated}" + (f", at most {node.max_length} characters" if node.max_length else "")
+    if isinstance(node, Boolean):
+        return "`true` or `false`"
+    if isinstance(node, (Integer, Number)):
+        word = "a whole number" if isinstance(node, Integer) else "a number"
+        bounds = [f"{said} {_figure(limit)}" for said, limit in (("from", node.minimum), ("to", node.maximum))
+                  if limit is not None and abs(limit) < 1e100]  # fmt: skip
+        return " ".join([word, *bounds])
+    if isinstance(node, Array):
+        least = ", not empty" if node.min_items else ""
+        return f"an array{least}{', each element once' if node.unique else ''}; each element is {_kind(node.items)}"
+    if isinstance(node, Either):
+        return f"{_kind(node.text)}, or a table"
+    return f"a table{' of names' if isinstance(node, Names) else ''}{', not empty' if node.not_empty else ''}"
+
+
+def _figure(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+
+
+def _example(node: Node) -> Any:
+    if isinstance(node, Names):
+        inner = _example(node.values)
+        return None if inner is None else {node.names.example: inner}
+    if isinstance(node, Either):
+        return node.text.example
+    if isinstance(node, Array):
+        return _plain(node.example)
+    return None if isinstance(node, Table) else node.example
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value
+
+
+def _error(node: Node) -> str | None:
+    """What the parser says of a wrong value."""
+    if isinstance(node, Array):
+        return _error(node.items)
+    if isinstance(node, Names):
+        return _error(node.values)
+    if isinstance(node, Either):
+        return _error(node.text)
+    if not isinstance(node, Text):
+        return None
+    if node.choices:
+        return "`… is not one of " + ", ".join(node.choices) + "`"
+    return f"`… is not {node.says}`" if node.says != "text" else None

@@ -1,0 +1,66 @@
+"""The update of `data/triton.toml`: the compilers in triton's wheels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from envspec.binaries.ptxas import ptxas_of
+from envspec.facts import toolkits
+from envspec.facts.compute_capability import order
+from envspec.packages.version_numbers import numbers
+from tools.refresh.published import PublishedFile, ReadableIndex, UpstreamChanged
+from tools.refresh.releases import releases
+from tools.refresh.rows import Row, rows_of, with_rows, with_source
+
+SOURCE = (
+    "the CUDA that ptxas names in itself, in the linux x86_64 wheel named in the row, and what ptxas of that CUDA"
+    " compiles for (toolkits.toml), read by tools.refresh"
+)
+
+_WHEEL = re.compile(r"triton-(?P<version>[\d.]+)-(?:\d+-)?cp3\d+-(?:cp3\d+|abi3)-\w*linux[\w.]*_x86_64\.whl")
+
+
+def refreshed_triton(text: str, index: ReadableIndex) -> str:
+    """Add to the table's text the releases that are newer than its own. Raises IndexFailure, and UpstreamChanged where
+    one has no wheel for linux-64, no compiler in it, or that of a CUDA that no table knows."""
+    rows = rows_of(text, "releases")
+    newest = numbers(rows[-1]["version"])
+    files = index.files("triton")
+    for release in releases("triton", files):
+        if release.version.release > newest:
+            rows.append(_row(str(release.version), files, index))
+    return with_source(with_rows(text, "releases", rows), "ptxas-release", SOURCE)
+
+
+def _row(version: str, files: Sequence[PublishedFile], index: ReadableIndex) -> Row:
+    wheels = [one for one in files if (match := _WHEEL.fullmatch(one.file)) and match["version"] == version]
+    file = min(wheels, key=lambda one: one.file, default=None)
+    if file is None:
+        raise UpstreamChanged(f"triton {version} has no wheel for linux-64 whose name says it as before")
+    with index.opened(file.file) as opened:
+        found = ptxas_of(opened)
+    if "ptxas" not in found or file.sha256 is None:
+        raise UpstreamChanged(f"{file.file} has no ptxas that names its CUDA")
+    return {
+        "version": version,
+        **{key: found[key] for key in ("ptxas", "ptxas-blackwell") if key in found},
+        "sm": " ".join(compiled_by(found["ptxas"], found.get("ptxas-blackwell"))),
+        "file": file.file,
+        "sha256": file.sha256,
+        "source": "ptxas-release",
+    }
+
+
+def compiled_by(ptxas: str, blackwell: str | None) -> list[str]:
+    """Give the capabilities that triton compiles for with a compiler for those below 10.0, or for all, and one for
+    10.0 and newer. Raises UpstreamChanged for a CUDA that no table knows."""
+    older, newer = (_capabilities(cuda) for cuda in (ptxas, blackwell or ptxas))
+    return [one for one in older if (7, 0) <= order(one) < (10, 0)] + [one for one in newer if order(one) >= (10, 0)]
+
+
+def _capabilities(cuda: str) -> Sequence[str]:
+    toolkit = toolkits.toolkit(cuda)
+    if toolkit is None:
+        raise UpstreamChanged(f"a ptxas of CUDA {cuda}: toolkits.toml doesn't say what that compiles for")
+    return toolkit.capabilities
