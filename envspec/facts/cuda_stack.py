@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 from envspec.facts.toolkits import known
+from envspec.packages.names import requirement_name
 from envspec.regex import regex
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
@@ -52,28 +54,35 @@ def cuda_major_in(name: str) -> str | None:
     return match[2] if match else None
 
 
-_ALWAYS = frozenset({"nvidia-cutlass-dsl-libs-cu12"})
-"""Libraries that a package always requires, and by an extra the same ones for the next CUDA major, to stand side by
-side. Source: METADATA of nvidia-cutlass-dsl 4.7.0 to 4.8.1 (libs-cu12, and libs-cu13 by the extra cu13), and the
-RECORDs of both 4.8.1 wheels, which share no path; PyPI, read 2026-11."""
+_CUDAS_OWN = regex(
+    r"nvidia-(?:cuda-[a-z-]+|cublas|cudnn|cufft|cufile|curand|cusolver|cusparse|cusparselt|nccl|npp|nvfatbin|nvjitlink"
+    r"|nvjpeg|nvml-dev|nvptxcompiler|nvshmem|nvtx|nvvm)(?:-cu\d+)?"
+)
+"""The packages of CUDA's own libraries, which share their paths over all majors. Source: METADATA of cuda-toolkit
+12.9.1 and 13.0.3.0, and of torch 2.13.0 and 2.14.1; PyPI, read 2026-11."""
 
 
-def of_older_cuda(needs: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """Find the packages that are right beside a newer CUDA than their names say: the package that requires them
-    requires the same library for a newer major too, so it loads the one that the driver can run. `needs` has the names
-    that each package requires."""
-    found: set[str] = set()
-    for others in needs.values():
-        by_library: dict[str, set[str]] = {}
-        for name in others:
-            if name in _ALWAYS:
-                found.add(name)
-            # those of the toolkit share their paths
-            elif not is_toolkit(name) and (library := of_any_cuda(name)) is not None:
-                by_library.setdefault(library, set()).add(name)
-        for names in by_library.values():
-            found |= names - {max(names)}
-    return frozenset(found)
+def of_both_majors(requires: Mapping[str, Iterable[str]], major: str) -> dict[str, str]:
+    """Find the packages for another CUDA major than `major` that their METADATA makes right beside it, each with its
+    counterpart: a package requires both, so it loads the one that the driver runs. The older one it requires always;
+    the newer one too, or by an extra, unless that is the foreign one. CUDA's own libraries aren't meant, nor what
+    several packages bring together.
+
+    `requires` has the Requires-Dist lines of each package. nvidia-cutlass-dsl 4.7 and newer are made so.
+    """
+    found: dict[str, str] = {}
+    for lines in requires.values():
+        always: dict[str, bool] = {}
+        for line in lines:
+            if of_any_cuda(name := requirement_name(line)) is not None and not _CUDAS_OWN.fullmatch(name):
+                always[name] = always.get(name, False) or "extra" not in line.partition(";")[2]
+        for name, other in product(always, repeat=2):
+            own = cuda_major_in(name)
+            if own == major or cuda_major_in(other) != major or of_any_cuda(name) != of_any_cuda(other):
+                continue
+            if always[name] and (int(str(own)) < int(major) or always[other]):
+                found[name] = other
+    return found
 
 
 def of_any_cuda(name: str) -> str | None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
-from envspec.facts.cuda_stack import cuda_major_in, of_older_cuda
+from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.reach import library_is_newer
+from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
 from envspec.record import replace
 from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
@@ -45,8 +46,8 @@ def judge_pins(
 ) -> tuple[Finding, ...]:
     """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
 
-    `builds` holds the build strings of conda packages, `needs` the names that each wheel requires, `origins` the index
-    and the file of each (without one, a pin counts as PyPI's wheel), and `read` what was read in some wheels.
+    `builds` holds the build strings of conda packages, `needs` the Requires-Dist lines of each wheel, `origins` the
+    index and the file of each (without one, a pin counts as PyPI's wheel), and `read` what was read in some wheels.
     `architectures` holds the compute capabilities of a variant's machine code and PTX. A torch without a local part is
     PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
     against its GPUs), and `envspec.facts.corrections` knows wrong metadata.
@@ -57,8 +58,8 @@ def judge_pins(
         *_torch(case, pins, (architectures or {}).get("torch", ((), ())), (read or {}).get("torch")),
         *_pytorch(case, pins, builds or {}),
         *_companions(case, pins, builds or {}),
-        *_cuda_majors(case, pins, needs or {}),
-        *cpu_target.problems(case, pins, needs or {}, _is_dead_weight),
+        *_cuda_majors(case, pins, needs or {}, read or {}),
+        *cpu_target.problems(case, pins, _names(needs or {}), _is_dead_weight),
         *_libraries(case, pins),
         *overlaps.problems(pins),
         *neighbours.problems(case, pins, builds or {}, origins or {}, read or {}),
@@ -207,28 +208,38 @@ def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_loc
         )
 
 
-def _cuda_majors(case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]]) -> Iterator[Problem]:
+def _cuda_majors(
+    case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], read: Mapping[str, WheelBuild]
+) -> Iterator[Problem]:
     """Judge whether every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight;
     there `cpu_target` reports the package that requires them, if it is known."""
     asked = case.cuda.split(".")[0] if case.cuda else None
-    brought = {other for name, others in needs.items() if name in pins for other in others}
-    older = of_older_cuda(needs)
-    for name, version in sorted(pins.items()):
-        major = _cuda_major(name, version)
-        if (
-            major is None
-            or major == asked
-            or (asked and name in older and int(major) < int(asked))
-            or (case.cuda is None and (name in brought or not _is_dead_weight(name)))
-        ):
+    foreign = {
+        name: major
+        for name, version in sorted(pins.items())
+        if (major := _cuda_major(name, version)) is not None and major != asked
+    }
+    if not foreign:
+        return
+    brought = {other for name, others in _names(needs).items() if name in pins for other in others}
+    both = of_both_majors(needs, asked) if asked else {}
+    for name, major in foreign.items():
+        if asked is None and (name in brought or not _is_dead_weight(name)):
+            continue
+        wrong = wheel_code.not_beside(name, both[name], read) if name in both else ""
+        if wrong is None:
             continue
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
-        message = f"{name} {version} belongs to CUDA {major}, and {place}"
+        message = f"{name} {pins[name]} belongs to CUDA {major}, and {place}{wrong}"
         hint = f"`envspec why` shows what requires {name}"
         bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
         yield Problem(severity, "cuda-major-mixed", "cuda", message, hint, bound, outgrown)
+
+
+def _names(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    return {name: [requirement_name(line) for line in lines] for name, lines in needs.items()}
 
 
 def _cuda_major(name: str, version: str) -> str | None:

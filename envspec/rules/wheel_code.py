@@ -21,10 +21,11 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class WheelBuild:
-    """What was read in a wheel. None is what wasn't asked."""
+    """What was read in a wheel. None is what wasn't asked. `paths` are those of the files that it installs."""
 
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
+    paths: tuple[str, ...] | None = None
 
     @property
     def built_for(self) -> BuildNotes:
@@ -44,6 +45,15 @@ class WheelBuild:
     @property
     def cuda(self) -> str | None:
         return self.notes.cuda if self.notes else None
+
+
+def not_beside(name: str, other: str, read: Mapping[str, WheelBuild]) -> str | None:
+    """Say by its files why a library can't stand in a target of its counterpart's CUDA: they share a path.
+    None where it can, or where a wheel wasn't read."""
+    paths = (read[name].paths if name in read else None) or ()
+    its = set((read[other].paths if other in read else None) or ())
+    shared = next((path for path in paths if path in its), None)
+    return f": it and {other} both install {without_unseen(shared[-80:])}" if shared else None
 
 
 def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBuild | None:

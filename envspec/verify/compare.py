@@ -12,7 +12,7 @@ from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.variant_choice import compatible
 from envspec.packages.variants import Variants, WheelOfVariant
-from envspec.resolve.pip.edges import edges_of
+from envspec.resolve.pip.edges import edges_of, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.texts import without_unseen
 from envspec.verify.model import Difference, IndexedFile, PinClaim
@@ -72,7 +72,8 @@ def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
 def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Difference]:
     """Compare a pip package's requirements with the Requires-Dist lines that hold in its target.
 
-    envspec's own corrections of METADATA may stand in a lock, and an older one lacks those of today.
+    envspec's own corrections of METADATA may stand in a lock, and an older one lacks those of today. So may lines that
+    name for the target's CUDA what the package also requires for another one.
     """
     pin = claim.pin
     markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
@@ -81,7 +82,9 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Diffe
         return set(edges_of(lines, claim.extras, markers, overrides)[0])
 
     added = holding(corrections().left_out(pin.name, pin.version, published))
-    yield from _of_lines(set(pin.dependencies), holding(published), added)
+    held = holding(published)
+    beside = for_other_cuda(held, published, markers)
+    yield from _of_lines(set(pin.dependencies), held, {*added, *beside})
 
 
 def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:

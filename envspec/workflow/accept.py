@@ -97,7 +97,7 @@ def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
         solved.prepared.target,
         {pin.name: built_version(pin) for pin in solved.pins},
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
-        needs={pin.name: [requirement_name(line) for line in pin.dependencies] for pin in solved.pip},
+        needs={pin.name: pin.dependencies for pin in solved.pip},
         origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
         read=solved.builds,
         architectures={

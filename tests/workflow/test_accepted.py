@@ -72,28 +72,50 @@ def test_a_finding_is_accepted_of_one_package(machine: Machine, libraries: Index
     assert ran.status == 0 and "[pip] accepts cuda-major-mixed of acme-kernels-cu12, which no target has" in ran.err
 
 
+OLD, NEW, ASKED = "acme-libs-cu12", "acme-libs-cu13", 'acme-libs-cu13; extra == "cu13"'
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("cuda", "requires", "right"),
+    ("cuda", "requires", "files", "said"),
     [
-        ("13.0", ["nvidia-cutlass-dsl-libs-cu12"], True),
-        ("13.0", ["nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13"], True),
-        ("13.0", ["acme-libs-cu12", "acme-libs-cu13"], True),
-        ("13.0", ["acme-libs-cu12"], False),
-        ("12.8", ["acme-libs-cu12", "acme-libs-cu13"], False),
-        ("12.8", ["nvidia-cutlass-dsl-libs-cu13"], False),
+        ("13.0", [OLD, ASKED], "lib/libacme.so", None),
+        ("13.0", [OLD, NEW], "{}/libacme.so", None),
+        ("12.8", [OLD, NEW], "{}/libacme.so", None),
+        ("13.0", [OLD, NEW], "lib/libacme.so", "it and acme-libs-cu13 both install lib/libacme.so"),
+        (
+            "13.0",
+            ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"],
+            "{}/libacme.so",
+            "nvidia-cudnn-cu12 4.8.1 belongs to CUDA",
+        ),
+        ("13.0", [OLD], "{}/libacme.so", "acme-libs-cu12 4.8.1 belongs to CUDA 12"),
+        ("13.0", ['acme-libs-cu12; extra == "cu12"', ASKED], "lib/libacme.so", "acme-libs-cu12 4.8.1 belongs to CUDA"),
+        ("12.8", ["nvidia-cutlass-dsl-libs-cu13"], "{}/libacme.so", "belongs to CUDA 13"),
     ],
 )
-def test_a_library_for_an_older_cuda_beside_its_own_newer_one(
-    machine: Machine, index: Index, cuda: str, requires: list[str], right: bool
+def test_a_package_s_own_libraries_for_two_cudas(
+    machine: Machine, index: Index, cuda: str, requires: list[str], files: str, said: str | None
 ) -> None:
-    """Its package requires both and loads the one that the driver runs: METADATA decides, not the name."""
-    index.add(wheel("dsl", "4.8.1", *requires), *(wheel(name, "4.8.1") for name in requires))
-    machine.spec(cpu("dsl", targets=TARGET.replace("13.0", cuda)))
+    """Its METADATA and their paths decide, not their names."""
+    names = [line.partition(";")[0] for line in requires]
+    index.add(wheel("dsl", "4.8.1", *requires, extras=["cu12", "cu13"]))
+    index.add(*(wheel(name, "4.8.1", files={files.format(name[-4:]): b""}) for name in names))
+    machine.spec(cpu("dsl[cu12]", targets=TARGET.replace("13.0", cuda)))
     ran = machine.envspec("lock", "specs/demo.toml")
-    assert (ran.status == 0) == right, ran.err
-    if right:
+    assert said in ran.error if said else ran.status == 0, ran.err
+    if said is None:
         assert machine.envspec("check", "specs/demo.toml").status == 0
+        ran = machine.envspec("verify", "specs/demo.toml")
+        assert ran.status == 0, ran
+
+
+@pytest.mark.e2e
+def test_two_packages_don_t_make_two_cudas_right(machine: Machine, index: Index) -> None:
+    index.add(wheel("dsl", "1.0", OLD), wheel("other", "1.0", NEW), wheel(OLD, "1.0"), wheel(NEW, "1.0"))
+    machine.spec(cpu("dsl", "other", targets=TARGET))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "acme-libs-cu12 1.0 belongs to CUDA 12" in ran.error, ran
 
 
 @pytest.mark.e2e

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from envspec.facts.cuda_stack import cuda_major_in, of_older_cuda
+from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
 from envspec.facts.torch_builds import pypi_variant
 from envspec.facts.wheels import FAMILY
@@ -43,14 +43,12 @@ def wrong_builds(case: LockedCase) -> Iterator[Flaw]:
 
 def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
     major = cuda.partition(".")[0] if cuda else None
-    # of torch itself nobody may accept it
-    older = of_older_cuda({pin.name: [requirement_name(line) for line in pin.dependencies] for pin in pins})
-    for pin in pins if cuda else ():
-        found = cuda_major_of(pin)
+    foreign = [(pin, found) for pin in pins if major and (found := cuda_major_of(pin)) not in (None, major)]
+    both = of_both_majors({pin.name: pin.dependencies for pin in pins}, str(major)) if foreign else {}
+    for pin, found in foreign:
+        # of torch itself nobody may accept it
         accepted = pin.name not in FAMILY and case.target.inputs.accepts("cuda-major-mixed", pin.name)
-        if found is None or accepted or (pin.name in older and int(found) < int(str(major))):
-            continue
-        if found != major:
+        if not accepted and pin.name not in both:
             said = f"{pin.name} {pin.version} is for CUDA {found}, but the target asks for CUDA {cuda}"
             yield case.flaw("wrong-cuda", pin.name, said)
     for pin in pins:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.errors import IndexFailure
+from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
 from envspec.packages.edges import Markers, effective, reach
+from envspec.packages.names import requirement_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import TEXTS, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
@@ -79,6 +82,21 @@ def edges_of(
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
     held = {_normal(line) for line, instead in told.items() if instead or (overrides and markers.hold(line, extras))}
     return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
+
+
+EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def for_other_cuda(
+    held: Iterable[str], lines: Iterable[str], markers: Markers, major: str | None = None
+) -> tuple[str, ...]:
+    """Find those Requires-Dist lines of a package that name a library which `held` ones require for another CUDA:
+    whatever extra asks for them, for they say with what the package chooses. `major` leaves the others out."""
+    libraries = {of_any_cuda(requirement_name(line)) for line in held} - {None}
+    found = [line for line in lines if libraries and of_any_cuda(requirement_name(line)) in libraries]
+    wanted = [line for line in found if major in (None, cuda_major_in(requirement_name(line)))]
+    extras = frozenset(extra for line in wanted for extra in EXTRA_MARKER.findall(line))
+    return edges_of(wanted, extras, markers, Overrides(()))[0]
 
 
 def _met(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:

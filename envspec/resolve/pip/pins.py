@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from envspec.errors import InternalError
 from envspec.facts.corrections import bounds_of_extras
+from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import tag_ranks, wheel_file_tags
 from envspec.record import replace
 from envspec.redact import without_credentials
+from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, newer
 from envspec.resolve.pip.reading import Description, Reading
@@ -50,13 +52,21 @@ def pins_of(
             p,
             described[p.name],
             _left_out(published[p.name][0], request),
-            edges[p.name],
+            tuple(sorted({*edges[p.name], *_beside(edges[p.name], described[p.name][0], request)})),
             p.name in direct,
             _index_name(p, installed(p, request), sources, request, index, proxy),
             newer(p, request, releases) if p.name in corrected else None,
         )
         for p in found
     )
+
+
+def _beside(edges: tuple[str, ...], metadata: Metadata, request: Request) -> tuple[str, ...]:
+    """Find the lines by which a package names for the target's CUDA what it also requires for another one."""
+    major = request.cuda.partition(".")[0] if request.cuda else None
+    if all(cuda_major_in(requirement_name(line)) in (None, major) for line in edges) or major is None:
+        return ()
+    return for_other_cuda(edges, metadata.requires_dist, Markers(request.platform, request.python), major)
 
 
 def completed(description: Description, request: Request) -> Description:
@@ -142,12 +152,9 @@ def _pin(
     )
 
 
-_EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
-
-
 def _extras(metadata: Metadata) -> Iterator[str]:
     """List the extras of a package: old METADATA names some only in its markers."""
     for extra in metadata.provides_extra:
         yield canonical_name(extra)
     for line in metadata.requires_dist:
-        yield from map(canonical_name, _EXTRA_MARKER.findall(line))
+        yield from map(canonical_name, EXTRA_MARKER.findall(line))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from envspec.errors import IndexFailure
+from envspec.facts.cuda_stack import of_both_majors
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.record import dataclass
@@ -53,10 +54,14 @@ class WheelInspector:
         can't be read.
         """
         asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
+        both = of_both_majors({pin.name: pin.dependencies for pin in pins}, cuda.partition(".")[0]) if cuda else {}
+        for pin in pins:
+            if pin.name in {*both, *both.values()} and pin.is_wheel:
+                asked[pin] = asked.get(pin, frozenset()) | {"paths"}
         found = {}
         for pin, says in ask(asked, self._asked, self._recalled).items():
             if isinstance(says, WheelSays):
-                found[pin.name] = WheelBuild(says.notes, says.code)
+                found[pin.name] = WheelBuild(says.notes, says.code, says.paths)
             elif not says.whole:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
         return found

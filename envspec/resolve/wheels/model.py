@@ -14,11 +14,12 @@ from envspec.record import dataclass
 if TYPE_CHECKING:
     from envspec.binaries.device_code import DeviceCode
 
-Question = Literal["numpy", "pkg_resources", "notes", "code"]
+Question = Literal["numpy", "pkg_resources", "notes", "code", "paths"]
 """numpy          for which NumPy its extension modules were compiled
 pkg_resources  which of its modules import that as they are imported
 notes          for which CUDA and torch it was built, where it says so
 code           for which GPUs and which CUDA it is compiled
+paths          which files it installs, but for its METADATA
 """
 
 
@@ -30,10 +31,11 @@ class WheelSays:
     pkg_resources: ImportTime | None = None
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
+    paths: tuple[str, ...] | None = None
 
     @property
     def answered(self) -> frozenset[Question]:
-        every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes", "code")
+        every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes", "code", "paths")
         return frozenset(question for question in every if getattr(self, question) is not None)
 
 

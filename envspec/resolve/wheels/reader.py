@@ -73,6 +73,8 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
         says = replace(says, numpy=numpy_abi(wheel))
     if "pkg_resources" in questions and says.pkg_resources is None:
         says = replace(says, pkg_resources=imported_at_start(wheel, "pkg_resources"))
+    if "paths" in questions and says.paths is None:
+        says = replace(says, paths=tuple(one.filename for one in wheel.members if ".dist-info/" not in one.filename))
     if "code" in questions and says.code is None:
         from envspec.binaries.device_code import device_code
 

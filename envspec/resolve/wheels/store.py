@@ -39,6 +39,7 @@ class WheelStore:
                 pkg_resources=_sound(entry["pkg_resources"], ImportTime, _is_import_time),
                 notes=_sound(entry["notes"], BuildNotes, _is_notes),
                 code=_sound(entry["code"], _code, _is_code),
+                paths=_paths(entry.get("paths")),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return WheelSays()
@@ -59,6 +60,12 @@ def _sound(entry: Any, kind: Callable[..., T], is_sound: Callable[[T], bool]) ->
     if not is_sound(value):
         raise ValueError("an answer has another type than it should")
     return value
+
+
+def _paths(entry: Any) -> tuple[str, ...] | None:
+    if entry is not None and not (type(entry) is list and all(type(path) is str for path in entry)):
+        raise ValueError("an answer has another type than it should")
+    return None if entry is None else tuple(entry)
 
 
 def _is_numpy(value: NumpyAbi) -> bool:
