@@ -8,10 +8,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import codes, commands, decisions, forged, spec
+from tools.reference import codes, commands, decisions, examples, forged, spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {"spec.md": spec.page, "cli.md": commands.page, "codes.md": codes.page, "decisions/README.md": decisions.page}
+PAGES = {
+    "spec.md": spec.page,
+    "cli.md": commands.page,
+    "codes.md": codes.page,
+    "decisions/README.md": decisions.page,
+    "examples.md": examples.page,
+}
 """The pages that are generated, by name in docs/."""
 PARTS = {"security.md": forged.table}
 """The pages of which a part is generated: what stands between two comments."""
