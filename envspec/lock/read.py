@@ -61,15 +61,20 @@ def text_of(content: bytes, path: Path) -> str:
 def loads(text: str, path: str) -> Lock:
     """Parse a lock's text, of this schema or an older one; `path` is only for messages.
 
-    For every text of this schema that this accepts, `dumps(loads(text)) == text`. Raises LockError for a newer schema,
-    a merge conflict, or what isn't allowed, LockLayout for what can be read but isn't written so.
+    For every text of this schema that this accepts, `dumps(loads(text)) == text`; of an older one, but for what that
+    schema alone has. Raises LockError for a newer schema, a merge conflict, or what isn't allowed, LockLayout for what
+    can be read but isn't written so.
     """
     lock = shown(text, path)
-    if _version(text, path) < LOCK_VERSION:
-        return lock
     from envspec.lock.write import dumps
 
-    written = dumps(lock)
+    written, version = dumps(lock), _version(text, path)
+    if version < LOCK_VERSION:
+        written = written.replace(f"lock-version = {LOCK_VERSION}\n", f"lock-version = {version}\n", 1)
+    if version == 1:
+        from envspec.lock.reading import v1
+
+        written = v1.with_digests(written, text)
     if written != text:
         raise _mishap(text, Place(path)) or LockLayout(lock, Place(path, _first_difference(written, text)))
     return lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import tomli
 from envspec.cli.main import run
 from envspec.errors import LockError
 from envspec.lock.model import LOCK_VERSION
-from envspec.lock.read import load, loads
+from envspec.lock.read import LockLayout, load, loads
 from envspec.lock.store import LockFolder
 from envspec.lock.write import dumps
 from envspec.workflow.pythons import with_missing_pythons
@@ -48,10 +49,36 @@ def test_schema_1_with_another_digest(old: str, new: str) -> None:
         loads(f"{head}\n\n{body.replace(old, new, 1)}".replace("[env]\n[env]", "[env]"), "x")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("change the spec, then lock again", "approved by security"),
+        ("[env]\n", "# approved by security\n[env]\n"),
+        ('version = "3.1.6"\n', 'version = "3.1.6" # approved by security\n'),
+        ('index = "pypi"\nlicence = "MIT"\n', 'licence = "MIT"\nindex = "pypi"\n'),
+        ('version = "3.1.6"\n', 'version = "3.1.6"\n\n'),
+        ('  "MarkupSafe>=2.0",\n', '  "MarkupSafe>=2.0"\n'),
+        ("platform =", "platform  ="),
+    ],
+    ids=["header", "line", "end", "order", "blank", "comma", "spaces"],
+)
+def test_schema_1_is_held_to_its_own_layout(old: str, new: str) -> None:
+    """Its digest is right, as an attacker's would be: what can be read, but isn't written so, is no lock of ours."""
+    text = OLD.read_text("utf-8").replace(old, new, 1)
+    assert text != OLD.read_text("utf-8")
+    body = text[text.index("\n\n") + 1 :]
+    head = text[: text.index("\n\n") + 1]
+    text = re.sub("[0-9a-f]{64}", hashlib.sha256(body.encode()).hexdigest(), head, count=1) + body
+    with pytest.raises(LockLayout) as found:
+        loads(text, "x")
+    assert found.value.place is not None
+    assert (
+        text.splitlines()[found.value.place.line - 1] != OLD.read_text("utf-8").splitlines()[found.value.place.line - 1]
+    )
+
+
 def test_schema_1_has_no_keys_of_schema_2(root: Path) -> None:
     """Its digest is right, as an attacker's would be."""
-    import hashlib
-
     text = OLD.read_text("utf-8")
     head, body = text[: text.index("\n\n") + 1], text[text.index("\n\n") + 1 :]
     body = body.replace("licence =", 'publisher = { kind = "GitHub" }\nlicence =', 1)

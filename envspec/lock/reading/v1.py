@@ -13,15 +13,25 @@ from envspec.lock.model import Lock
 from envspec.lock.reading import v2
 from envspec.lock.reading.document import RELOCK
 
-_HEAD = re.compile(r'#[^\n]*\nlock-version = 1\ndigest = "sha256:([0-9a-f]{64})"\n')
+_HEAD = re.compile(r'#[^\n]*\nlock-version = 1\n(digest = "sha256:([0-9a-f]{64})"\n)')
+_FINGERPRINT = re.compile(r'^fingerprint = "sha256:[0-9a-f]{64}"\n', re.MULTILINE)
+_TARGET = re.compile(r"^\[targets\.[^\n]+\]\n(?:[^\n]+\n)*", re.MULTILINE)
 
 
 def read(text: str, path: str) -> Lock:
     """Parse a text whose `lock-version` is 1. Raises LockError, also where its digest isn't that of what follows."""
     head = _HEAD.match(text)
-    if head is None or hashlib.sha256(text[head.end() :].encode("utf-8", "surrogatepass")).hexdigest() != head[1]:
+    if head is None or hashlib.sha256(text[head.end() :].encode("utf-8", "surrogatepass")).hexdigest() != head[2]:
         raise LockError("the lock was edited by hand or cut short", place=Place(path), hint=RELOCK)
     return _Reader(text, path).lock()
+
+
+def with_digests(written: str, text: str) -> str:
+    """Give a lock as it is written without digests, with those of a text that `read` takes, each in its place."""
+    head, fingerprints = _HEAD.match(text), iter(_FINGERPRINT.findall(text))
+    assert head is not None
+    written = written.replace("lock-version = 1\n", f"lock-version = 1\n{head[1]}", 1)
+    return _TARGET.sub(lambda table: table[0] + next(fingerprints, ""), written)
 
 
 class _Reader(v2.Reader):
