@@ -167,6 +167,9 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         yield f"{told('forged', 'red;bold', one)}  {difference.code}"
         by = f" (by {printable(outcome.source)})" if one.second is not None else ""
         yield f"  {shown(difference.sentence)}{by}"
+    for one, _, difference in found.unexpected:
+        yield f"{told('unexpected', 'yellow;bold', one)}  {difference.code}"
+        yield f"  {shown(difference.sentence)}"
     for one, reason in found.yanked:
         yield told("yanked", "yellow;bold", one)
         yield f"  {shown(reason) or 'its index gives no reason'}"
@@ -179,6 +182,8 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     since = f"{found.total - len(found.told)} are as at {revision}, " if revision is not None else ""
     unasked = sum(one.is_unasked for one in found.told)
     rest = f", {unasked} couldn't be asked" if unasked else ""
+    strange = len({one.claim for one, *_ in found.unexpected})
+    rest += f"; `envspec lock` wouldn't take {strange} of them" if strange else ""
     yield (
         f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes, "
         f"{sum(one.differs for one in found.told)} aren't{rest}"
@@ -198,6 +203,7 @@ def _as_json(found: Verification) -> dict[str, Any]:
         "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
         "attested": found.attested,
         "forged": [_forgery(one, outcome, difference) for one, outcome, difference in found.forged],
+        "unexpected": [_forgery(one, outcome, difference) for one, outcome, difference in found.unexpected],
         "yanked": [{**_pin(one), "reason": reason} for one, reason in found.yanked],
         "unproved": _reasons(found.unproved),
         "unasked": _reasons(found.unasked),

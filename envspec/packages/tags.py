@@ -73,6 +73,15 @@ def wheel_file_tags(file: str) -> frozenset[Tag]:
     return parse_wheel_filename(read_name(file).plain)[3]
 
 
+def build_tag(file: str) -> tuple[int, str] | tuple[()]:
+    """Read the build tag in a wheel's file name, empty for none. Of two wheels with the same tags pip and uv take the
+    one with the higher. Raises packaging's InvalidWheelFilename. Source:
+    https://packaging.python.org/en/latest/specifications/binary-distribution-format/, "Build tag"."""
+    from packaging.utils import parse_wheel_filename
+
+    return parse_wheel_filename(read_name(file).plain)[2]
+
+
 def plainly_installs(tags: str, platform: str, python: str, glibc: str | None) -> bool:
     """Say whether one of the tags at the end of a wheel's name ("py2.py3-none-any") is among those of `wheel_tags`,
     without `packaging`, whose import takes longer than judging a lock. Raises InputError as `wheel_tags` does.

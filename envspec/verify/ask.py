@@ -145,6 +145,7 @@ class _Asking:
                 FACTS,
                 (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
                 (*_unproved(claim, facts[0]), *compare.uncorrected(claim, facts[1].requires_dist)),
+                unexpected=tuple(compare.unexpected(claim, facts[1])),
             )
             for claim, facts in known.items()
             if facts is not None
@@ -169,6 +170,9 @@ class _Asking:
             artifact = claim.pin.artifact
             row = (rows or {}).get(artifact.file) if artifact else None
             found[claim] = self._of_row(claim, source, row, rows or {})
+            if row is not None and claim.builds is None:
+                on_page = compare.unexpected_on_page(claim, map(dict, (rows or {}).values()))
+                found[claim] = replace(found[claim], unexpected=(*found[claim].unexpected, *on_page))
         return found
 
     def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None, rows: Rows) -> Outcome:
@@ -202,6 +206,8 @@ class _Asking:
             differences += tuple(compare.of_builds(claim, described.builds))
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
+                differences += tuple(compare.of_beside(described.metadata, described.beside))
+                told = replace(told, unexpected=tuple(compare.unexpected(claim, described.metadata)))
                 uncorrected = compare.uncorrected(claim, described.metadata.requires_dist)
                 told = replace(told, unproved=(*told.unproved, *uncorrected))
                 if listed.size is None:

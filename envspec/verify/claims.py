@@ -8,6 +8,9 @@ from envspec.facts.python_builds import sha256_of
 from envspec.lock.graph import Graph, Node
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
+from envspec.net.index_proxy.releases import version_of
+from envspec.packages.names import requirement_name
+from envspec.packages.version_numbers import final_release
 from envspec.record import replace
 from envspec.verify.model import Claims, PinClaim
 
@@ -80,7 +83,24 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
             exclude_newer,
             uncorrected=shared.without_corrections,
             machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
+            asked=_asked(target, pin.name) if is_pre_release(pin.version) else (),
+            any_python=inputs.accepts("requires-python", pin.name),
         )
+
+
+def is_pre_release(version: str) -> bool:
+    """Say whether a version is a pre-release as PEP 440 has it."""
+    read = None if final_release(version) else version_of(version)
+    return read is not None and read.is_prerelease
+
+
+def _asked(target: LockedTarget, name: str) -> tuple[str, ...]:
+    """List what the requirements of a target, its constraints and its packages say of a package's version."""
+    inputs = target.inputs
+    overrides = [line for line, _ in inputs.overrides if requirement_name(line) == name]
+    edges = (line for pin in target.pins if pin.kind == "pip" for line in pin.dependencies)
+    lines = overrides or [*inputs.requirements, *edges]
+    return tuple(sorted({line for line in (*lines, *inputs.constraints) if requirement_name(line) == name}))
 
 
 def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:

@@ -7,13 +7,17 @@ from datetime import datetime
 
 from envspec.facts.corrections import corrections
 from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
+from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.tags import build_tag, wheel_file_tags
 from envspec.packages.variant_choice import compatible
+from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Variants, WheelOfVariant
 from envspec.resolve.pip.edges import edges_of, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
+from envspec.resolve.pip.newest import takes_python
 from envspec.texts import without_unseen
 from envspec.verify.model import Difference, IndexedFile, PinClaim
 
@@ -64,9 +68,97 @@ def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
 
 
 def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
-    """Compare requirements and licence with METADATA."""
+    """Compare version, requirements and licence with METADATA."""
+    if version_of(claim.pin.version) != version_of(metadata.version):
+        yield _differs("other-version", "the version in its METADATA", claim.pin.version, metadata.version)
     yield from of_requirements(claim, metadata.requires_dist)
     yield from of_licence(claim.pin, metadata.licence)
+
+
+def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Difference]:
+    """Compare what an index serves as a file's METADATA with the file's own: installers read the first, and Python the
+    second."""
+    if beside is None:
+        return
+    for what, mine, other in (
+        ("the version", own.version, beside.version),
+        ("Requires-Python", own.requires_python or "none", beside.requires_python or "none"),
+        ("the requirements", _listed(own.requires_dist), _listed(beside.requires_dist)),
+        ("the extras", _listed(own.provides_extra), _listed(beside.provides_extra)),
+    ):
+        if mine != other:
+            sentence = f"{what} in the METADATA that its index has beside it: {other}; in the file: {mine}"
+            yield Difference("other-metadata", sentence, mine, other)
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return ", ".join(sorted(set(lines))) or "none"
+
+
+def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Difference]:
+    """Find what `lock` wouldn't take of a file as its METADATA has it."""
+    said = metadata.requires_python if metadata else None
+    if said and claim.python and not claim.any_python and not takes_python(said, claim.python):
+        sentence = f"its Requires-Python ({said}) refuses Python {claim.python}"
+        yield Difference("refuses-python", sentence, claim.python, said)
+
+
+def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Difference]:
+    """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
+    of which there is another with a higher build tag, which pip and uv prefer."""
+    pin = claim.pin
+    version = version_of(pin.version)
+    if version is None or pin.artifact is None:
+        return
+    files = by_version(rows, pin.name)
+    if version.is_prerelease:
+        final = _final(claim, releases_of(files))
+        if final is not None:
+            sentence = f"it is a pre-release that nothing asks for, and its index has {final}"
+            yield Difference("unasked-pre-release", sentence, pin.version, final)
+    mine = pin.artifact.file
+    wheels = files[version].wheels if pin.is_wheel and version in files else ()
+    for other in sorted(str(row["filename"]) for row in wheels if _could_be_taken(claim, row)):
+        if _is_for(other) == _is_for(mine) and build_tag(other) > build_tag(mine):
+            sentence = f"its index has {other} too, which pip and uv prefer"
+            yield Difference("other-build-tag", sentence, mine, other)
+
+
+def _is_for(wheel: str) -> tuple[object, str | None]:
+    return wheel_file_tags(wheel), read_name(wheel).label
+
+
+def _could_be_taken(claim: PinClaim, row: Row) -> bool:
+    try:
+        wheel_file_tags(str(row["filename"]))
+    except ValueError:
+        return False
+    return not row.get("yanked") and _is_in_time(claim, row.get("upload-time"))
+
+
+def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:
+    """Find a final release that could stand in a pre-release's place; None where a requirement names a pre-release."""
+    asked = [parse_requirement(line).specifier for line in claim.asked]
+    if any(one.prereleases for one in asked):
+        return None
+    for release in releases:
+        version = version_of(release.version)
+        if (
+            version is not None
+            and not version.is_prerelease
+            and not release.yanked
+            and _is_in_time(claim, release.uploaded)
+            and takes_python(release.requires_python or "", claim.python)
+            and all(one.contains(version, prereleases=True) for one in asked)
+        ):
+            return release.version
+    return None
+
+
+def _is_in_time(claim: PinClaim, uploaded: object) -> bool:
+    bound = _moment(claim.exclude_newer)
+    moment = _moment(str(uploaded)) if uploaded else None
+    return bound is None or (moment is not None and moment <= bound)
 
 
 def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Difference]:

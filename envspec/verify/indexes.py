@@ -43,6 +43,7 @@ from envspec.verify.model import IndexedFile, PinClaim
 FACTS = "envspec's own facts"
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 _PYTORCH = "pytorch/"
+_BESIDE = "the requirements: by the METADATA beside the file, since its server gives no parts of files"
 
 Rows = Mapping[str, Mapping[str, Any]]
 """The files of a project on an index, as PEP 691 rows, by name."""
@@ -50,12 +51,13 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Described:
-    """What a file says of itself. `unproved` says what only running its code would tell, `builds` what a source
-    declares that its build requires."""
+    """What a file says of itself. `unproved` says what can't be read there, `builds` what a source declares that its
+    build requires, `beside` what its index serves in its place where that is another."""
 
     metadata: Metadata | None
     unproved: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
+    beside: Metadata | None = None
 
 
 @dataclass(frozen=True)
@@ -177,12 +179,12 @@ class Indexes:
         """Read what a file says of itself; runs no code of a source. Raises IndexFailure."""
         pin = claim.pin
         if pin.is_wheel:
-            return Described(
-                of_variant(
-                    self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None),
-                    file.variant,
-                )
-            )
+            own = self.wheels.read_own(file)
+            if own is not None:
+                beside = own.beside and of_variant(own.beside, file.variant)
+                return Described(of_variant(own.metadata, file.variant), beside=beside)
+            known = self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
+            return Described(of_variant(known, file.variant), (_BESIDE,))
         stated = stated_for(claim.stated, pin.name, pin.version)
         if stated is not None:
             return Described(replace(metadata_of(stated, pin.version), licence=pin.licence))

@@ -25,6 +25,8 @@ class PinClaim:
     builds         the source in whose build environment it is; None for a package of the target itself
     uncorrected    names of corrections that the spec switches off
     machine        what the target says of its machines, for a package of which a variant is pinned
+    asked          what the target's requirements say of the version, for a pre-release
+    any_python     the spec takes a Requires-Python knowingly that refuses the target's
     """
 
     pin: Pin
@@ -37,6 +39,8 @@ class PinClaim:
     builds: str | None = None
     uncorrected: tuple[str, ...] = ()
     machine: TargetMachine | None = None
+    asked: tuple[str, ...] = ()
+    any_python: bool = False
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]
@@ -63,7 +67,7 @@ class IndexedFile:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that a lock has and its publisher doesn't.
+    """Something that a lock has and its publisher doesn't, or that its publisher has and `lock` wouldn't take.
 
     code       names the kind for machines (docs/json.md lists them)
     sentence   for people
@@ -83,6 +87,7 @@ class Outcome:
 
     source       who answered: an address without credentials, or envspec's own facts
     differences  what is forged, or was published anew since
+    unexpected   what is published so, and `lock` wouldn't take
     unproved     what no publisher gives in a form that can be compared: sentences
     yanked       the index's reason where it yanked the file, else None
     unasked      why the claim, or a part of it, couldn't be asked; None where all of it was
@@ -95,6 +100,7 @@ class Outcome:
     yanked: str | None = None
     unasked: str | None = None
     attested: bool = False
+    unexpected: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ class Verification:
         )
 
     @property
+    def unexpected(self) -> tuple[tuple[Told, Outcome, Difference], ...]:
+        """What is published as the lock has it, and `lock` wouldn't take."""
+        return tuple((one, one.outcome, difference) for one in self.told for difference in one.outcome.unexpected)
+
+    @property
     def unasked(self) -> dict[str, tuple[str, ...]]:
         """The packages that couldn't be asked, in whole or in part, by the reason."""
         return _grouped(

@@ -16,12 +16,12 @@ from support.flat_page import FlatIndex
 from support.index import Index, html_error, status
 from support.machine import Machine, Ran, cpu
 from support.matrix import first_by_day
-from support.packages import sdist, wheel
+from support.packages import Dist, sdist, wheel
 from support.variants import release
 from test_every_field import placed
 
 import envspec.cli
-from envspec.lock.model import Lock, LockedPython, Publisher
+from envspec.lock.model import Lock, LockedPython, Pin, Publisher
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
@@ -222,6 +222,114 @@ def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> No
     told = {one["packages"][0]: one["reason"] for one in document["unproved"]}
     assert ran.status == 0 and set(told) == {"leaf 1.0", f"{PYTHON} (linux-64)"}
     assert "has no attestations" in told["leaf 1.0"]
+
+
+# What it proved, and what it didn't
+
+
+@pytest.mark.parametrize("sidecars", [True, "hashed", "silent"])
+@pytest.mark.parametrize(
+    "change", [("Requires-Dist: below\n", ""), ("Version: 1.0", "Version: 2.0")], ids=["edge", "version"]
+)
+def test_metadata_beside_a_file_that_lies(
+    machine: Machine, index: Index, sidecars: bool | str, change: tuple[str, str]
+) -> None:
+    """What installers read (PEP 658) isn't what the file has: the file's own is what counts."""
+    index.sidecars = sidecars
+    app = wheel("app", "1.0", "below")
+    lying = replace(app, metadata=(app.metadata or b"").replace(change[0].encode(), change[1].encode()))
+    assert lying.metadata != app.metadata
+    index.add(app, wheel("below", "1.0"))
+    machine.spec(cpu("app"))
+    lock = machine.locked()
+    index.add(lying)
+    if change[1] == "":
+        write(machine, without(each_pin(lock, "app", lambda p: replace(p, dependencies=())), "below"))
+    ran, document = verify(machine)
+    expected = {"other-requirements"} if change[1] == "" else set()
+    assert codes(document) == expected | ({"other-metadata"} if sidecars == "hashed" else set()), document
+    assert ran.status == (1 if document["forged"] else 0)
+    assert any(asked.range for asked in index.asked if asked.path.startswith("/files/app")), "its own, by range"
+
+
+def test_a_file_of_another_version_than_its_name_says(machine: Machine, index: Index) -> None:
+    good, other = wheel("app", "1.0"), wheel("app", "2.0")
+    bad = replace(other, version="1.0", file=good.file)
+    index.add(good)
+    machine.spec(cpu("app"))
+    lock = machine.locked()
+    index.add(bad)
+    write(machine, each_pin(lock, "app", lambda p: sized(p, bad)))
+    ran, document = verify(machine)
+    assert ran.status == 1 and codes(document) == {"other-version"}, document
+
+
+def test_a_server_without_ranges_proves_less(machine: Machine, index: Index) -> None:
+    index.ranges = False
+    index.add(wheel("app", "1.0", padding=200_000))
+    machine.spec(cpu("app"))
+    machine.locked()
+    ran, document = verify(machine)
+    assert ran.status == 0 and "METADATA beside the file" in document["unproved"][0]["reason"]
+
+
+def sized(pin: Pin, dist: Dist) -> Pin:
+    assert pin.artifact is not None
+    return replace(pin, artifact=replace(pin.artifact, file=dist.file, sha256=dist.sha256, size=len(dist.content)))
+
+
+STRANGE = {
+    "refuses-python": (wheel("app", "1.0", requires_python="<3.12"), ()),
+    "unasked-pre-release": (wheel("app", "2.0rc1"), (wheel("app", "1.0"),)),
+    "other-build-tag": (wheel("app", "1.0", tag="1-py3-none-any"), (wheel("app", "1.0", tag="2-py3-none-any"),)),
+}
+
+
+@pytest.mark.parametrize("code", STRANGE)
+def test_what_is_published_and_lock_would_not_take_is_told_apart(machine: Machine, index: Index, code: str) -> None:
+    taken, others = STRANGE[code]
+    index.add(wheel("app", "1.0"))
+    machine.spec(cpu("app"))
+    lock = machine.locked()
+    index.remove(wheel("app", "1.0"))
+    index.add(taken, *others)
+    write(machine, each_pin(lock, "app", lambda p: replace(sized(p, taken), version=taken.version)))
+    ran, document = verify(machine)
+    assert ran.status == 0 and document["ok"] and not document["forged"], document
+    assert [(one["code"], one["package"]) for one in document["unexpected"]] == [(code, "app")]
+    told = machine.envspec("verify", "specs/demo.toml").out
+    assert f"unexpected  app {taken.version}, cpu  {code}\n" in told
+    assert told.endswith("1 are what their index publishes, 0 aren't; `envspec lock` wouldn't take 1 of them\n"), told
+
+
+@pytest.mark.parametrize(
+    ("taken", "others", "spec"),
+    [
+        (wheel("app", "2.0rc1"), (wheel("app", "1.0"),), cpu("app>=2.0rc1")),
+        (wheel("app", "2.0rc1"), (), cpu("app")),
+        (wheel("app", "2.0rc1"), (wheel("app", "1.0"),), cpu("app>1.5")),
+        (wheel("app", "1.0", tag="2-py3-none-any"), (wheel("app", "1.0", tag="1-py3-none-any"),), cpu("app")),
+        (wheel("app", "1.0", tag="10-py3-none-any"), (wheel("app", "1.0", tag="9-py3-none-any"),), cpu("app")),
+    ],
+    ids=["asked", "only", "no-final-fits", "highest", "highest-number"],
+)
+def test_what_lock_takes_is_expected(
+    machine: Machine, index: Index, taken: Dist, others: tuple[Dist, ...], spec: str
+) -> None:
+    index.add(taken, *others)
+    machine.spec(spec)
+    lock = machine.locked()
+    assert [pin.artifact and pin.artifact.file for target in lock for pin in target.pins] == [taken.file]
+    _, document = verify(machine)
+    assert document["ok"] and document["unexpected"] == []
+
+
+def test_a_python_that_a_spec_takes_knowingly_is_expected(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1.0", requires_python="<3.12"))
+    machine.spec(cpu("app", extra="accept = { requires-python = { app = 'tried' } }"))
+    machine.locked()
+    _, document = verify(machine)
+    assert document["ok"] and document["unexpected"] == []
 
 
 # Only what changed

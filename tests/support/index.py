@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import socket
@@ -149,7 +150,8 @@ class Index:
     """A running index once entered (`with Index() as index`).
 
     form         "json" or "html"
-    sidecars     METADATA beside wheels (PEP 658); "silent" serves it without saying so on the page
+    sidecars     METADATA beside wheels (PEP 658); "silent" serves it without saying so on the page,
+                 "hashed" says its hash there
     sizes        sizes on the pages (JSON only)
     ranges       byte ranges honoured
     head         HEAD answered
@@ -260,7 +262,7 @@ class Index:
         return self._hashes.get(dist.file, dist.sha256)
 
     def _page(self, project: str, listed: Iterable[_Listed]) -> Answer:
-        announce = self.sidecars is True
+        announce = self.sidecars in (True, "hashed")
         if self.form == "json":
             rows = []
             for one in listed:
@@ -274,7 +276,8 @@ class Index:
                 if one.dist.requires_python:
                     row["requires-python"] = one.dist.requires_python
                 if one.dist.metadata is not None and announce:
-                    row["core-metadata"] = True
+                    digest = hashlib.sha256(one.dist.metadata).hexdigest()
+                    row["core-metadata"] = {"sha256": digest} if self.sidecars == "hashed" else True
                 if one.dist.file in self._attested:
                     row["provenance"] = f"{self.origin}/integrity/{one.dist.file}"
                 if one.uploaded:

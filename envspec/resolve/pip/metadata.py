@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.documents import read_json
@@ -167,6 +167,13 @@ def _hashed_key(file: FoundFile) -> str:
     return cache_key("hashed", file.file, str(file.sha256))
 
 
+class OwnMetadata(NamedTuple):
+    """The METADATA in a wheel. `beside` is what its index serves as the same, where it has other bytes."""
+
+    metadata: Metadata
+    beside: Metadata | None = None
+
+
 @dataclass(frozen=True)
 class MetadataReader:
     """A reader of wheels' metadata through the cache. `offline` answers from the cache alone."""
@@ -193,6 +200,22 @@ class MetadataReader:
         IndexFailure."""
         text = self._sidecar(file)
         return None if text is None else _parsed(text, file)
+
+    def read_own(self, file: FoundFile) -> OwnMetadata | None:
+        """Read the METADATA in a wheel itself, and what its index has beside it in another wording; None where the
+        server gives no parts of files. Raises IndexFailure."""
+        key = cache_key("own", split_credentials(file.url)[0], file.file, str(file.sha256), file.metadata_sha256 or "")
+        if kept := self.cache.get(key):
+            return OwnMetadata(kept)
+        tail = self._tail(file)
+        if tail.status != 206 and not tail.body:
+            return None
+        text, size, _ = self._from_wheel(file, tail)
+        own = replace(_parsed(text, file), size=size)
+        if file.metadata_sha256 in (None, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()):
+            self.cache.put(key, own)
+            return OwnMetadata(own)
+        return OwnMetadata(own, self.read_beside(file))
 
     def read_kept(self, path: Path, file: FoundFile) -> Metadata:
         """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""

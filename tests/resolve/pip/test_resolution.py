@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -20,6 +22,7 @@ from support.machine import Machine, cpu
 from support.matrix import first_by_day
 from support.packages import wheel
 from support.torch_packages import stand_ins
+from uv import find_uv_bin
 
 from envspec.errors import Unsatisfiable
 from envspec.lock.model import Lock
@@ -130,6 +133,20 @@ def test_each_platform_gets_its_own_wheel(machine: Machine, index: Index, lines:
     machine.spec(cpu("alpha", targets=targets(t=lines)))
     ((pin,),) = (target.pins for target in lock(machine))
     assert pin.artifact is not None and pin.artifact.file == f"alpha-1.0-{tag}.whl"
+
+
+@pytest.mark.parametrize("tags", [("", "1-", "2-"), ("9-", "10-"), ("1-", "1a-", "1b-", ""), ("0-", "")], ids=repr)
+def test_the_wheel_with_the_highest_build_tag_is_taken_as_by_uv(
+    machine: Machine, index: Index, tags: tuple[str, ...]
+) -> None:
+    index.add(*(wheel("alpha", "1.0", tag=f"{tag}py3-none-any") for tag in tags))
+    machine.spec(cpu("alpha"))
+    ((pin,),) = ([*target.pins] for target in lock(machine))
+    index.asked.clear()
+    uv = [find_uv_bin(), "pip", "install", "--no-config", "--no-cache", "--target", str(machine.base / "uv"), "alpha"]
+    env = {**machine.environment(), "UV_DEFAULT_INDEX": index.url}
+    subprocess.run([*uv, "--python", sys.executable], check=True, env=env, capture_output=True)
+    assert pin.artifact is not None and index.paths(r"\.whl$")[-1] == f"/files/{pin.artifact.file}"
 
 
 def test_old_pins_are_kept_until_asked(machine: Machine, index: Index) -> None:
