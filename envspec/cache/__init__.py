@@ -1,0 +1,1 @@
+"""What lies in the cache, what of it may go to make room, and taking it away."""

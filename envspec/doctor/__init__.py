@@ -1,0 +1,1 @@
+"""Checks of a machine, and of a spec on given hardware: findings with remedies."""

@@ -1,0 +1,1 @@
+"""The site's policy: read, and what it forbids of specs, locks and addresses."""

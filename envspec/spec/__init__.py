@@ -1,0 +1,1 @@
+"""What the user declares: parse, validate, expand targets, edit in place."""

@@ -1,0 +1,1 @@
+"""uv as a process: its settings, its errors, its answers."""

@@ -8,10 +8,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import codes, commands, decisions, examples, forged, spec
+from tools.reference import architecture, codes, commands, decisions, examples, forged, spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {
+    "architecture.md": architecture.page,
+    "architecture.svg": architecture.picture,
     "spec.md": spec.page,
     "cli.md": commands.page,
     "codes.md": codes.page,

@@ -1,0 +1,95 @@
+"""docs/architecture.md and its picture: the floors of `tests/test_layout.py`, and what each room says of itself."""
+
+from __future__ import annotations
+
+import ast
+from html import escape
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYOUT = ROOT / "tests" / "test_layout.py"
+HEAD = """\
+# Architecture
+
+```text
+specs/*.toml ─▶ Spec ─▶ Targets ─▶ Verdict ─▶ resolution ─▶ Lock ─▶ Plan ─▶ recipes, images, environments, runs ─▶ proof
+```
+
+Each part of the package stands on a floor and imports only from floors below its own. Nothing imports in a circle.
+`tests/test_layout.py` holds both, and this page is made from its table.
+
+![The floors: a part imports only from floors below its own](architecture.svg)
+
+Beside the package stand `check/` (the smoke check, a distribution of its own: torch and the standard library alone),
+`tools/` (what maintainers run), `tests/` (mirrors the package; `tests/e2e` drives the real tools), `bench/` (speed
+beside peers), `specs/`, `locks/` and `recipes/` (what ships), and `examples/`.
+
+## The rooms
+
+From the top floor to the ground:
+
+"""
+
+
+def floors() -> tuple[tuple[str, ...], ...]:
+    """Read the floors from the test that holds them, from the ground up."""
+    for node in ast.parse(LAYOUT.read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FLOORS" and node.value:
+            found: tuple[tuple[str, ...], ...] = ast.literal_eval(node.value)
+            return found
+    raise LookupError(f"{LAYOUT} has no FLOORS")
+
+
+def page() -> str:
+    """Return the page's text."""
+    rows = [f"- `{place}`: {told}\n" for floor in reversed(floors()) for place, told in map(_room, floor)]
+    return HEAD + "".join(rows)
+
+
+def _room(part: str) -> tuple[str, str]:
+    """Give a part's place in the repository and the first paragraph of its docstring. Raises ValueError without one."""
+    root = ROOT if part == "tools" else ROOT / "envspec"
+    folder, module = root / part, root / f"{part}.py"
+    told = ast.get_docstring(ast.parse((module if module.exists() else folder / "__init__.py").read_text("utf-8")))
+    place = module.relative_to(ROOT).as_posix() if module.exists() else f"{folder.relative_to(ROOT).as_posix()}/"
+    if not told:
+        raise ValueError(f"{place} has no docstring: docs/architecture.md is made of the rooms' own")
+    return place, " ".join(told.partition("\n\n")[0].split())
+
+
+_ROW, _GAP, _LETTER, _WIDTH = 34, 8, 7.4, 860
+
+
+def picture() -> str:
+    """Return the drawing: a row of boxes a floor, the ground below."""
+    rows = [row for floor in reversed(floors()) for row in _rows(floor)]
+    boxes = "".join(
+        f'<rect x="{x:.0f}" y="{y}" width="{_width(part):.0f}" height="{_ROW - _GAP}" rx="4"/>'
+        f'<text x="{x + _width(part) / 2:.0f}" y="{y + 17}">{escape(part)}</text>\n'
+        for number, row in enumerate(rows)
+        for y in [_GAP + number * _ROW]
+        for part, x in row
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {len(rows) * _ROW + _GAP}" role="img">\n'
+        "<title>The floors of the package</title>\n"
+        "<style>rect{fill:#eef3fa;stroke:#7a8ca8}text{font:13px monospace;text-anchor:middle;fill:#1b2a41}</style>\n"
+        f"{boxes}</svg>\n"
+    )
+
+
+def _rows(floor: tuple[str, ...]) -> list[list[tuple[str, float]]]:
+    """Lay out a floor's boxes: those that don't fit beside the others go into a further row."""
+    rows: list[list[tuple[str, float]]] = [[]]
+    x = float(_GAP)
+    for part in floor:
+        if x + _width(part) > _WIDTH - _GAP:
+            rows.append([])
+            x = float(_GAP)
+        rows[-1].append((part, x))
+        x += _width(part) + _GAP
+    return rows
+
+
+def _width(part: str) -> float:
+    return len(part) * _LETTER + 20
