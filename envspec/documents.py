@@ -52,6 +52,26 @@ def read_json(text: str | bytes) -> Any:
         raise Unreadable(_LONG) from None
 
 
+def decode(content: str | bytes, kind: type[_Value]) -> _Value:
+    """Read a JSON document that a program wrote as a value of a type. Raises Unreadable, with the path of what isn't
+    of its type: "Expected `str`, got `int` - at `$.files[0].path`"."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except RecursionError:
+        raise Unreadable(_DEEP) from None
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+
+
+def encode(value: object) -> bytes:
+    """Write a value as the JSON document that `decode` reads."""
+    import msgspec
+
+    return msgspec.json.encode(value)
+
+
 def read_yaml(text: str) -> Any:
     """The value of a YAML text, of plain types alone; by PyYAML's loader in C where there is one, which is eight times
     as fast. Raises Unreadable, and ImportError without PyYAML."""

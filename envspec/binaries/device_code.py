@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
-from typing import IO, Literal
+from typing import IO, Annotated, Literal
 from zipfile import ZipInfo
+
+import msgspec
 
 from envspec.binaries.architecture import Kind
 from envspec.binaries.library import Library, scan
@@ -38,6 +40,10 @@ _NVIDIAS = re.compile(r"lib(?:cu|nv|nccl)[^/]*$")
 _OF_CUDA = re.compile(r"_cuda(\d\d)\d(?:_|\.)")
 
 
+_Capability = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}\.\d[af]?$")]
+_Major = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}$")]
+
+
 @dataclass(frozen=True)
 class CompiledLibrary:
     """One library of a wheel: the capabilities of its machine code and PTX ("9.0a"), as far as read.
@@ -46,10 +52,10 @@ class CompiledLibrary:
     """
 
     member: str
-    sm: tuple[str, ...] = ()
-    ptx: tuple[str, ...] = ()
-    cuda: tuple[str, ...] = ()
-    compiler: str | None = None
+    sm: tuple[_Capability, ...] = ()
+    ptx: tuple[_Capability, ...] = ()
+    cuda: tuple[_Major, ...] = ()
+    compiler: _Major | None = None
     """The major of the CUDA that compiled it, None if unknown."""
 
     @property

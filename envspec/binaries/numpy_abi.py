@@ -10,6 +10,7 @@ and the numpy crate look it up as they run, and Cython's `cimport numpy` names i
 from __future__ import annotations
 
 import re
+from typing import Literal
 from zipfile import ZipInfo
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
@@ -36,7 +37,7 @@ class NumpyAbi:
     complete   False where not all modules could be read within the bounds
     """
 
-    built_for: int | None = None
+    built_for: Literal[1, 2] | None = None
     member: str | None = None
     complete: bool = True
 
@@ -66,7 +67,7 @@ def numpy_abi(wheel: OpenWheel) -> NumpyAbi:
     return first
 
 
-def _of(wheel: OpenWheel, info: ZipInfo, budget: Budget) -> int | None:
+def _of(wheel: OpenWheel, info: ZipInfo, budget: Budget) -> Literal[1, 2] | None:
     budget.take(info.compress_size)
     with wheel.open(info) as stream:
         window = Window(stream, can_seek=False, passed=lambda size: budget.take(0, size))

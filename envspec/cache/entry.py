@@ -5,8 +5,12 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from envspec.cache.use import mark_used
+from envspec.documents import decode, encode
+
+_Value = TypeVar("_Value")
 
 
 def read_entry(path: Path) -> bytes:
@@ -14,6 +18,19 @@ def read_entry(path: Path) -> bytes:
     content = path.read_bytes()
     mark_used(path)
     return content
+
+
+def read_value(path: Path, kind: type[_Value]) -> _Value | None:
+    """Read what `keep_value` kept; None where there is nothing, and where the entry is damaged or of another type."""
+    try:
+        return decode(read_entry(path), kind)
+    except (OSError, ValueError):
+        return None
+
+
+def keep_value(path: Path, value: object) -> None:
+    """Write a value as an entry: frozen dataclasses, tuples, texts, numbers, bytes."""
+    keep_entry(path, encode(value))
 
 
 def keep_entry(path: Path, content: str | bytes) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import read_json
+from envspec.cache.entry import keep_value, read_value
 from envspec.image.base_files import BaseFiles, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import ImageManifest, Read, read_image
@@ -42,21 +40,13 @@ class BaseSource:
         were read before by their digests. Raises InputError, IndexFailure, OSError."""
         manifest = read_image(self.top, self.read, oci_platform, self.where)
         place = cache / FOLDER / manifest.descriptor.digest.removeprefix("sha256:") if cache else None
-        files = _kept(place) if place else None
+        files = read_value(place, BaseFiles) if place else None
         if files is None:
             layers = zip(manifest.layers, manifest.diff_ids, strict=True)
             files = read_layers(layers, self.open, self.where)
             if place:
-                keep_entry(place, json.dumps(files.document()))
+                keep_value(place, files)
         return BaseImage(self, manifest, files)
-
-
-def _kept(place: Path) -> BaseFiles | None:
-    """Give what was read before; None where nothing was, or what is kept is damaged."""
-    try:
-        return BaseFiles.of_document(read_json(read_entry(place)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
 
 
 @dataclass(frozen=True)

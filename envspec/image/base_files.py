@@ -6,13 +6,12 @@ up.
 
 from __future__ import annotations
 
-import base64
 import re
 import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from functools import partial
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from envspec.image.layer import Descriptor
 from envspec.image.layer_stream import Refused, is_within, read_layer
@@ -41,18 +40,6 @@ class BaseFiles:
     files: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     paths: frozenset[str] = frozenset()
-
-    def document(self) -> dict[str, Any]:
-        """Give the same in values that JSON has."""
-        files = {path: base64.b64encode(content).decode() for path, content in self.files.items()}
-        return {"files": files, "modes": self.modes, "paths": sorted(self.paths)}
-
-    @staticmethod
-    def of_document(document: Any) -> BaseFiles:
-        """Read what `document` gave. Raises ValueError, KeyError, TypeError for anything else."""
-        files = {str(path): base64.b64decode(content, validate=True) for path, content in document["files"].items()}
-        modes = {str(path): (int(one[0]), int(one[1]), int(one[2])) for path, one in document["modes"].items()}
-        return BaseFiles(files, modes, frozenset(map(str, document["paths"])))
 
     def text(self, path: str) -> str:
         """Give a file's text; an empty one where there is none."""

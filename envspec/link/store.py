@@ -3,18 +3,14 @@ torches not even once."""
 
 from __future__ import annotations
 
-import json
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from envspec.binaries.elf import DynamicFacts, NeededVersions
 from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import read_json
-from envspec.link.model import ElfFile, WheelFacts
+from envspec.documents import decode, encode
+from envspec.link.model import WheelFacts
 
 _SCHEMA = 1
 """Another number for other facts: also where `envspec.link.symbols` has another family."""
@@ -37,13 +33,13 @@ class LinkStore:
         """Return what is known of a wheel."""
         try:
             packed = read_entry(self._path(sha256, machine))
-            return facts_of(zlib.decompressobj().decompress(packed, _LARGEST))
-        except (OSError, ValueError, TypeError, KeyError, zlib.error):
+            return decode(zlib.decompressobj().decompress(packed, _LARGEST), WheelFacts)
+        except (OSError, ValueError, zlib.error):
             return shipped(sha256, machine)
 
     def put(self, sha256: str, machine: int, facts: WheelFacts) -> None:
         """Keep facts. A cache that isn't writable is no error: the caller has them."""
-        keep_entry(self._path(sha256, machine), zlib.compress(_written(facts).encode(), 3))
+        keep_entry(self._path(sha256, machine), zlib.compress(encode(facts), 3))
 
     def _path(self, sha256: str, machine: int) -> Path:
         return self._folder / sha256[:2] / f"{sha256[2:]}-{machine}.json.z"
@@ -53,8 +49,8 @@ def shipped(sha256: str, machine: int) -> WheelFacts | None:
     """Return what came with envspec about a wheel. A Python without lzma has none of it."""
     try:
         with zipfile.ZipFile(SHIPPED) as archive:
-            return facts_of(archive.read(_entry(sha256, machine)))
-    except (OSError, KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
+            return decode(archive.read(_entry(sha256, machine)), WheelFacts)
+    except (OSError, KeyError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
         return None
 
 
@@ -62,47 +58,8 @@ def pack(facts: Mapping[tuple[str, int], WheelFacts], path: Path) -> None:
     """Write what envspec ships, by sha256 and machine: equal facts, equal bytes. Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for (sha256, machine), one in sorted(facts.items()):
-            archive.writestr(zipfile.ZipInfo(_entry(sha256, machine)), _written(one), zipfile.ZIP_LZMA)
+            archive.writestr(zipfile.ZipInfo(_entry(sha256, machine)), encode(one), zipfile.ZIP_LZMA)
 
 
 def _entry(sha256: str, machine: int) -> str:
     return f"{sha256}-{machine}.json"
-
-
-def _written(facts: WheelFacts) -> str:
-    return json.dumps(asdict(facts), separators=(",", ":"))
-
-
-def facts_of(text: bytes) -> WheelFacts:
-    """Read facts as they are kept. Raises ValueError, TypeError, KeyError for what isn't any."""
-    entry: Any = read_json(text)
-    return WheelFacts(tuple(map(_file, entry["files"])), tuple((_text(p), _text(r)) for p, r in entry["unread"]))
-
-
-def _file(entry: Any) -> ElfFile:
-    facts = entry["facts"]
-    soname = facts["soname"]
-    return ElfFile(
-        _text(entry["path"]),
-        DynamicFacts(
-            None if soname is None else _text(soname),
-            _texts(facts["needed"]),
-            _texts(facts["search"]),
-            tuple(NeededVersions(_text(library), _texts(versions)) for library, versions in facts["versions"]),
-            _texts(facts["offered"]),
-            _texts(facts["undefined"]),
-            _texts(facts["exported"]),
-            facts["program"] is True,
-        ),
-    )
-
-
-def _texts(entry: Any) -> tuple[str, ...]:
-    check: Callable[[object], str] = _text
-    return tuple(map(check, entry))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a fact of another type than it should have")
-    return value

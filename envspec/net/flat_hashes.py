@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import read_json
+import msgspec
+
+from envspec.cache.entry import keep_value, read_value
 from envspec.net.fetch import Fetcher
 from envspec.record import dataclass
 from envspec.settings import split_credentials
+
+
+@dataclass(frozen=True)
+class _Known:
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    size: int
 
 
 @dataclass
@@ -39,22 +45,13 @@ class FlatHashes:
     def _kept(self, url: str) -> tuple[str, int]:
         head = self.fetcher.range(url, 0, 1)
         path = self._path(url, head.etag, head.total) if head.etag and head.total is not None else None
-        if path is not None and (known := _read(path)) is not None:
-            return known
+        if path is not None and (known := read_value(path, _Known)):
+            return known.sha256, known.size
         sha256, length = self.fetcher.digest(url)
         if path is not None and length == head.total:
-            keep_entry(path, json.dumps([sha256, length]))
+            keep_value(path, _Known(sha256, length))
         return sha256, length
 
     def _path(self, url: str, etag: str | None, total: int | None) -> Path:
         key = hashlib.sha256("\0".join((split_credentials(url)[0], str(etag), str(total))).encode()).hexdigest()
-        return self.folder / "releases-flat-v1" / key[:2] / f"{key[2:]}.json"
-
-
-def _read(path: Path) -> tuple[str, int] | None:
-    try:
-        entry: Any = read_json(read_entry(path))
-        sha256, length = entry
-    except (OSError, ValueError, TypeError, RecursionError):
-        return None
-    return (sha256, length) if type(sha256) is str and len(sha256) == 64 and type(length) is int else None
+        return self.folder / "releases-flat-v2" / key[:2] / f"{key[2:]}.json"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.cache.entry import keep_entry, read_entry
+from envspec.cache.entry import keep_value, read_value
 from envspec.documents import read_json
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher
@@ -18,7 +17,7 @@ from envspec.redact import redact
 from envspec.settings import split_credentials
 from envspec.texts import without_unseen
 
-_SCHEMA = 1
+_SCHEMA = 2
 _LARGEST = 1 << 20
 """Bytes of a file's attestations: one takes about 6 KB."""
 _LONGEST = 200
@@ -80,6 +79,11 @@ def _text(value: object) -> str | None:
 
 
 @dataclass(frozen=True)
+class _Known:
+    claimed: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
 class ProvenanceStore:
     """Publishers in the cache, by the file's hash and the place that named them: what `lock` asks once."""
 
@@ -91,14 +95,11 @@ class ProvenanceStore:
         IndexFailure."""
         key = hashlib.sha256(f"{split_credentials(url)[0]} {sha256}".encode()).hexdigest()
         path = self.folder / f"publishers-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
-        try:
-            entry: Any = read_json(read_entry(path))
-            return {key: str(entry[key]) for key in _FIELDS if key in entry} if entry else None
-        except (OSError, ValueError, TypeError, RecursionError):
-            pass
+        if (known := read_value(path, _Known)) is not None:
+            return known.claimed and {key: known.claimed[key] for key in _FIELDS if key in known.claimed}
         if self.fetcher.offline:
             return None
         found = fetch_provenance(url, self.fetcher)
         claimed = found.claimed[0] if found and found.claimed else None
-        keep_entry(path, json.dumps(claimed))
+        keep_value(path, _Known(claimed))
         return claimed

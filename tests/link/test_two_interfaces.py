@@ -13,9 +13,9 @@ import pytest
 from support.machine import ROOT
 from test_shipped_facts import TORCH_2_6, TORCH_2_9, packages
 
+from envspec.documents import decode
 from envspec.link.judge import judge
 from envspec.link.model import LinkedPackage, WheelFacts
-from envspec.link.store import facts_of
 from envspec.link.system import System, runtime_of_glibc
 from envspec.link.target import torch_abi
 
@@ -23,7 +23,7 @@ from envspec.link.target import torch_abi
 @cache
 def recorded() -> dict[str, WheelFacts]:
     found = json.loads(lzma.decompress((ROOT / "tests" / "data" / "linked" / "wheels.json.xz").read_bytes()))
-    return {file: facts_of(json.dumps(entry).encode()) for file, entry in found.items()}
+    return {file: decode(json.dumps(entry), WheelFacts) for file, entry in found.items()}
 
 
 def wheel(name: str, version: str) -> LinkedPackage:

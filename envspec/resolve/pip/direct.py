@@ -5,7 +5,6 @@ runs. uv is told their hashes and METADATA, and asks for none of them.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tempfile
 import threading
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import Unreadable, read_json
+from envspec.cache.entry import keep_value, read_value
 from envspec.errors import IndexFailure, SpecError, about
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
 from envspec.packages.archive_entries import path_fault
@@ -38,7 +36,7 @@ from envspec.uv.answer import FoundFile
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_SCHEMA = 1
+_SCHEMA = 2
 _FOLDER = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -175,13 +173,13 @@ class DirectReader:
         """The file that is there now; offline the one that was there last."""
         bare = split_credentials(url)[0]
         entry = self.cache / f"urls-v{_SCHEMA}" / f"{cache_key(bare)}.json"
-        known = _read_known(entry)
+        known = read_value(entry, KnownFile)
         if known is not None and self.files.kept(WantedFile(file, known.sha256, known.size)) is None:
             known = None
         if known is None or not self.files.fetcher.offline:
             self._refuse_offline(file)
             known = self.files.fetch_unknown(url, file, known)
-            keep_entry(entry, json.dumps(known._asdict()))
+            keep_value(entry, known)
         return known
 
     def _refuse_offline(self, file: str) -> None:
@@ -197,16 +195,6 @@ def _by_url(lines: Iterable[str]) -> Iterator[tuple[str, Requirement]]:
         requirement = requirement_of(line)
         if urlsplit(requirement.url or "").scheme in ("http", "https"):
             yield line, requirement
-
-
-def _read_known(entry: Path) -> KnownFile | None:
-    try:
-        found = read_json(read_entry(entry))
-        known = KnownFile(**found)
-    except (OSError, Unreadable, TypeError):
-        return None
-    sound = type(known.sha256) is str and type(known.size) is int and isinstance(known.etag, str | None)
-    return known if sound else None
 
 
 def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> None:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import zipfile
 import zlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
-from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import read_json
+from envspec.cache.entry import keep_value, read_value
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
@@ -125,30 +123,14 @@ class MetadataCache:
         self._folder = folder / f"metadata-v{_SCHEMA}"
 
     def get(self, key: str) -> Metadata | None:
-        try:
-            entry: Any = read_json(read_entry(self._path(key)))
-            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-            found = Metadata(**values)
-            return found if _is_sound(found) else None
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-            return None
+        return read_value(self._path(key), Metadata)
 
     def put(self, key: str, metadata: Metadata) -> None:
         """Keep metadata. A cache that isn't writable (full, read-only) is no error: the caller has the answer."""
-        keep_entry(self._path(key), json.dumps(asdict(metadata)))
+        keep_value(self._path(key), metadata)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"
-
-
-def _is_sound(metadata: Metadata) -> bool:
-    texts = (metadata.name, metadata.version, *metadata.requires_dist, *metadata.provides_extra)
-    optional = (metadata.requires_python, metadata.licence)
-    return (
-        all(type(text) is str for text in texts)
-        and all(text is None or type(text) is str for text in optional)
-        and (metadata.size is None or type(metadata.size) is int)
-    )
 
 
 def cache_key(*parts: str) -> str:

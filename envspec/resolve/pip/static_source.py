@@ -11,7 +11,6 @@ Three small texts of the archive count, in this order:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from envspec.cache.entry import keep_entry, read_entry
-from envspec.documents import Unreadable, read_json, read_toml
+from envspec.cache.entry import keep_value, read_value
+from envspec.documents import Unreadable, read_toml
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
@@ -128,16 +127,10 @@ class StaticReader:
         return self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
 
     def _cached(self, key: str) -> SourceFacts | None:
-        try:
-            entry: Any = read_json(read_entry(self._path(key)))
-            fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["metadata"].items()}
-            builds = tuple(entry["builds"])
-            return SourceFacts(Metadata(**fields), entry["trust"], entry["compiles"], builds, entry["asks"])
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            return None
+        return read_value(self._path(key), SourceFacts)
 
     def _keep(self, key: str, facts: SourceFacts) -> None:
-        keep_entry(self._path(key), json.dumps(asdict(facts)))
+        keep_value(self._path(key), facts)
 
 
 def facts_of(content: Content, name: str, version: str, size: int | None) -> SourceFacts:
