@@ -13,7 +13,7 @@ from envspec.facts import toolkits
 from envspec.lock.model import WheelVariant
 from envspec.lock.variant_build import architectures_of, cuda_of
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, TargetMachine, of_namespace
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import NVIDIA, InvalidVariants, Property, Variants, read_property
@@ -157,14 +157,7 @@ def _rank(variants: Variants) -> Any:
 
 
 def _has(files: Iterable[str], platform: str, python: str) -> bool:
-    tags = wheel_tags(platform, python, _GLIBC)
-    for file in files:
-        try:
-            if not tags.isdisjoint(wheel_file_tags(file)):
-                return True
-        except ValueError:
-            continue
-    return False
+    return any(wheel_fits(file, platform, python, _GLIBC) for file in files)
 
 
 def suiting(rows: Iterable[VariantRow], cuda: str | None, gpus: Sequence[Gpu]) -> Iterator[VariantRow]:

@@ -93,6 +93,8 @@ def _checked(row: dict[str, Any]) -> dict[str, Any]:
     if said:
         digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
         row["core-metadata"] = digest if _SHA256.fullmatch(digest) else True
+    if type(row.get("requires-python")) is not str:
+        row.pop("requires-python", None)
     told = row.pop("provenance", None)
     if isinstance(told, str) and _PLAIN_URL.fullmatch(told):
         row["provenance"] = told

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from envspec.errors import InputError
 from envspec.packages.marker_environment import PLATFORMS
+from envspec.packages.requirement import MAX_DIGITS
 from envspec.packages.variant_name import read_name
 
 if TYPE_CHECKING:
@@ -64,22 +66,81 @@ def tag_ranks(platform: str, python: str, glibc: str | None) -> Mapping[Tag, int
     return {tag: rank for rank, tag in enumerate(ranked_tags(platform, python, glibc))}
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def wheel_file_tags(file: str) -> frozenset[Tag]:
-    """Read the tags in a wheel's file name, also a variant's. Raises packaging's InvalidWheelFilename for any other
-    name."""
-    from packaging.utils import parse_wheel_filename
+    """Read the tags in a wheel's file name, also a variant's, and one whose project isn't normalised, as uv does; none
+    in any other name."""
+    from packaging.tags import Tag
 
-    return parse_wheel_filename(read_name(file).plain)[3]
+    parts = wheel_parts(file)
+    return frozenset(Tag(*one) for one in product(*(part.split(".") for part in parts[-3:]))) if parts else frozenset()
+
+
+def wheel_parts(file: str) -> list[str]:
+    """Split a wheel's file name, without a variant's label, at its dashes: nothing for any other name."""
+    plain = read_name(file).plain
+    parts = plain.removesuffix(".whl").split("-")
+    is_wheel = plain.endswith(".whl") and (len(parts) == 5 or (len(parts) == 6 and parts[2][:1].isdecimal()))
+    return parts if is_wheel and all(parts) else []
+
+
+def wheel_fits(file: str, platform: str, python: str, glibc: str | None) -> bool:
+    """Say whether a target installs a wheel, by its name. Raises InputError as `wheel_tags` does."""
+    return not wheel_tags(platform, python, glibc).isdisjoint(wheel_file_tags(file))
+
+
+class ReleaseFile(NamedTuple):
+    """A file of a release, with what its index says of it.
+
+    yanked           its publisher withdrew it
+    requires_python  what the index says of it alone, None for nothing
+    """
+
+    file: str
+    yanked: bool = False
+    requires_python: str | None = None
+
+
+def taken(files: Iterable[ReleaseFile], platform: str, python: str, glibc: str | None) -> str | None:
+    """Choose the file of a release that a target installs; None where none does. docs/decisions/0346 has whose rule
+    each part is.
+
+    A file that isn't yanked comes first, then one that takes the target's Python, a wheel before a source, the better
+    tag (PEP 425), the higher build number, the name. Raises InputError for a platform that envspec doesn't know.
+    """
+    ranks = tag_ranks(platform, python, glibc)
+
+    def rank(one: ReleaseFile) -> tuple[bool, bool, int, tuple[int, str] | tuple[()]] | None:
+        fit = not one.yanked, takes_python(one.requires_python or "", python)
+        if not one.file.endswith(".whl"):
+            return (*fit, -len(ranks), ())
+        best = min((ranks[tag] for tag in wheel_file_tags(one.file) if tag in ranks), default=None)
+        return None if best is None else (*fit, -best, build_tag(one.file))
+
+    ranked = [(found, one.file) for one in sorted(files, key=lambda one: one.file) if (found := rank(one)) is not None]
+    return max(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
 
 def build_tag(file: str) -> tuple[int, str] | tuple[()]:
     """Read the build tag in a wheel's file name, empty for none. Of two wheels with the same tags pip and uv take the
-    one with the higher. Raises packaging's InvalidWheelFilename. Source:
+    one with the higher. Source:
     https://packaging.python.org/en/latest/specifications/binary-distribution-format/, "Build tag"."""
-    from packaging.utils import parse_wheel_filename
+    parts = wheel_parts(file)
+    if len(parts) < 6:
+        return ()
+    digits = re.match("[0-9]+", parts[2])
+    return (int(digits[0][:MAX_DIGITS]), parts[2][digits.end() :]) if digits else ()
 
-    return parse_wheel_filename(read_name(file).plain)[2]
+
+@lru_cache(maxsize=1024)
+def takes_python(requires: str, python: str) -> bool:
+    """Say whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between them."""
+    from packaging.specifiers import SpecifierSet
+
+    try:
+        return SpecifierSet(requires).contains(python, prereleases=True)
+    except ValueError:
+        return False
 
 
 def plainly_installs(tags: str, platform: str, python: str, glibc: str | None) -> bool:
@@ -152,11 +213,12 @@ def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
         yield from mac_platforms(MACOS, "arm64" if platform == "osx-arm64" else "x86_64")
     elif platform in ("linux-64", "linux-aarch64"):
         machine = "x86_64" if platform == "linux-64" else "aarch64"
-        yield f"linux_{machine}"
         newest = int((glibc or "2.28").split(".")[1])
         for minor in range(newest, _OLDEST_MINOR[machine] - 1, -1):
             yield f"manylinux_2_{minor}_{machine}"
             if minor in _LEGACY:
                 yield f"{_LEGACY[minor]}_{machine}"
+        # says nothing of the glibc that it was built with: uv takes it last, pip first
+        yield f"linux_{machine}"
     else:
         raise InputError(f'unknown platform "{platform}"')

@@ -46,6 +46,10 @@ class FoundFile:
     """Where its attestations are (PEP 740), None where the index's page names no such place."""
     variant: WheelOfVariant | None = None
     """What the index says of it where it is a variant's wheel."""
+    yanked: bool = field(default=False, compare=False)
+    """Whether its publisher withdrew it."""
+    requires_python: str | None = field(default=None, compare=False)
+    """What its page says of it, where that isn't the same for all files of its release."""
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:

@@ -11,13 +11,12 @@ from envspec.net.index_proxy.releases import Release, Row, by_version, releases_
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.packages.tags import build_tag, wheel_file_tags
+from envspec.packages.tags import build_tag, takes_python, wheel_file_tags
 from envspec.packages.variant_choice import compatible
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Variants, WheelOfVariant
 from envspec.resolve.pip.edges import edges_of, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import takes_python
 from envspec.texts import without_unseen
 from envspec.verify.model import Difference, IndexedFile, PinClaim
 
@@ -129,11 +128,11 @@ def _is_for(wheel: str) -> tuple[object, str | None]:
 
 
 def _could_be_taken(claim: PinClaim, row: Row) -> bool:
-    try:
-        wheel_file_tags(str(row["filename"]))
-    except ValueError:
-        return False
-    return not row.get("yanked") and _is_in_time(claim, row.get("upload-time"))
+    return (
+        bool(wheel_file_tags(str(row["filename"])))
+        and not row.get("yanked")
+        and _is_in_time(claim, row.get("upload-time"))
+    )
 
 
 def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:

@@ -12,11 +12,10 @@ from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
-from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.packages.tags import takes_python, wheel_fits
 from envspec.record import dataclass
 
 if TYPE_CHECKING:
-    from packaging.tags import Tag
     from packaging.version import Version
 
 ReleasesOf = Callable[[Pin], Sequence[Release]]
@@ -118,7 +117,9 @@ def _newer(
         if version is None or version.is_prerelease or release.yanked:
             continue
         if _above(version, locked):
-            holds = tuple(_holds(lock, target, graph, pin, release, version, bound))
+            inputs = target.inputs
+            here = release.on((inputs.platform, inputs.python, inputs.glibc))
+            holds = tuple(_holds(lock, target, graph, pin, here, version, bound))
             yield Newer(pin.name, pin.index, pin.version, str(version), release.uploaded, holds)
         return
 
@@ -166,7 +167,7 @@ def _held_by(graph: Graph, edge: Edge) -> Hold:
 def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: str | None) -> Iterator[str]:
     """What is between a release and a target, whatever the requirements say."""
     inputs = target.inputs
-    if release.requires_python and not _contains(release.requires_python, inputs.python):
+    if not takes_python(release.requires_python or "", inputs.python):
         yield f"it needs Python {release.requires_python}"
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         yield f"it isn't known to be from before exclude-newer {bound}"
@@ -174,30 +175,12 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: 
         variant = torch_builds.pypi_variant(release.version, inputs.platform)
         if variant not in (None, torch_builds.variant_of(inputs.cuda)):
             yield f"its build on PyPI is {variant}, not {torch_builds.variant_of(inputs.cuda)}"
-    tags = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
-    if release.wheels and not any(_fits(file, tags) for file in release.wheels):
+    here = inputs.platform, inputs.python, inputs.glibc
+    if release.wheels and not any(wheel_fits(file, *here) for file in release.wheels):
         yield "none of its wheels fits the platform, the Python or the glibc"
     elif not release.wheels and pin.name not in lock.inputs.allow_source:
         yield "it has no wheel, and the spec doesn't allow its source"
 
 
-def _fits(file: str, tags: frozenset[Tag]) -> bool:
-    from packaging.utils import InvalidWheelFilename
-
-    try:
-        return not tags.isdisjoint(wheel_file_tags(file))
-    except InvalidWheelFilename:
-        return False
-
-
 def _admits(line: str, version: Version) -> bool:
     return published_requirement(line).specifier.contains(version, prereleases=True)
-
-
-def _contains(specifier: str, python: str) -> bool:
-    from packaging.specifiers import SpecifierSet
-
-    try:
-        return SpecifierSet(specifier).contains(python, prereleases=True)
-    except ValueError:
-        return True

@@ -10,7 +10,7 @@ from envspec.lock.inputs import place_of_term
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.packages.tags import wheel_file_tags, wheel_fits
 from envspec.redact import redact
 from envspec.rules.accepted import refuse_unacceptable
 from envspec.rules.finding import Finding
@@ -45,15 +45,13 @@ def _refuse_wheel(spec: Spec, target: Target, located: Located) -> None:
     if not file.endswith(".whl") or not Markers(target.platform, spec.python).hold(located.text):
         return
     glibc = target.glibc if target.platform.startswith("linux-") else None
-    try:
-        tags = wheel_file_tags(file)
-    except ValueError:
+    if not wheel_file_tags(file):
         raise SpecError(
             f"{redact(file)} isn't the name of a wheel",
             hint="give the wheel's own address, whose last part is its file name",
             place=located.place,
-        ) from None
-    if wheel_tags(target.platform, spec.python, glibc).isdisjoint(tags):
+        )
+    if not wheel_fits(file, target.platform, spec.python, glibc):
         machine = f"{target.platform} with Python {spec.python}" + (f" and glibc {glibc}" if glibc else "")
         raise SpecError(
             f"{target.name}: {redact(file)} doesn't run on {machine}",

@@ -14,12 +14,12 @@ from envspec.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
+from envspec.packages.tags import ReleaseFile, taken
 from envspec.record import dataclass
 from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
-    from packaging.tags import Tag
 
 DEFAULT_PLATFORMS = ("linux-64", "osx-arm64", "win-64")
 """The platforms for universal files when both files are universal."""
@@ -64,12 +64,21 @@ class UniversalPackage:
             self.name,
             self.version,
             self.index,
-            best_file(self.files, environment),
+            self._file(environment),
             self.requires,
             self.direct,
             git=self.git,
             url=self.url,
         )
+
+    def _file(self, environment: Environment) -> Artifact | None:
+        """Find the file that an installer takes."""
+        files = {one.file: one for one in self.files}
+        try:
+            file = taken(map(ReleaseFile, files), environment.platform, environment.python, environment.glibc)
+        except InputError:
+            file = next((one for one in files if not one.endswith(".whl")), None)
+        return files[file] if file is not None else None
 
 
 @dataclass(frozen=True)
@@ -163,38 +172,3 @@ def _marker(text: str) -> Marker:
 
 def _in_extras(found: re.Match[str]) -> str:
     return f"{found[2] or found[3] or ''!r} {'in' if found[1] == '==' else 'not in'} extras"
-
-
-def best_file(files: Iterable[Artifact], environment: Environment) -> Artifact | None:
-    """Return the file that an installer takes: the wheel with the best tag, else the sdist."""
-    ranks = _ranks(environment.platform, environment.python, environment.glibc)
-    best: tuple[int, Artifact] | None = None
-    source: Artifact | None = None
-    for one in files:
-        if not one.file.endswith(".whl"):
-            source = source or one
-            continue
-        rank = min((ranks[tag] for tag in _tags(one.file) if tag in ranks), default=None)
-        if rank is not None and (best is None or rank < best[0]):
-            best = (rank, one)
-    return best[1] if best else source
-
-
-@lru_cache(maxsize=16)
-def _ranks(platform: str, python: str, glibc: str | None) -> dict[Tag, int]:
-    from envspec.packages.tags import ranked_tags
-
-    try:
-        return {tag: rank for rank, tag in enumerate(ranked_tags(platform, python, glibc))}
-    except InputError:
-        return {}
-
-
-@lru_cache(maxsize=TEXTS)
-def _tags(file: str) -> frozenset[Tag]:
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    try:
-        return parse_wheel_filename(file)[3]
-    except InvalidWheelFilename:
-        return frozenset()

@@ -12,7 +12,8 @@ from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
-from envspec.packages.tags import plainly_installs, wheel_tags
+from envspec.packages.tags import plainly_installs, wheel_file_tags, wheel_parts, wheel_tags
+from envspec.packages.variant_name import read_name
 from envspec.regex import regex
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _NAMED = (
 _PLAIN_SDIST = regex(rf"{_NAMED}\.tar\.gz")
 _PLAIN_WHEEL = regex(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
 """Without a build tag; a variant's label may end it."""
+_PROJECT = regex(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
+"""A project in a wheel's name, normalised or not."""
 _ANYWHERE = "py3-none-any"
 
 
@@ -133,7 +136,8 @@ def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, fro
 
     Raises ValueError for any other name.
     """
-    from packaging.utils import parse_sdist_filename, parse_wheel_filename
+    from packaging.utils import parse_sdist_filename
+    from packaging.version import Version
 
     if variant is not None:
         stem = file.removesuffix(f"-{variant}.whl")
@@ -141,8 +145,10 @@ def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, fro
             raise ValueError(f"{file} isn't of the variant {variant}")
         file = f"{stem}.whl"
     if file.endswith(".whl"):
-        name, version, _, tags = parse_wheel_filename(file)
-        return name, version, tags
+        parts = wheel_parts(file)
+        if not parts or read_name(file).label is not None or not _PROJECT.fullmatch(parts[0]):
+            raise ValueError(f"{file} isn't the name of a wheel")
+        return canonical_name(parts[0]), Version(parts[1]), wheel_file_tags(file)
     name, version = parse_sdist_filename(file)
     return name, version, None
 

@@ -8,8 +8,9 @@ than the proxy lives.
     /<token>/<root>/v/<key>/<variant>/<scheme>/<host>/<path>/<stand-in>   a variant's wheel, shown as a plain one
 
 The root decides which corrections METADATA is shown with. The key is `<sha256>.<size>`, with "-" for a sha256 that the
-page doesn't say. `.p` and the address of the file's attestations (PEP 740) in base64 follow it, where the page has one;
-then `.m` if METADATA lies beside the file, and the sha256 of the METADATA if the page has it.
+page doesn't say. `.y` follows it for a yanked file, `.r` and its Requires-Python in base64 where the files of its
+release differ in that; then `.p` and the address of the file's attestations (PEP 740) in base64, where the page has
+one; then `.m` if METADATA lies beside the file, and the sha256 of the METADATA if the page has it.
 The variant is what the index says of the wheel's label, as far as a lock holds it, or why it can't be read.
 """
 
@@ -29,6 +30,8 @@ variant."""
 _FAULT = "fault."
 _SIDECAR = ".m"
 _PROVENANCE = ".p"
+_PYTHON = ".r"
+_YANKED = ".y"
 _NO_HASH = "-"
 
 
@@ -45,6 +48,8 @@ class FileAddress:
     metadata_sha256  the hash of that METADATA on its page
     provenance  where the file's attestations are (PEP 740); None where the page names no such place
     variant   what its index says of the variant
+    yanked    its publisher withdrew it
+    requires_python  what its page says of it, where that isn't the same for all files of its release
     fault     why nothing is known of the variant
     """
 
@@ -58,6 +63,8 @@ class FileAddress:
     provenance: str | None = None
     variant: WheelOfVariant | None = None
     fault: str | None = None
+    yanked: bool = False
+    requires_python: str | None = None
 
     @property
     def file(self) -> str:
@@ -75,6 +82,8 @@ def path_of(
     sidecar: bool | str = False,
     provenance: str | None = None,
     variant: str = "",
+    yanked: bool = False,
+    requires_python: str | None = None,
 ) -> str:
     """Make the path of the proxy's URL for a file, from the kind on, which stands behind the root.
 
@@ -94,10 +103,11 @@ def path_of(
     path = hide_token(host, path)
     below = f"/{stand_in}" if stand_in else ""
     beside = f"{_SIDECAR}{sidecar if isinstance(sidecar, str) else ''}" if sidecar else ""
-    told = _PROVENANCE + base64.urlsafe_b64encode(provenance.encode()).decode().rstrip("=") if provenance else ""
-    key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{told}{beside}"
-    said = f"{variant}/" if kind == VARIANT else ""
-    return f"{kind}/{key}/{said}{scheme}/{host}{slash}{path}{below}{mark}{query}"
+    told = _PROVENANCE + _encoded(provenance) if provenance else ""
+    said = f"{_YANKED if yanked else ''}{_PYTHON + _encoded(requires_python) if requires_python else ''}"
+    key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{said}{told}{beside}"
+    about = f"{variant}/" if kind == VARIANT else ""
+    return f"{kind}/{key}/{about}{scheme}/{host}{slash}{path}{below}{mark}{query}"
 
 
 def variant_text(variant: WheelOfVariant) -> str:
@@ -122,6 +132,8 @@ def parse(path: str) -> FileAddress | None:
     key, scheme, host, below = rest
     front, beside, metadata_sha256 = key.partition(_SIDECAR)
     front, _, told = front.partition(_PROVENANCE)
+    front, _, python = front.partition(_PYTHON)
+    front, yanked, _ = front.partition(_YANKED)
     sha256, _, size = front.partition(".")
     if scheme not in ("http", "https"):
         return None
@@ -131,7 +143,18 @@ def parse(path: str) -> FileAddress | None:
     url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
     length = int(size) if size.isdecimal() else None
     sha256 = "" if sha256 == _NO_HASH else sha256
-    found = FileAddress(kind, url, sha256, length, stand_in, bool(beside), metadata_sha256 or None, _decoded(told))
+    found = FileAddress(
+        kind,
+        url,
+        sha256,
+        length,
+        stand_in,
+        bool(beside),
+        metadata_sha256 or None,
+        _decoded(told),
+        yanked=bool(yanked),
+        requires_python=_decoded(python),
+    )
     if kind != VARIANT:
         return found
     if said.startswith(_FAULT):
@@ -150,6 +173,10 @@ def _variant(said: str, file: str) -> WheelOfVariant:
     priorities = tuple(filter(None, front.split(",")))
     alone = tuple((one, label) for one, _, label in (text.partition("=") for text in last.split(";")) if label)
     return WheelOfVariant(read_name(file).label or "", tuple(properties), priorities, compatible, alone)
+
+
+def _encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def _decoded(told: str) -> str | None:

@@ -20,7 +20,15 @@ from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, is_dated, project_of
 from envspec.net.index_proxy.address import FileAddress
 from envspec.net.index_proxy.making import LARGE, PageMaker, RawPage
-from envspec.net.index_proxy.releases import Release, ReleaseStore, VersionFiles, by_version, releases_of, version_of
+from envspec.net.index_proxy.releases import (
+    Machine,
+    Release,
+    ReleaseStore,
+    VersionFiles,
+    by_version,
+    releases_of,
+    version_of,
+)
 from envspec.net.index_proxy.shown import ShownSources, body_of
 from envspec.net.index_proxy.variant_rows import Wheels, chosen, has_variants, of_releases
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
@@ -28,14 +36,14 @@ from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variants import WheelOfVariant
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 from envspec.redact import has_tokens, redact
 from envspec.settings import split_credentials
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "7"
+_FORMAT = "8"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 
 
@@ -173,13 +181,14 @@ class Pages:
             return self.show(upstream, project, known)
         return ServedPage(304, etag=shown.etag) if known and known == shown.etag else shown
 
-    def releases(self, upstream: Upstream, project: str) -> Sequence[Release]:
-        """List the page's releases, newest first, from the last reading if there was one. Raises IndexFailure."""
+    def releases(self, upstream: Upstream, project: str, target: Machine | None = None) -> Sequence[Release]:
+        """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them.
+        Raises IndexFailure."""
         found = self.store.get(upstream.root, project)
         if found is None and not self.offline:
             self._read(upstream, project, None)
             found = self.store.get(upstream.root, project)
-        return found or ()
+        return replace(found, target=target) if found else ()
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""

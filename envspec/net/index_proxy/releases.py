@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from envspec.cache.entry import keep_entry, read_entry
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
+from envspec.packages.tags import ReleaseFile, taken
+from envspec.record import dataclass, replace
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_SCHEMA = 3
+_SCHEMA = 4
+Machine = tuple[str, str, str | None]
+"""A target's platform, Python and glibc."""
 Row = dict[str, Any]
 """A file of a page (PEP 691)."""
 SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
@@ -27,12 +30,13 @@ SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
 
 @dataclass(frozen=True)
 class Release:
-    """wheels           file names of its wheels
+    """wheels           file names of its wheels, of which some are yanked only where all its files are
     source           whether it has a source distribution
     yanked           whether all its files are yanked
-    requires_python  of its files, if they have one
+    requires_python  of its files, if they have one; `on` gives that of the one which a target takes
     uploaded         the upload time of its first file, RFC 3339; None if the page doesn't say
     unsuited         none of its variants suits the machine that the page was made for
+    differing        the files and their Requires-Python, where these differ
     """
 
     version: str
@@ -42,6 +46,14 @@ class Release:
     requires_python: str | None
     uploaded: str | None
     unsuited: bool = False
+    differing: tuple[tuple[str, str], ...] = ()
+
+    def on(self, target: Machine) -> Release:
+        """Give the release as a target sees it: with the Requires-Python of the file that it takes."""
+        if not self.differing:
+            return self
+        file = taken((ReleaseFile(one, requires_python=said) for one, said in self.differing), *target)
+        return self if file is None else replace(self, requires_python=dict(self.differing)[file] or None)
 
 
 class VersionFiles(NamedTuple):
@@ -88,33 +100,39 @@ def releases_of(files: Mapping[Version, VersionFiles], unsuited: Collection[Vers
 
 
 def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Release:
-    rows, wheels = files
+    good = [row for row in files.rows if not row.get("yanked")]
+    rows = good or files.rows
+    wheels = [row for row in files.wheels if not good or not row.get("yanked")]
+    pythons = [row.get("requires-python") or "" for row in rows]
+    differing = tuple((row["filename"], said) for row, said in zip(rows, pythons, strict=True))
     uploads = [str(said) for row in rows if (said := row.get("upload-time"))]
     return Release(
         str(version),
         tuple([row["filename"] for row in wheels]),
         len(wheels) < len(rows),
-        all(row.get("yanked") for row in rows),
-        next((str(said) for row in rows if (said := row.get("requires-python"))), None),
+        not good,
+        next(filter(None, pythons), None),
         min(uploads, default=None),
         unsuited,
+        differing if len(set(pythons)) > 1 else (),
     )
+
+
+_KEPT = ("version", "wheels", "source", "yanked", "requires_python", "uploaded", "unsuited", "differing")
 
 
 def kept_text(releases: Iterable[Release]) -> str:
     """Write releases as they are kept, a line each."""
-    return "\n".join(
-        json.dumps([one.version, one.wheels, one.source, one.yanked, one.requires_python, one.uploaded, one.unsuited])
-        for one in releases
-    )
+    return "\n".join(json.dumps([getattr(one, name) for name in _KEPT]) for one in releases)
 
 
 @dataclass(frozen=True)
 class KeptReleases(Sequence[Release]):
-    """Releases as they are kept, one JSON line each. A line is read when it is asked for: most questions are about the
-    newest few of hundreds."""
+    """Releases as they are kept, one JSON line each. A line is read when it is asked for, as a `target` sees it: most
+    questions are about the newest few of hundreds."""
 
     lines: tuple[bytes, ...]
+    target: Machine | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -125,15 +143,17 @@ class KeptReleases(Sequence[Release]):
     def __getitem__(self, place: slice) -> KeptReleases: ...
     def __getitem__(self, place: int | slice) -> Release | KeptReleases:
         if isinstance(place, slice):
-            return KeptReleases(self.lines[place])
-        return _release(self.lines[place])
+            return KeptReleases(self.lines[place], self.target)
+        return _release(self.lines[place], self.target)
 
 
 @lru_cache(maxsize=1 << 12)
-def _release(line: bytes) -> Release:
+def _release(line: bytes, target: Machine | None) -> Release:
     """Read a line, once for all targets that ask for it."""
-    version, wheels, *rest = json.loads(line)
-    return Release(version, tuple(wheels), *rest)
+    version, wheels, source, yanked, python, uploaded, unsuited, differing = json.loads(line)
+    pairs = tuple((file, said) for file, said in differing)
+    release = Release(version, tuple(wheels), source, yanked, python, uploaded, unsuited, pairs)
+    return release if target is None else release.on(target)
 
 
 class ReleaseStore:
@@ -144,7 +164,7 @@ class ReleaseStore:
         self._folder = folder / f"releases-v{_SCHEMA}"
         self._read: dict[tuple[str, str], KeptReleases] = {}
 
-    def get(self, root: str, project: str) -> Sequence[Release] | None:
+    def get(self, root: str, project: str) -> KeptReleases | None:
         """Read a page's releases, once for all targets that ask."""
         page = (root, project)
         if page not in self._read and (found := _kept(self._path(root, project))) is not None:

@@ -58,15 +58,16 @@ def body_of(
 
 def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Make a wheel's row with the proxy's address."""
-    return _row(row, WHEEL, None)
+    return _row(row, WHEEL)
 
 
 def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Wheels | None) -> list[dict[str, Any]]:
     """Make the rows of one version."""
+    differ = len({row.get("requires-python") for row in own.rows}) > 1
     if variants is None:
-        wheels = [_row(row, WHEEL, None) for row in _of_some_target(own)]
+        wheels = [_row(row, WHEEL, differ=differ) for row in _of_some_target(own)]
     else:
-        wheels = [*(_row(row, WHEEL, None) for row in variants[0]), *map(_variant_row, variants[1])]
+        wheels = [*(_row(row, WHEEL, differ=differ) for row in variants[0]), *map(_variant_row, variants[1])]
     tag = _TAG if sources.beside or not wheels else _newer_pythons(row["filename"] for row in own.wheels)
     if tag is None:
         return wheels
@@ -75,7 +76,11 @@ def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Whee
         return wheels
     # of several forms of one source the one that is read without seeking
     source = min(
-        archives, key=lambda row: next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
+        archives,
+        key=lambda row: (
+            bool(row.get("yanked")),
+            next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix)),
+        ),
     )
     version = version_of(str(source_version(str(source["filename"]), project)))
     stand_in = f"{project.replace('-', '_')}-{version}-{tag}.whl"
@@ -111,10 +116,25 @@ def _variant_row(shown: ShownVariant) -> dict[str, Any]:
     return _row(shown.row, VARIANT, with_build(shown.plain, own), said)
 
 
-def _row(row: Mapping[str, Any], kind: str, stand_in: str | None, variant: str = "") -> dict[str, Any]:
+def _row(
+    row: Mapping[str, Any], kind: str, stand_in: str | None = None, variant: str = "", *, differ: bool = False
+) -> dict[str, Any]:
+    """Make a row. `differ`: the files of its release differ in their Requires-Python."""
     sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
     beside, told = row.get("core-metadata", False), row.get("provenance")
-    path = path_of(kind, url, sha256, size, stand_in, sidecar=beside, provenance=told, variant=variant)
+    python, yanked = row.get("requires-python") if differ else None, bool(row.get("yanked"))
+    path = path_of(
+        kind,
+        url,
+        sha256,
+        size,
+        stand_in,
+        sidecar=beside,
+        provenance=told,
+        variant=variant,
+        yanked=yanked,
+        requires_python=python,
+    )
     shown: dict[str, Any] = {
         "filename": stand_in or row["filename"],
         "url": f"../{path}",

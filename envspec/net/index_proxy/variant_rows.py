@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.errors import IndexFailure
 from envspec.net.index_proxy.releases import version_of
-from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
@@ -81,8 +81,9 @@ def chosen(
     Where nothing can be read of them, there is the reason alone: a plain wheel beside them may be for CPUs."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     plain = [row for row in wheels if names[str(row["filename"])].label is None]
-    tags = wheel_tags(machine.platform, machine.python, machine.glibc)
-    fitting = [row for row in wheels if names[str(row["filename"])].label is not None and _fits(row, tags)]
+    here = machine.platform, machine.python, machine.glibc
+    labelled = [row for row in wheels if names[str(row["filename"])].label is not None]
+    fitting = [row for row in labelled if wheel_fits(str(row["filename"]), *here)]
     if not fitting:
         return plain, []
     try:
@@ -120,10 +121,3 @@ def of_releases(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         choices = pool.map(lambda one: chosen(releases[one], read, machine, kept.get(one)), newest)
         return dict(zip(newest, choices, strict=True))
-
-
-def _fits(row: Row, tags: frozenset[Any]) -> bool:
-    try:
-        return not tags.isdisjoint(wheel_file_tags(str(row["filename"])))
-    except ValueError:
-        return False

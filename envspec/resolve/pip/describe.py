@@ -88,6 +88,8 @@ def found_file(address: FileAddress) -> FoundFile:
         address.metadata_sha256,
         provenance=address.provenance,
         variant=address.variant,
+        yanked=address.yanked,
+        requires_python=address.requires_python,
     )
 
 

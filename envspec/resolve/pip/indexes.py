@@ -135,16 +135,16 @@ class UvIndexes:
         return replace(own, corrections=request.corrections, only=only, variants=variants, machine=machine)
 
     def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
-        """List a package's releases on the index that it comes from."""
+        """List a package's releases on the index that it comes from, as the request's target sees them."""
         sources = dict(request.sources)
         special, torch, usual = self._special(request), self._torch(request), self._usual(request)
 
         def releases(name: str) -> Sequence[Release]:
-            if name in sources:
-                return self.pages.releases(self._named(request, sources[name]), name)
-            if not self.default_index:
+            if name not in sources and not self.default_index:
                 return ()
-            return self.pages.releases(next(one for one in (special, torch, usual) if one.serves(name)), name)
+            own = self._named(request, sources[name]) if name in sources else None
+            upstream = own or next(one for one in (special, torch, usual) if one.serves(name))
+            return self.pages.releases(upstream, name, (request.platform, request.python, request.glibc))
 
         return releases
 

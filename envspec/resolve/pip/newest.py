@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import wheel_file_tags, wheel_tags
+from envspec.packages.tags import takes_python, wheel_fits
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
@@ -190,17 +190,6 @@ def _contains(specifier: SpecifierSet, version: Version) -> bool:
     return specifier.contains(version, prereleases=True)
 
 
-@lru_cache(maxsize=1024)
-def takes_python(requires: str, python: str) -> bool:
-    """Say whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between them."""
-    from packaging.specifiers import SpecifierSet
-
-    try:
-        return SpecifierSet(requires).contains(python, prereleases=True)
-    except ValueError:
-        return False
-
-
 def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
     """Find the oldest glibc, newer than a target's, with which one of some wheels fits; None where none does."""
     own = int((request.glibc or "2.28").split(".")[1])
@@ -211,13 +200,4 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
 
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:
     """Say whether one of these wheels fits a target."""
-    from packaging.utils import InvalidWheelFilename
-
-    tags = wheel_tags(request.platform, request.python, request.glibc)
-    for file in wheels:
-        try:
-            if not tags.isdisjoint(wheel_file_tags(file)):
-                return True
-        except InvalidWheelFilename:
-            continue
-    return False
+    return any(wheel_fits(file, request.platform, request.python, request.glibc) for file in wheels)

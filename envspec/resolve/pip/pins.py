@@ -13,7 +13,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import build_tag, tag_ranks, wheel_file_tags
+from envspec.packages.tags import ReleaseFile, taken
 from envspec.record import replace
 from envspec.redact import without_credentials
 from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
@@ -80,28 +80,15 @@ def _left_out(metadata: Metadata, request: Request) -> tuple[str, ...]:
 
 
 def installed(package: Found, request: Request) -> FoundFile | None:
-    """Choose the one file that the target installs, None for git: of several wheels the one whose tag an installer
-    ranks first (PEP 425), with the highest build tag, and the source if none fits."""
+    """Choose the one file that the target installs, None for git."""
     if package.archive or not package.files:
         return package.archive
-    if len(package.files) == 1:
-        return package.files[0]
-    ranks = tag_ranks(request.platform, request.python, request.glibc)
-    ranked: list[tuple[int, FoundFile]] = []
-    for file in package.files:
-        if not file.file.endswith(".whl"):
-            continue
-        best = min((ranks[tag] for tag in wheel_file_tags(file.file) if tag in ranks), default=None)
-        if best is not None:
-            ranked.append((best, file))
-    source = next((file for file in package.files if not file.file.endswith(".whl")), None)
-    if not ranked and source is not None:
-        return source
-    if not ranked:
+    files = {one.file: one for one in package.files}
+    listed = (ReleaseFile(one.file, one.yanked, one.requires_python) for one in package.files)
+    file = taken(listed, request.platform, request.python, request.glibc)
+    if file is None:
         raise InternalError(f"none of uv's wheels of {package.name} {package.version} runs on {request.uv_platform}")
-    first = min(rank for rank, _ in ranked)
-    best_ranked = sorted((file for rank, file in ranked if rank == first), key=lambda file: file.file)
-    return max(best_ranked, key=lambda file: build_tag(file.file))
+    return files[file]
 
 
 def _index_name(

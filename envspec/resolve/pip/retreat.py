@@ -15,8 +15,9 @@ from typing import NoReturn
 from envspec.errors import EnvspecError, Infeasible, InfeasibleTargets
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
+from envspec.packages.tags import takes_python
 from envspec.record import dataclass, replace
-from envspec.resolve.pip.newest import Asks, Releases, admitted, is_skipped, newer_than, takes_python, wheels_fit
+from envspec.resolve.pip.newest import Asks, Releases, admitted, is_skipped, newer_than, wheels_fit
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.uv.answer import Found
 
