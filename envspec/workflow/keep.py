@@ -46,7 +46,7 @@ def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> K
         return Kept(pip={target.name: Preferences(last=_versions(target)) for target in old})
     moving = {target.name: _moving(target, upgrade, flaws) for target in old}
     return Kept(
-        pip={target.name: _pip(target).without(moving[target.name]) for target in old},
+        pip={target.name: preferences_of(target).without(moving[target.name]) for target in old},
         conda={target.name: _conda(target, moving[target.name]) for target in old},
         read={target.name: rows for target in old if (rows := tuple(_read(old, target)))},
     )
@@ -65,7 +65,8 @@ def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> fr
     return frozenset(canonical_name(name) for name in {*upgrade.packages, *wrong})
 
 
-def _pip(target: LockedTarget) -> Preferences:
+def preferences_of(target: LockedTarget) -> Preferences:
+    """Collect the versions, commits and variants of a target's pip half, to keep them all."""
     versions = _versions(target)
     variants = {
         pin.name: (pin.version, pin.artifact.variant.label)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from envspec.errors import SpecError
+from envspec.errors import Place, SpecError
 from envspec.facts import conda_builds, torch_builds
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
+from envspec.facts.cuda_stack import stack_of
 from envspec.facts.minimum import architectures
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.lock.rules.builds import NUMPY
 from envspec.packages.edges import Markers
-from envspec.packages.names import requirement_name
+from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.record import dataclass, replace
 from envspec.redact import redact
@@ -46,6 +48,8 @@ class Prepared:
     corrections  of published metadata; active those whose two packages the target itself asks for
     exempt       packages that the spec's own bound in time alone holds for: name → that bound
     conda        the request of its conda half; None without one
+    tools        what the build of the spec's project alone requires, as `inputs` has it, each with its place: it
+                 shapes nothing else. What the project may be compiled against isn't among it
     """
 
     target: Target
@@ -56,6 +60,7 @@ class Prepared:
     corrections: Corrections = NO_CORRECTIONS
     exempt: tuple[tuple[str, str | None], ...] = ()
     conda: CondaRequest | None = None
+    tools: tuple[tuple[str, Place], ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,9 +88,20 @@ def prepare(
         shared = replace(shared, exclude_newer=not_after.moment)
     known = corrections(shared.without_corrections)
     return tuple(
-        replace(_prepared(target, shared, target_inputs(spec, target), verdict, known), exempt=exempt)
+        replace(
+            _prepared(target, shared, target_inputs(spec, target), verdict, known),
+            exempt=exempt,
+            tools=tuple(_tools(spec, target)),
+        )
         for target, verdict in zip(targets, verdicts, strict=True)
     )
+
+
+def _tools(spec: Spec, target: Target) -> Iterator[tuple[str, Place]]:
+    for one in spec.build_tools(target):
+        name = requirement_name(one.text)
+        if stack_of(name) is None and name != NUMPY:
+            yield normalise_requirement(one.text), one.place
 
 
 def _exempt(spec: Spec, not_after: NotAfter | None) -> tuple[tuple[str, str | None], ...]:

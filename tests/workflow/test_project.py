@@ -41,6 +41,23 @@ def test_its_dependencies_are_locked(machine: Machine, pyproject: Path) -> None:
     assert machine.envspec("check").status == 0
 
 
+TOOL = '[build-system]\nrequires = ["{}"]\n'
+
+
+def test_its_build_tool_comes_after_all_else(machine: Machine, index: Index, pyproject: Path) -> None:
+    """The newest tool would take the dependency back."""
+    index.add(wheel("tool", "81"), wheel("tool", "84"), wheel("alpha", "3.0", "tool<82"), wheel("aaa", "1.0", "alpha"))
+    pyproject.write_text(PROJECT.replace('"alpha"', '"aaa"') + TOOL.format("tool>=61"))
+    machine.locked()
+    assert machine.versions("cpu") == {"aaa": "1.0", "alpha": "3.0", "tool": "81"}
+    pyproject.write_text(PROJECT + TOOL.format("tool>=83"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and ran.error.startswith(
+        "error: pyproject.toml:8:13: cpu: the build of the spec's project"
+    ), ran
+    assert "requires tool>=83, beside which alpha is 2.0, not 3.0" in ran.error
+
+
 def test_the_lock_is_stale_when_they_change_and_only_then(machine: Machine, pyproject: Path) -> None:
     machine.locked()
     pyproject.write_text(PROJECT.replace('"1.0"', '"1.1"') + "[tool.ruff]\nline-length = 100\n")

@@ -87,12 +87,12 @@ def finding(
         for version in _existing(request, index)
         if here < Version(version) and all(bound.contains(version, prereleases=True) for bound in bounds)
     ]
-    if not newer:
+    lacking = {version: _missing(request, index, version, [pin.name for pin in pins]) for version in newer}
+    if not all(lacking.values()) or not lacking:
+        # there is a newer one whose files are known: something else stands in its way
         return None
     best = max(newer, key=Version)
-    missing = _missing(request, index, best, [pin.name for pin in pins])
-    if not missing:
-        return None
+    missing = lacking[best]
     listed = ", ".join(missing[:-1]) + f" and {missing[-1]}" if len(missing) > 1 else missing[0]
     message = (
         f"torch {here} is locked, not {best}: envspec's own facts have no file of {listed} for "
