@@ -1,4 +1,4 @@
-"""A system that gives a program no more memory, or no more threads: one error, whoever was told so."""
+"""A system without more memory or threads for a program: one error, whichever call met it."""
 
 from __future__ import annotations
 

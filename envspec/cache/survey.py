@@ -1,4 +1,4 @@
-"""What lies in the cache. No link is followed, and what envspec didn't put there is only named."""
+"""The cache's contents. The survey follows no link, and only names files that envspec didn't write."""
 
 from __future__ import annotations
 

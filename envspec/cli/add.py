@@ -38,7 +38,7 @@ def command(
     no_lock: bool,
     choices: LockChoices,
 ) -> int:
-    """Add packages to a spec, and lock it again.
+    """Add packages to a spec, and lock it again
 
     A package that the spec has already takes the new requirement in its place. Comments, order and style of the spec
     stay. Where the new requirements can't be locked, the spec stays as it is.

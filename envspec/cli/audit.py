@@ -73,7 +73,7 @@ def command(
     min_age: int,
     max_age: int,
 ) -> int:
-    """Look for known vulnerabilities and other risks in exactly what is locked.
+    """Look for known vulnerabilities and other risks in exactly the locked packages
 
     Known vulnerabilities, licences that the spec's [audit] doesn't accept, files that an index has changed or that were
     yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, or the user's own

@@ -62,7 +62,7 @@ def command(
     index: str | None,
     as_json: bool,
 ) -> int:
-    """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need.
+    """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need
 
     `torch` means the wheels of PyPI and of the PyTorch index, `pytorch` means conda-forge's packages, which are
     compiled for other architectures. The facts ship with envspec; the network isn't used. With --variants, an index is

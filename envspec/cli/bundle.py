@@ -76,7 +76,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Put all files of a target into one tar, for a machine without internet.
+    """Put all files of a target into one tar, for a machine without internet
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
     wheels (and conda packages), the lock's build of Python, the smoke check, and `install.sh`, which makes the

@@ -39,7 +39,7 @@ _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 @click.group(epilog=EPILOG)
 def command() -> None:
-    """Show what envspec keeps on this machine, and make room.
+    """Show envspec's cache, and make room
 
     What is removed is fetched, made or found out again when it's needed. Results of smoke runs aren't: they go only by
     age or with `clean`. The environments of `envspec run` have a folder of their own, and go by age or by name: `clean
@@ -50,7 +50,7 @@ def command() -> None:
 @command.command("dir")
 @options.as_json
 def directory(as_json: bool) -> int:
-    """Print the cache's folder."""
+    """Print the cache's folder"""
     cache = load_settings().cache_dir
     if as_json:
         options.print_json("cache", {"cache": str(cache)})
@@ -62,7 +62,7 @@ def directory(as_json: bool) -> int:
 @command.command()
 @options.as_json
 def size(as_json: bool) -> int:
-    """Show what is in the cache, by kind and size."""
+    """Show what is in the cache, by kind and size"""
     settings = load_settings()
     contents = _everything(settings)
     if as_json:
@@ -87,7 +87,7 @@ def size(as_json: bool) -> int:
 @click.option("--max-size", metavar="SIZE", help='What was used longest ago, until so much is left: "20 GB".')
 @options.as_json
 def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
-    """Remove what wasn't used for long, or what is too much, the oldest use first.
+    """Remove what wasn't used for long, or what is too much, the oldest use first
 
     Without options, the bound is `[cache] max-size` of envspec's configuration.
     """

@@ -91,7 +91,7 @@ class SpecState:
 @options.verbose
 @options.as_json
 def command(paths: tuple[str, ...], locks_dir: Path | None, verbose: bool, as_json: bool) -> int:
-    """Say whether locks still fit their specs, and why not.
+    """Check locks against their specs, and name each difference
 
     Compares what each target was locked from with what its spec asks for now, judges the pins by the spec and by the
     site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into

@@ -27,7 +27,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 @click.command(epilog=EPILOG)
 @click.argument("shell", type=click.Choice(list(SHELLS)), metavar="bash|zsh|fish")
 def command(shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script of a shell
 
     The script completes commands, options, specs, GPUs, codes, and the targets and packages of the spec on the line.
     """

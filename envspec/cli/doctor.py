@@ -54,7 +54,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Say whether this machine or a spec can work, and how to fix what can't.
+    """Diagnose this machine, or a spec on given hardware: findings with remedies
 
     Without SPEC, envspec examines this machine. With SPEC, envspec judges its targets on this machine's GPUs, driver
     and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. A lock that can't be

@@ -22,7 +22,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("code", required=False, metavar="[CODE]", shell_complete=options.complete("codes"))
 def command(code: str | None) -> None:
-    """Say what the code of a finding means, and what to do.
+    """Explain a finding's code, with its remedy
 
     Codes stand in brackets behind findings, and in JSON. Without a code, envspec lists them all. Of a correction of
     published metadata, by its name, it says what it is about and its source.

@@ -26,7 +26,7 @@ Examples:
 @options.as_json
 def command(as_json: bool) -> int:
     """Say which facts envspec knows GPUs, CUDA, drivers and torch by: version, age, where from, and how far each
-    table reaches.
+    table reaches
 
     The facts ship with envspec. A newer `envspec-facts` beside it, a package of data alone, is taken instead. Beyond a
     table's reach envspec warns and doesn't refuse. The network isn't used.

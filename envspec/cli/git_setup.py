@@ -28,7 +28,7 @@ After it: git diff, git log -p, git show show a lock as one line per package
 @click.option("--global", "for_user", is_flag=True, help="Set up git for all your repositories.")
 @click.option("--undo", "take_out", is_flag=True, help="Remove what this command added.")
 def command(for_user: bool, take_out: bool) -> None:
-    """Teach git to show and to merge locks.
+    """Teach git to show and to merge locks
 
     Writes two drivers into git's configuration, which isn't shared: each developer runs this once in their clone.
     Commit the lines in .gitattributes; they do nothing in a clone without the drivers.

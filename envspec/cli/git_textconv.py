@@ -18,7 +18,7 @@ Example:
 @click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def command(file: Path) -> None:
-    """Print a lock as git shows it: short lines, one per package.
+    """Print a lock as git shows it: short lines, one per package
 
     A file that isn't a lock this envspec can read is printed unchanged, because git shows old and broken locks too.
     """

@@ -32,7 +32,7 @@ _HEADING = ("GPU", "ARCHITECTURE", "CAPABILITY", "KIND", "MEMORY", "BANDWIDTH", 
 @click.option("--arch", metavar="NAME", help='Only GPUs of this architecture: "hopper", "blackwell".')
 @options.as_json
 def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
-    """List GPUs: architecture, compute capability, memory, and the CUDA toolkits and drivers that support them.
+    """List GPUs: architecture, compute capability, memory, and the CUDA toolkits and drivers that support them
 
     NAME is a product ("H100"), a name as nvidia-smi prints it, an architecture or a compute capability ("sm_90").
     """

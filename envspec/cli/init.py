@@ -74,7 +74,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write a new spec: a blank one, what another tool's file asks for, or what an environment was made for.
+    """Write a new spec: a blank one, what another tool's file asks for, or what an environment was made for
 
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """

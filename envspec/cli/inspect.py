@@ -47,7 +47,7 @@ Example:
 @options.target
 @options.as_json
 def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...], as_json: bool) -> None:
-    """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library.
+    """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library
 
     envspec reads the fat binaries themselves, not a build's own metadata. With --gpu or --spec, the exit code is 1 when
     a library has no code that one of these GPUs can run.

@@ -70,7 +70,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Install a locked target into a folder, every hash checked.
+    """Install a locked target into a folder, every hash checked
 
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.

@@ -78,7 +78,7 @@ def command(
     offline: bool,
     as_json: bool,
 ) -> int:
-    """Say whether the libraries in a target's wheels can be loaded, without a GPU.
+    """Check without a GPU that a target's wheels can load their libraries
 
     Every library that a file needs is looked for in the wheels, the base image and the driver; glibc and libstdc++ must
     have the symbol versions that it needs, and the locked torch and CUDA libraries the symbols. envspec reads each

@@ -24,38 +24,38 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "init": "Write a new spec: blank, or from another tool's file.",
-    "lock": "Resolve specs and write their locks.",
-    "add": "Add packages to a spec, and lock it again.",
-    "remove": "Remove packages from a spec, and lock it again.",
-    "upgrade": "Lock with the newest versions that a spec allows.",
-    "check": "Say whether locks still fit their specs, and why not.",
-    "diff": "Show what changed in a lock, what it means, and how risky it is.",
-    "outdated": "Show what has newer releases, and what holds it back.",
-    "why": "Show what pulls a package in.",
-    "tree": "Show which package requires which, as a tree.",
-    "export": "Write a lock in another tool's format.",
-    "install": "Install a locked target into a folder, every hash checked.",
-    "run": "Run a command in the environment of a lock, made if need be.",
-    "shell": "Start a shell in the environment of a lock.",
-    "bundle": "Put a target into one tar, for machines without internet.",
-    "image": "Make an OCI image or a SIF straight from a lock.",
-    "smoke": "Train in a locked environment, check it, and report.",
-    "doctor": "Say whether this machine or a spec works, and how to fix it.",
-    "gpus": "List GPUs, and the CUDA and drivers that support them.",
-    "builds": "List the builds of torch, and what each is compiled for.",
-    "facts": "Say how old the facts are, where from, and how far they reach.",
-    "inspect": "Read the GPU code compiled into a wheel or an environment.",
-    "verify": "Prove a lock against the indexes that publish what it pins.",
-    "sign": "Sign a lock with an SSH key, for who demands it.",
-    "link": "Say whether the libraries in a target's wheels can be loaded.",
-    "audit": "Look for vulnerabilities and other risks in what is locked.",
-    "report": "Write a lock as one self-contained HTML page.",
-    "cache": "Show what envspec keeps on this machine, and make room.",
-    "explain": "Say what the code of a finding means, and what to do.",
-    "schema": "Print the JSON Schema of specs, for editors.",
-    "git-setup": "Teach git to show and to merge locks.",
-    "completion": "Print the completion script of a shell.",
+    "init": "Write a new spec: blank, or from another tool's file",
+    "lock": "Resolve specs and write their locks",
+    "add": "Add packages to a spec, and lock it again",
+    "remove": "Remove packages from a spec, and lock it again",
+    "upgrade": "Lock with the newest versions that a spec allows",
+    "check": "Check locks against their specs, and name each difference",
+    "diff": "Compare two locks: the changes, their meaning and their risk",
+    "outdated": "List newer releases, and the bounds that hold packages back",
+    "why": "Show the paths from a spec to a package",
+    "tree": "Show which package requires which, as a tree",
+    "export": "Write a lock in another tool's format",
+    "install": "Install a locked target into a folder, every hash checked",
+    "run": "Run a command in the environment of a lock, made if need be",
+    "shell": "Start a shell in the environment of a lock",
+    "bundle": "Put a target into one tar, for machines without internet",
+    "image": "Make an OCI image or a SIF straight from a lock",
+    "smoke": "Train in a locked environment, check it, and report",
+    "doctor": "Diagnose this machine, or a spec on given hardware",
+    "gpus": "List GPUs, and the CUDA and drivers that support them",
+    "builds": "List the builds of torch, and what each is compiled for",
+    "facts": "Show the facts' age, origin and reach",
+    "inspect": "Read the GPU code compiled into a wheel or an environment",
+    "verify": "Prove a lock against the indexes that publish what it pins",
+    "sign": "Sign a lock with an SSH key",
+    "link": "Check that a target's wheels can load their libraries",
+    "audit": "Look for vulnerabilities and other risks in locked packages",
+    "report": "Write a lock as one self-contained HTML page",
+    "cache": "Show envspec's cache, and make room",
+    "explain": "Explain a finding's code, with its remedy",
+    "schema": "Print the JSON Schema of specs, for editors",
+    "git-setup": "Teach git to show and to merge locks",
+    "completion": "Print the completion script of a shell",
 }
 """Every command and its line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
 
@@ -139,7 +139,7 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", prog_name="envspec", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Lock a GPU training environment, described in one TOML file, for every CUDA and GPU."""
+    """Lock a GPU training environment, described in one TOML file, for every CUDA and GPU"""
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -59,7 +59,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Show which locked packages have newer releases, and what holds each back.
+    """List newer releases of locked packages, and the bounds that hold each back
 
     Compares each pip pin with the newest final release on its own index, and names the requirements, the Python, the
     platform or the date that keep it out. What nothing holds back comes with `envspec lock --upgrade-package`.

@@ -32,7 +32,7 @@ def command(
     no_lock: bool,
     choices: LockChoices,
 ) -> int:
-    """Remove packages from a spec, and lock it again.
+    """Remove packages from a spec, and lock it again
 
     Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
     Where the rest can't be locked, the spec stays as it is.

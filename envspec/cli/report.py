@@ -75,7 +75,7 @@ def command(
     evidence: Path | None,
     locks_dir: Path | None,
 ) -> int:
-    """Write a lock as one HTML page: targets × packages, sizes, dependencies, licences, GPUs, vulnerabilities, changes.
+    """Write a lock as one HTML page: targets × packages, sizes, dependencies, licences, GPUs, vulnerabilities, changes
 
     The page is one file that loads no others, so you can mail it, archive it or attach it to a pull request. The same
     lock gives the same bytes. envspec uses no network: vulnerabilities come from --audit or --database, else they are

@@ -68,7 +68,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Run a command in the environment of a lock, which is made if need be.
+    """Run a command in the environment of a lock; envspec makes it if need be
 
     The environment lies in a folder of its own for each state of the lock, shared by all runs. This machine's GPU and
     driver choose the target. A machine without a GPU gets a CPU target only where --target or your settings say so.

@@ -14,7 +14,7 @@ Example:
 
 @click.command(epilog=EPILOG)
 def command() -> None:
-    """Print the JSON Schema of specs.
+    """Print the JSON Schema of specs
 
     Editors complete and check specs by it: save it, and name it in a spec's first line, as #:schema ./spec.schema.json
     """

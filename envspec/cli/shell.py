@@ -26,7 +26,7 @@ Examples:
 @options.quiet
 @options.locks_dir
 def command(path: str | None, target: str | None, offline: bool, locks_dir: Path | None) -> int:
-    """Start a shell in the environment of a lock, which is made if need be.
+    """Start a shell in the environment of a lock; envspec makes it if need be
 
     It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
     """

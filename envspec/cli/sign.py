@@ -30,7 +30,7 @@ missing, or the signature can't be written.
 @options.locks_dir
 @options.as_json
 def command(path: str, key: Path | None, locks_dir: Path | None, as_json: bool) -> int:
-    """Sign a lock, or a report of the smoke check, with an SSH key, for who demands it.
+    """Sign a lock, or a report of the smoke check, with an SSH key
 
     Writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh and
     sound. `ssh-keygen -Y sign` signs, under the namespace envspec-lock; `envspec verify --signed` and a site's policy

@@ -30,7 +30,7 @@ def command(
     targets: tuple[str, ...],
     choices: LockChoices,
 ) -> int:
-    """Lock a spec with the newest versions that it allows, of all packages or of those named.
+    """Lock a spec with the newest versions that it allows, of all packages or of those named
 
     The same as `envspec lock` with --upgrade or --upgrade-package. The spec stays as it is; `envspec outdated` shows
     what holds a package back.

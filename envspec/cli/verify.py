@@ -65,7 +65,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Prove a lock against the indexes that publish what it pins; with --signed, by the signature beside it.
+    """Prove a lock against the indexes that publish what it pins; with --signed, by the signature beside it
 
     Asks each index for every file: that it is there under this hash and size, that its METADATA requires what the lock
     says, its licence, whether it was yanked, and whether it came before exclude-newer. conda packages are compared with

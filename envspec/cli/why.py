@@ -88,7 +88,7 @@ class Explanation:
 def command(
     path: str, package: str, targets: tuple[str, ...], limit: int, locks_dir: Path | None, as_json: bool
 ) -> None:
-    """Show what pulls a package in: the paths from the spec to it, the shortest first.
+    """Show the paths from a spec to a package, the shortest first
 
     envspec shows every requirement on a path as its package wrote it, and evaluates markers and extras for each target.
     Targets with the same answer share it.

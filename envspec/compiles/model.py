@@ -1,4 +1,4 @@
-"""What was compiled, and what came out, as frozen values."""
+"""Compiled programs and their results, as frozen values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables said before they were corrected: what a lock may still hold, and nothing else."""
+"""Former values of corrected tables: values that a lock may still hold, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands committed beside the lock: files that need no envspec to use, a pure function of the lock."""
+"""The files beside the lock: a pure function of the lock, usable without envspec."""
 
 from __future__ import annotations
 

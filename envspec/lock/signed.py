@@ -1,4 +1,4 @@
-"""Whether the signature beside a lock is one of this very lock, whoever made it."""
+"""The check that the signature beside a lock is of this very lock."""
 
 from __future__ import annotations
 

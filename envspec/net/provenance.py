@@ -1,4 +1,4 @@
-"""Who an index says published a file: the publishers of its attestations (PEP 740), read and not proved."""
+"""The publishers of a file by its index's attestations (PEP 740): read and not proved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec's services need of a target."""
+"""The requirements of a spec's services on a target."""
 
 from __future__ import annotations
 

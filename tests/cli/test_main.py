@@ -59,6 +59,7 @@ def test_help_of_each_command_has_an_example(envspec: Envspec, command: str) -> 
     assert told.out.startswith(f"Usage: envspec {command} ")
     examples = told.out.partition("\n  Example")[2]
     assert f"envspec {command} " in examples
+    assert not COMMANDS[command].endswith("."), "STYLE.md: a command's line of help has no full stop"
 
 
 def test_without_a_command(envspec: Envspec) -> None:

@@ -62,7 +62,9 @@ def told(name: str) -> CommandPage:
 def _paragraphs(text: str) -> Iterator[str]:
     for one in re.split(r"\n\s*\n", text.strip()):
         kept = one.startswith("\b\n")
-        yield one if kept else " ".join(one.split())
+        line = " ".join(one.split())
+        # on a page, the line of help is a sentence among others
+        yield one if kept else line if line.endswith((".", ":")) else f"{line}."
 
 
 def _examples(epilog: str) -> Iterator[str]:

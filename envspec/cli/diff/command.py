@@ -92,7 +92,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Show what changed in a lock, what it means, and how risky it is.
+    """Compare two locks: the changes, their meaning and their risk
 
     With SPEC, its lock is compared with the one of a git revision. With OLD and NEW, two files are compared: locks of
     envspec, or requirements.txt, pylock.toml, uv.lock, poetry.lock, conda-lock.yml, pixi.lock, an explicit list of

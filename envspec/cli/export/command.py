@@ -84,7 +84,7 @@ def command(
     require_pinned: bool,
     locks_dir: Path | None,
 ) -> None:
-    """Write locks in another tool's format, or as recipes: images, definitions, jobs.
+    """Write locks in another tool's format, or as recipes: images, definitions, jobs
 
     The output comes from the lock and its spec alone: envspec resolves nothing. pylock, conda-lock and conda-explicit
     contain the URL of every file. envspec gets the URLs from your own indexes and refuses a file whose hash there

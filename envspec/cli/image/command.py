@@ -90,7 +90,7 @@ def command(
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
-    """Make an OCI image straight from a lock: no daemon, no root, nothing is run.
+    """Make an OCI image straight from a lock: no daemon, no root, nothing is run
 
     The same lock, base and envspec give the same image, by digest. Layers, from the bottom: the base, the user, Python,
     CUDA's libraries, torch, everything else, the spec's project, the carried files. Nothing is installed into the

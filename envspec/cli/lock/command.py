@@ -95,7 +95,7 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Resolve specs and write their locks.
+    """Resolve specs and write their locks
 
     envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay where they
     still fit. envspec also looks up the digests of the images that recipes use; a known digest stays. envspec writes

@@ -82,7 +82,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @options.locks_dir
 @options.as_json
 def command(**given: Any) -> int:
-    """Train in each environment, check it, and report.
+    """Train in each environment, check it, and report
 
     envspec makes environments or images from the lock (and keeps them in its cache), runs the checks in them and
     collects the reports. Without --target, envspec skips the targets that this machine can't run and gives the reason.

@@ -1,4 +1,4 @@
-"""What a rule looks at, and what it says."""
+"""The case that a rule judges, and the rule's finding."""
 
 from __future__ import annotations
 

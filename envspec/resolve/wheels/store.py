@@ -1,4 +1,4 @@
-"""What wheels said, kept in the cache: one small JSON a wheel."""
+"""The cache of wheels' statements: one small JSON a wheel."""
 
 from __future__ import annotations
 
