@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from envspec.lock.model import Lock, Pin
+from envspec.packages.address import is_within
 from envspec.packages.licences import is_acceptable
 from envspec.packages.names import channel_name
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.policy.address import is_within
 from envspec.policy.model import Breach, Policy, merged
 from envspec.redact import redact
 from envspec.rungs import RUNGS
@@ -109,14 +109,14 @@ def _of_spec(policy: Policy, spec: Spec) -> Iterator[Breach]:
             if "@" not in located.text:
                 continue
             asked = parse_requirement(located.text)
-            if asked.url and not policy.allows_origin(_repository(asked.url)):
+            if asked.url and not policy.allows_origin(asked.url):
                 said = f"{redact(located.text)} names an address that isn't allowed"
                 yield Breach("origin-forbidden", _FROM, said, (target.name,), canonical_name(asked.name))
 
 
 def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Breach]:
     here = (target,)
-    origin = pin.git.url if pin.git else pin.url
+    origin = f"git+{pin.git.url}" if pin.git else pin.url
     if origin is not None:
         if not policy.allows_origin(origin):
             yield Breach("origin-forbidden", _FROM, f"{pin.name} is from {redact(origin)}", here, pin.name)
@@ -132,16 +132,6 @@ def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Breach]:
 def _is_public(pin: Pin) -> bool:
     """Whether its index is one that no spec gives an address."""
     return pin.kind == "pip" and (pin.index == "pypi" or pin.index.startswith("pytorch/"))
-
-
-def _repository(url: str) -> str:
-    """The address in a requirement's URL, without what git is to check out of it."""
-    if not url.startswith("git+"):
-        return url
-    address = url.removeprefix("git+").partition("#")[0]
-    head = address.rpartition("@")[0]
-    # an @ before the path begins is that of a login
-    return head if head.count("/") > 2 else address
 
 
 def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin) -> Iterator[Breach]:

@@ -7,8 +7,8 @@ from dataclasses import field
 from datetime import timedelta
 from types import MappingProxyType
 
+from envspec.packages.address import is_within
 from envspec.packages.requirement import canonical_name
-from envspec.policy.address import is_within
 from envspec.record import dataclass
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})

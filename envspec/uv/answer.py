@@ -29,6 +29,8 @@ class Found:
     files: tuple[FoundFile, ...] = ()
     git: tuple[str, str, str | None] | None = None
     """URL, full commit, subdirectory."""
+    revision: str | None = None
+    """What a requirement asks git for: a branch, a tag, a commit; None for the default branch."""
     archive: FoundFile | None = None
 
 
@@ -113,7 +115,8 @@ def _found(package: Package) -> Found:
     if package.directory:
         raise InternalError(f"{name} resolved to a local folder, which a lock can't pin")
     if package.vcs:
-        return Found(name, version, git=(package.vcs.url or "", package.vcs.commit_id, package.vcs.subdirectory))
+        git = (package.vcs.url or "", package.vcs.commit_id, package.vcs.subdirectory)
+        return Found(name, version, git=git, revision=package.vcs.requested_revision)
     if package.archive:
         return Found(name, version, archive=_file(package.archive))
     files = package.wheels or (package.sdist,)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from envspec.errors import InternalError, Place, WrongBuild
+from envspec.errors import InternalError, Place, SpecError, WrongBuild
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.redact import redact
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.rules.accepted import accepted
 from envspec.rules.finding import Finding
@@ -37,7 +39,8 @@ def accept(
     `judge` judges the pins of a target.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
-    CUDA got in, InternalError when the result contradicts itself.
+    CUDA got in, SpecError for a source that only a package names,
+    InternalError when the result contradicts itself.
     """
     of_its_pins = {one.name: (*judge(one), *_retreats(spec, one)) for one in solved}
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
@@ -138,9 +141,24 @@ def _locked(solved: Solved) -> LockedTarget:
             hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
             place=target.places.get("cuda", target.place),
         )
+    for flaw in flaws:
+        if flaw.code == "unasked-source" and (line := _asked_by_url(locked, flaw.package)):
+            raise SpecError(
+                f"{target.name}: {flaw.sentence}",
+                hint=f"if you trust it, add to [pip] dependencies: {line}",
+            ).concerning(str(flaw.package))
     if flaws:
         raise InternalError(
             f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.sentence for flaw in flaws[:5])}",
             hint="nothing was written; please report this with the spec",
         )
     return locked
+
+
+def _asked_by_url(locked: LockedTarget, package: str | None) -> str | None:
+    """Find the URL by which a package requires another, as a line for the spec."""
+    for line in (line for pin in locked.pins for line in pin.dependencies if pin.kind == "pip" and "@" in line):
+        requirement = published_requirement(line)
+        if requirement.url and canonical_name(requirement.name) == package:
+            return f'"{package} @ {redact(requirement.url)}"'
+    return None

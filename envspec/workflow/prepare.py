@@ -12,6 +12,7 @@ from envspec.facts.minimum import architectures
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.lock.rules.builds import NUMPY
+from envspec.packages.address import parse_address
 from envspec.packages.edges import Markers
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
@@ -177,6 +178,14 @@ def _refuse_addresses(spec: Spec, target: Target) -> None:
                 hint="give a git URL, an address that other machines reach, or a released version",
                 place=located.place,
             )
+        try:
+            parse_address(requirement.url)
+        except ValueError as reason:
+            raise SpecError(
+                f"{redact(located.text)} has an address that tools read in more than one way: {reason}",
+                hint="write it as scheme://host/path, or git+scheme://host/path@revision for a repository",
+                place=located.place,
+            ) from None
         if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
             raise SpecError(
                 f"{redact(located.text)} is built from source, which runs its code",

@@ -137,6 +137,12 @@ def _of_requirements(lock: Lock, change: Change, published: Published) -> Lock:
     return each_target(lock, changed)
 
 
+def _of_an_override(lock: Lock, change: Change, published: Published) -> Lock:
+    """Of the spec's own word: one override, with a reason."""
+    overrides = ((change["override"], change["reason"]),)
+    return each_target(lock, lambda target: replace(target, inputs=replace(target.inputs, overrides=overrides)))
+
+
 def _of_a_new_target(lock: Lock, change: Change, published: Published) -> Lock:
     return replace(lock, targets=(*lock.targets, replace(lock.targets[0], name=change["new-target"])))
 
@@ -167,6 +173,7 @@ CHANGES: Mapping[str, Callable[[Lock, Change, Published], Lock]] = {
     "targets": _of_targets,
     "inputs": _of_inputs,
     "requirements": _of_requirements,
+    "override": _of_an_override,
     "new-target": _of_a_new_target,
     "python": _of_python,
     "correction": _of_a_correction,
@@ -194,7 +201,8 @@ def _pin(pin: Pin, said: Change, lock: Lock, published: Published) -> Pin:
         fields["built_with"] = tuple(_build_pin(one, lock, published) for one in said["built-with"])
     gone = tuple(said.get("no-edges", ()))
     edges = (edge for edge in said.get("edges", pin.dependencies) if not edge.startswith(gone))
-    artifact = None if "git" in said or "no-file" in said else _artifact(pin, said, lock, published)
+    fileless = pin.artifact is None or "git" in said or "no-file" in said
+    artifact = None if fileless else _artifact(pin, said, lock, published)
     return replace(pin, **fields, dependencies=(*edges, *said.get("new-edges", ())), artifact=artifact)
 
 

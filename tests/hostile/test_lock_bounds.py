@@ -82,14 +82,20 @@ def test_a_url_that_cannot_be_unpacked_safely(machine: Machine, elsewhere: Index
 
 
 @pytest.mark.parametrize("bad", ["slow", "bomb", ""])
-def test_a_url_that_only_a_package_by_url_requires(machine: Machine, index: Index, elsewhere: Index, bad: str) -> None:
+def test_a_url_that_a_package_by_url_requires(machine: Machine, index: Index, elsewhere: Index, bad: str) -> None:
     dep = with_members(wheel("dep", "1.0"), "zeros", 8 << 20) if bad == "bomb" else wheel("dep", "1.0", "base")
-    app = wheel("app", "1.0", f"dep @ {elsewhere.file_url(dep)}")
+    line = f"dep @ {elsewhere.file_url(dep)}"
+    app = wheel("app", "1.0", line)
     index.add(wheel("base", "1.0"))
     elsewhere.add(app, dep)
     if bad == "slow":
         elsewhere.fail(r"^/files/.*dep", dripping)
     machine.spec(cpu(f"app @ {elsewhere.file_url(app)}"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 2 and "only the spec may name a URL" in ran.error, ran.err
+    assert f'add to [pip] dependencies: "{line}"' in ran.hint
+    assert not [one.path for one in elsewhere.asked if "dep" in one.path], "nothing is asked where the spec doesn't say"
+    machine.spec(cpu(f"app @ {elsewhere.file_url(app)}", line))
     if not bad:
         (target,) = machine.locked()
         assert [(pin.name, pin.index) for pin in target.pins] == [("app", "url"), ("base", "pypi"), ("dep", "url")]

@@ -66,18 +66,35 @@ def git_pin(url: str) -> Pin:
     return Pin("pip", "a", "1", "git", None, git=GitSource(url, "0" * 40))
 
 
+GIT = "https://git.example.org/x/a"
+
+
 @pytest.mark.parametrize(
     ("asked", "pinned", "right"),
     [
-        ("https://git.example.org/x/a.git@v1", "https://git.example.org/x/a", True),
-        ("ssh://git@git.example.org/x/a@main", "https://git.example.org/x/a.git", True),
-        ("https://git.example.org/x/a@main#subdirectory=b", "https://git.example.org/x/a.git", False),
-        ("http://git.example.org/x/a", "https://git.example.org/x/a", False),
-        ("https://git.example.org/x/a@" + "0" * 40, "https://git.example.org/x/a", True),
-        ("https://git.example.org/x/a@" + "1" * 40, "https://git.example.org/x/a", False),
-        ("https://git.example.org/X/a", "https://git.example.org/x/a", False),
-        ("https://user:secret@git.example.org/x/a", "https://git.example.org/x/a", True),
-        ("https://git.example.org/x/b", "https://git.example.org/x/a", False),
+        (f"{GIT}.git@v1", GIT, True),
+        (f"{GIT}/@feature/b", f"{GIT}.git", True),
+        ("HTTPS://user:secret@GIT.example.org:443/x/a", GIT, True),
+        ("https://github.com/X/A", "https://github.com/x/a.git", True),
+        (f"{GIT}@main#subdirectory=b", f"{GIT}.git", False),
+        ("http://git.example.org/x/a", GIT, False),
+        ("ssh://git@git.example.org/x/a@main", GIT, False),
+        ("https://git.example.org:8443/x/a", GIT, False),
+        ("https://git.example.org/X/a", GIT, False),
+        ("https://git.example.org/x/b", GIT, False),
+        (f"{GIT}@" + "0" * 40, GIT, True),
+        (f"{GIT}@" + "0" * 7, GIT, True),
+        (f"{GIT}@%30" + "0" * 7, GIT, True),
+        (f"{GIT}@" + "1" * 40, GIT, False),
+        (f"{GIT}@" + "0" * 11 + "1", GIT, False),
+        (f"{GIT}@%31" + "0" * 7, GIT, False),
+        (GIT, f"{GIT}@evil", False),
+        (GIT, "https://git.example.org/t/evil/x/a", False),
+        (GIT, f"{GIT}?key=evil", False),
+        (GIT, f"{GIT}#", False),
+        (GIT, "https://git.example.org\\@evil.example/x/a", False),
+        (f"{GIT}?a=b", GIT, False),
+        (f"{GIT}/../a", GIT, False),
     ],
 )
 def test_git(asked: str, pinned: str, right: bool) -> None:
@@ -91,6 +108,7 @@ def test_direct_urls() -> None:
     assert judged(pin, roots=(f"a @ {url}#sha256={pin.artifact.sha256}",)) == []
     assert len(judged(pin, roots=(f"a @ {url}#sha256=12",))) == 1
     assert len(judged(pin, roots=(f"a @ {url}x",))) == 1
+    assert len(judged(pin, roots=(f"a @ {url}#subdirectory=b",))) == 1
     assert len(judged(wheel("a", "1"), roots=(f"a @ {url}",))) == 1
 
 

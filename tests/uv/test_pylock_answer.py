@@ -76,7 +76,7 @@ def test_every_source() -> None:
                 ),
             ),
         ),
-        Found("clip", "1.0", git=("https://host/clip.git", COMMIT, "python")),
+        Found("clip", "1.0", git=("https://host/clip.git", COMMIT, "python"), revision="main"),
         Found(
             "direct",
             "3.0",

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.lock.graph import Node, packages_named
 from envspec.lock.inputs import implied_match_specs
-from envspec.lock.model import GitSource, Pin
+from envspec.lock.model import Pin
 from envspec.lock.rules.case import Flaw, LockedCase, asker
+from envspec.packages.address import Address, parse_address
 from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
 from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.version_numbers import final_release
-from envspec.redact import without_credentials
-from envspec.regex import regex
+from envspec.record import replace
 
 if TYPE_CHECKING:
     from packaging.version import Version
-
-_COMMIT = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def unmet(case: LockedCase) -> Iterator[Flaw]:
@@ -138,46 +135,24 @@ def version_of(text: str) -> Version:
 
 
 def names_source(url: str, pin: Pin) -> bool:
-    """Return whether a requirement's URL names what is pinned: the same repository (and folder and commit, where the
-    URL names them), or the same file (and hash, where the URL has one)."""
-    if pin.git:
-        return _names_commit(url, pin.git)
-    if pin.url is None or pin.artifact is None:
+    """Return whether a requirement's URL names what is pinned: the same repository, folder and commit (as far as the
+    URL says it), or the same file (and hash, where the URL has one)."""
+    pinned = pinned_address(pin)
+    try:
+        return pinned is not None and parse_address(url).names(pinned)
+    except ValueError:
         return False
-    address, _, fragment = without_credentials(url).partition("#")
-    stated = re.search(r"(?:^|&)sha256=([0-9A-Fa-f]+)", fragment)
-    return address == without_credentials(pin.url).partition("#")[0] and (
-        stated is None or stated[1].lower() == pin.artifact.sha256
-    )
 
 
-def _names_commit(url: str, git: GitSource) -> bool:
-    if not url.startswith("git+"):
-        return False
-    address, _, fragment = url.removeprefix("git+").partition("#")
-    folder = re.search(r"(?:^|&)subdirectory=([^&]*)", fragment)
-    revision = _revision(address)
-    return (
-        _repository(address) == _repository(git.url)
-        and (folder[1].strip("/") if folder else None) == (git.subdirectory.strip("/") if git.subdirectory else None)
-        and (revision is None or not _COMMIT.fullmatch(revision) or revision == git.commit)
-    )
-
-
-def _revision(address: str) -> str | None:
-    _, mark, revision = address.partition("://")[2].partition("/")[2].rpartition("@")
-    return revision if mark else None
-
-
-def _repository(address: str) -> tuple[str, str, str]:
-    """Return a repository: the same for https and ssh, which both prove whom they talk to, with or without `.git`,
-    whatever the revision."""
-    scheme, _, rest = without_credentials(address).partition("://")
-    host, _, path = re.sub(r"^[^/@]*@", "", rest).partition("/")
-    path = re.sub(r"@[^@]*$", "", path).rstrip("/").removesuffix(".git")
-    host = host.lower()
-    return (
-        "proved" if scheme.lower() in ("https", "ssh") else scheme.lower(),
-        host,
-        path.lower() if host == "github.com" else path,
-    )
+def pinned_address(pin: Pin) -> Address | None:
+    """Return where a pin of git or a URL comes from; None for one of an index, and for an address that can't be told
+    from others."""
+    try:
+        if pin.git:
+            address = parse_address(f"git+{pin.git.address}")
+            return address if address.revision == pin.git.commit else None
+        if pin.url is None or pin.artifact is None:
+            return None
+        return replace(parse_address(pin.url), sha256=pin.artifact.sha256)
+    except ValueError:
+        return None

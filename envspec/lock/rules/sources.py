@@ -3,36 +3,56 @@ where a requirement names them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from envspec.facts.torch_builds import variant_of
 from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
-from envspec.lock.graph import Node
+from envspec.lock.graph import Edge, Node
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Flaw, LockedCase
-from envspec.lock.rules.requirements import names_source
+from envspec.lock.rules.case import Flaw, LockedCase, asker
+from envspec.lock.rules.requirements import names_source, pinned_address
+from envspec.packages.address import Address, parse_address
 from envspec.packages.names import PUBLIC, channel_name
 from envspec.packages.requirement import published_requirement
+from envspec.record import replace
 
 
 def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
-    """Yield the packages from git or a URL that neither the spec nor a package from git or a URL names: no package of
-    an index may name a source (uv refuses it as well)."""
-    named: dict[Node, list[str]] = {}
+    """Yield the packages from git or a URL that neither the spec names nor a package out of a repository that the spec
+    names, which may name others beside it, at the spec's commit if it names one."""
+    naming: dict[Node, list[tuple[Edge, str]]] = {}
     for edge in case.edges:
         if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
-            if edge.source is None or edge.overridden is not None or _names_itself(case.graph.pins[edge.source]):
-                named.setdefault(edge.target, []).append(url)
-            else:
-                said = f"{edge.source.name} from {case.graph.pins[edge.source].index} requires {edge.requirement}"
-                yield case.flaw("unasked-source", edge.target.name, f"{said}, but only the spec may name a source")
+            naming.setdefault(edge.target, []).append((edge, url))
+    repositories = []
+    for url in (url for edges in naming.values() for edge, url in edges if _is_of_spec(edge)):
+        with suppress(ValueError):
+            repositories.append(parse_address(url))
     for pin in case.pins("pip"):
         source = f"git+{pin.git.address}" if pin.git else pin.url
         if source is None:
             continue
-        if not any(names_source(url, pin) for url in named.get(Node("pip", pin.name), ())):
+        edges = [edge for edge, url in naming.get(Node("pip", pin.name), ()) if names_source(url, pin)]
+        if not edges:
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is from {source}, which no requirement names")
+        elif not any(_is_of_spec(edge) or _is_beside(edge, case, repositories) for edge in edges):
+            said = f"{asker(edges[0].source)} requires {edges[0].requirement}"
+            yield case.flaw("unasked-source", pin.name, f"{said}, but only the spec may name this source")
+
+
+def _is_of_spec(edge: Edge) -> bool:
+    return edge.source is None or edge.overridden is not None
+
+
+def _is_beside(edge: Edge, case: LockedCase, repositories: Sequence[Address]) -> bool:
+    """Whether an edge leads from one folder of a repository of the spec to another."""
+    pinned = pinned_address(case.graph.pins[edge.target])
+    own = pinned_address(case.graph.pins[edge.source]) if edge.source else None
+    if pinned is None or own is None or not replace(own, revision=None).has_beside(pinned):
+        return False
+    return any(one.has_beside(pinned) for one in repositories)
 
 
 def built_sources(case: LockedCase) -> Iterator[Flaw]:
@@ -77,7 +97,3 @@ def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
     if pin.name in family(inputs.platform, inputs.cuda):
         return ("pypi", f"pytorch/{variant_of(inputs.cuda)}")
     return ("pypi",)
-
-
-def _names_itself(pin: Pin) -> bool:
-    return pin.git is not None or pin.url is not None

@@ -14,7 +14,7 @@ from envspec.condarc import condarc_files, read_condarc
 from envspec.errors import SpecError
 from envspec.packages.names import channel_name
 from envspec.record import dataclass
-from envspec.redact import register_all
+from envspec.redact import register_all, without_credentials
 from envspec.settings import Settings
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -46,7 +46,7 @@ def channel_addresses(channels: Iterable[str], settings: Settings, config: Conda
     First `[mirrors]` of envspec's configuration (by the channel's name), then the channel's own URL, then the user's
     `custom_channels` and `channel_alias`.
 
-    Raises SpecError for two channels that a lock can't tell apart, and for `defaults`, which isn't a channel.
+    Raises SpecError for two channels that a lock or rattler can't tell apart, and for `defaults`, which isn't one.
     """
     found: dict[str, ChannelAddress] = {}
     for channel in channels:
@@ -62,6 +62,15 @@ def channel_addresses(channels: Iterable[str], settings: Settings, config: Conda
                 hint="keep one of them: a lock names a channel by the last part of its address",
             )
         found[name] = ChannelAddress(name, _address(channel, name, settings, config))
+    # rattler leaves logins out of what it says of a record, so its channel is known by the rest
+    bare: dict[str, ChannelAddress] = {}
+    for one in found.values():
+        first = bare.setdefault(without_credentials(one.address).rstrip("/"), one)
+        if first.address != one.address:
+            raise SpecError(
+                f'the channels "{first.name}" and "{one.name}" differ in their login alone',
+                hint="give both the same address in your configuration, or keep one of them",
+            )
     return tuple(found.values())
 
 

@@ -8,7 +8,8 @@ import hashlib
 import re
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from envspec.cache.entry import keep_value, read_value
 from envspec.errors import IndexFailure, SpecError, about
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
+from envspec.packages.address import Address, parse_address
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
@@ -71,15 +73,17 @@ class DirectReader:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, request: Request) -> DirectFiles:
-        """Read those of a request, and those that they themselves name.
+        """Read those of a request. What they themselves name by a URL must be among them.
 
-        Raises SpecError for a source that may not be built, IndexFailure, ToolError or StorageError.
+        Raises SpecError for one that isn't and for a source that may not be built, IndexFailure, ToolError or
+        StorageError.
         """
         markers = Markers(request.platform, request.python)
         found: dict[str, DirectFile] = {}
         overridden = {head_of(text).name for text in request.overrides}
         named = [text for text in request.requirements if head_of(text).name not in overridden]
         lines = dict(_by_url((*request.overrides, *named)))
+        own = [parse_address(str(requirement.url)) for requirement in lines.values()]
 
         def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
@@ -87,6 +91,7 @@ class DirectReader:
             lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
             more = [text for text in lines_below if markers.hold(text, extras) and head_of(text).name not in overridden]
             for below, requirement in _by_url(more):
+                _refuse_unnamed(requirement, name, own)
                 lines.setdefault(below, requirement)
                 yield below, frozenset(map(canonical_name, requirement.extras))
 
@@ -195,6 +200,19 @@ def _by_url(lines: Iterable[str]) -> Iterator[tuple[str, Requirement]]:
         requirement = requirement_of(line)
         if urlsplit(requirement.url or "").scheme in ("http", "https"):
             yield line, requirement
+
+
+def _refuse_unnamed(requirement: Requirement, asker: str, named: Sequence[Address]) -> None:
+    """Refuse what a file requires by a URL that the spec doesn't name, before anything is asked there."""
+    url = str(requirement.url)
+    with suppress(ValueError):
+        address = parse_address(url)
+        if any(address == one for one in named):
+            return
+    raise SpecError(
+        f"{asker} requires {redact(str(requirement))}, and only the spec may name a URL",
+        hint=f'if you trust it, add to [pip] dependencies: "{requirement.name} @ {redact(url)}"',
+    ).concerning(canonical_name(requirement.name))
 
 
 def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> None:

@@ -13,6 +13,7 @@ from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import requirement_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import TEXTS, head_of, published_requirement
+from envspec.redact import without_credentials
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
 from envspec.texts import UNSEEN, printable
@@ -118,7 +119,10 @@ def requirement_of(line: str) -> Requirement:
 
 @lru_cache(maxsize=TEXTS)
 def _normal(line: str) -> str:
-    return str(requirement_of(line))
+    requirement = requirement_of(line)
+    # written as a pin's own address is, without a secret
+    text, url = str(requirement), requirement.url
+    return text.replace(url, without_credentials(url)) if url else text
 
 
 def _unreadable(line: str) -> IndexFailure:

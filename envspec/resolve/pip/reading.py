@@ -4,7 +4,7 @@ other targets."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import field
@@ -15,6 +15,7 @@ from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.packages.address import Address, parse_address
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
 from envspec.record import dataclass, replace
@@ -63,6 +64,7 @@ class Reading:
     """A background reader that reads each artifact once, however many targets install it.
 
     `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run.
+    `addresses` are those that the spec names.
     `counting` counts artifacts that weren't cached.
     """
 
@@ -70,6 +72,7 @@ class Reading:
     sources: SourceReader
     proxy: IndexProxy
     allowed: frozenset[str]
+    addresses: tuple[Address, ...]
     scratch: Path
     counting: Counting
     _jobs: dict[str, Future[Description]] = field(default_factory=dict)
@@ -153,12 +156,55 @@ class Reading:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
         if package.archive:
             raise named_by_git_alone(package.name, package.archive.url)
-        if package.git and package.name not in self.allowed:
-            raise SpecError(
-                f"{redact(package.git[0])} is built from source, which runs its code, and only another package "
-                "requires it",
-                hint=f'if you trust it, add to [pip]: allow-source = ["{package.name}"]',
-            ).concerning(package.name)
+        if package.git is None:
+            return
+        url, commit, folder = package.git
+        pinned = _address_of(_in_requirement(url, commit, folder))
+        if not any(one.has_beside(pinned) for one in self.addresses):
+            asked = _in_requirement(url, package.revision, folder)
+            if any(replace(one, revision=None).has_beside(pinned) and one.commit for one in self.addresses):
+                raise SpecError(
+                    f"{redact(asked)} is at {pinned.revision}, and the spec names another commit",
+                    hint="where the spec means a branch or a tag, name it in full behind the `@`: refs/heads/<branch> "
+                    "or refs/tags/<tag>",
+                ).concerning(package.name)
+            raise _unnamed(package.name, asked)
+        if package.name not in self.allowed:
+            raise _unallowed(package.name, url)
+
+
+def stray_repository(name: str, url: str, named: Sequence[Address]) -> SpecError:
+    """What to say of a repository that uv met and the spec doesn't name, or of a neighbour that may not be built."""
+    address = _address_of(url)
+    if any(replace(one, revision=None).has_beside(address) for one in named):
+        return _unallowed(name, url)
+    return _unnamed(name, url)
+
+
+def _unallowed(name: str, url: str) -> SpecError:
+    return SpecError(
+        f"{redact(url)} is built from source, which runs its code, and only another package requires it",
+        hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
+    ).concerning(name)
+
+
+def _unnamed(name: str, asked: str) -> SpecError:
+    return SpecError(
+        f"{redact(asked)} is required by another package alone, and only the spec may name a repository",
+        hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(asked)}"',
+    ).concerning(name)
+
+
+def _address_of(url: str) -> Address:
+    """Read a git address of uv's. Raises SpecError for one that can't be told from others."""
+    try:
+        return parse_address(url)
+    except ValueError as reason:
+        raise SpecError(f"a package requires {redact(url)}, which tools read in more than one way: {reason}") from None
+
+
+def _in_requirement(url: str, revision: str | None, folder: str | None) -> str:
+    return f"git+{url}{f'@{revision}' if revision else ''}{f'#subdirectory={folder}' if folder else ''}"
 
 
 def named_by_git_alone(name: str, url: str) -> SpecError:

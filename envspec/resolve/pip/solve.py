@@ -12,7 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,9 @@ from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
+from envspec.packages.address import Address, parse_address
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import (
     Resolution,
@@ -53,7 +54,7 @@ from envspec.resolve.pip.notes import Solution, last_solutions, tell_notes
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
-from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone
+from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone, stray_repository
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
 from envspec.resolve.pip.retreat import Retreat, in_place_of, refuse_retreats, retreats, suspects
 from envspec.resolve.pip.sharing import after, as_built, first_of, last_of, public, to_share, versions_of, with_torch
@@ -72,7 +73,10 @@ from envspec.uv.program import Uv
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
-_STRAY = re.compile(r"Failed to (?:download|build|fetch) `([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+)`")
+_STRAY = re.compile(
+    r"Failed to (?:download and build|download|build|fetch) "
+    r"`([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+|git\+[^`]+)`"
+)
 """What uv couldn't fetch by its URL."""
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
@@ -144,7 +148,8 @@ class PipResolver:
         counting = Counting(self.progress)
         with self._serving(groups, counting) as (proxy, sources):
             allowed = _allowed(groups)
-            reading = Reading(self.wheels, sources, proxy, allowed, _below(self.scratch), counting)
+            addresses = _addresses(groups)
+            reading = Reading(self.wheels, sources, proxy, allowed, addresses, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
@@ -329,6 +334,13 @@ class PipResolver:
                     strayed = _strayed(_WORD.findall(conflict.message), asked)
                     if not strayed:
                         raise
+                except IndexFailure as failure:
+                    # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
+                    neighbour = _neighbour(failure.message, asked)
+                    if neighbour is None:
+                        raise
+                    asked = replace(asked, requirements=(*asked.requirements, neighbour))
+                    continue
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
 
@@ -381,8 +393,11 @@ class PipResolver:
             if (stray := _STRAY.search(failure.message)) and not question.backend:
                 name, url = stray.groups()
                 building = "build-system.requires" in failure.message
-                told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
-                raise labelled(told, label) from None
+                if not url.startswith("git+"):
+                    told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
+                    raise labelled(told, label) from None
+                if not building and canonical_name(name) not in map(requirement_name, request.addressed):
+                    raise labelled(stray_repository(canonical_name(name), url, _addresses((request,))), label) from None
             if not index.live or question.gated:
                 raise
             raise torch_holes.unreached(failure, request, index, label) from None
@@ -428,6 +443,27 @@ class PipResolver:
 def _allowed(groups: Iterable[Request]) -> frozenset[str]:
     """List the packages that may be built for some target."""
     return frozenset(name for request in groups for name in request.allow_source)
+
+
+def _addresses(groups: Iterable[Request]) -> tuple[Address, ...]:
+    """List the addresses that the spec itself names, for some target."""
+    urls = (parse_requirement(text).url for request in groups for text in request.addressed if "@" in text)
+    return tuple(parse_address(url) for url in dict.fromkeys(urls) if url)
+
+
+def _neighbour(said: str, request: Request) -> str | None:
+    """Find the requirement of a package out of a repository of the spec that uv said it may not build."""
+    stray = _STRAY.search(said)
+    if stray is None or f"Building source distributions for `{stray[1]}` is disabled" not in said:
+        return None
+    name = canonical_name(stray[1])
+    if name not in request.allow_source or name in map(requirement_name, request.addressed):
+        return None
+    with suppress(ValueError):
+        address = parse_address(stray[2])
+        if any(replace(one, revision=None).has_beside(address) for one in _addresses((request,))):
+            return f"{name} @ {stray[2]}"
+    return None
 
 
 def _below(scratch: Path) -> Path:

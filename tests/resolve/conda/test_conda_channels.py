@@ -117,3 +117,9 @@ def test_a_broken_condarc_is_named(tmp_path: Path) -> None:
 
 def test_no_condarc_is_nothing(tmp_path: Path) -> None:
     assert load_conda_config({"HOME": str(tmp_path)}) == CondaConfig()
+
+
+def test_two_channels_that_differ_in_their_login_alone_are_refused() -> None:
+    both = settings(one="https://conda.example.org/t/aaaa/x", two="https://conda.example.org/t/bbbb/x")
+    with pytest.raises(SpecError, match='"one" and "two" differ in their login alone'):
+        addresses(["one", "two"], both)

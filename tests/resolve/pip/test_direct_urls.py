@@ -97,7 +97,7 @@ def test_extras_and_markers(machine: Machine, index: Index, host: Index) -> None
         extras=["more", "other"],
     )  # fmt: skip
     host.add(app, dep)
-    machine.spec(cpu(by_url(host, app, extras="[more]")))
+    machine.spec(cpu(by_url(host, app, extras="[more]"), by_url(host, dep)))
     assert locked(machine) == {"app": ("1.0", "url"), "dep": ("1.0", "url")}
     machine.spec(cpu(by_url(host, app)))
     assert locked(machine) == {"app": ("1.0", "url")}

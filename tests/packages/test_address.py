@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.policy.address import is_within
+from envspec.packages.address import is_within, parse_address
 
 ORG = "https://code.example/our-org"
 
@@ -68,3 +70,44 @@ def test_a_name_holds_no_address() -> None:
 def test_anything_else_is_answered(text: str) -> None:
     assert is_within(f"{ORG}/{text}", ORG) in (True, False)
     assert not is_within(text, ORG) or text.strip().lower().startswith("https://")
+
+
+PIECES = (
+    "https://",
+    "ssh://",
+    "a",
+    "B",
+    "@",
+    ":",
+    "/",
+    "\\",
+    "\t",
+    "..",
+    "%2e",
+    "443",
+    "0",
+    "٤",
+    "ü",
+    "?",
+    ".",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_what_is_an_address_is_the_same_one_to_the_parser_of_uv_and_rattler(pieces: list[str]) -> None:
+    rattler = pytest.importorskip("rattler")
+    url = "".join(("https://", *pieces))
+    try:
+        one = parse_address(url)
+    except ValueError:
+        return
+    port = "" if one.port is None else f":{one.port}"
+    query = f"?{one.query}" if "?" in url else ""
+    theirs = re.sub("^https://[^/]*@", "https://", rattler.Channel(url).base_url)
+    assert theirs.rstrip("/") == f"https://{one.host}{port}{one.path.rstrip('/')}/{query}".rstrip("/")
+
+
+@pytest.mark.parametrize("port", ["٤٤٣", "+443", "4_4", "65536", " 443"])
+def test_a_port_is_ascii_digits(port: str) -> None:
+    with pytest.raises(ValueError, match=r"host and a port|as it is|no port"):
+        parse_address(f"https://code.example:{port}/x")

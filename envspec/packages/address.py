@@ -1,0 +1,166 @@
+"""Addresses of files and of git repositories: parsed once, compared as values. What `envspec.redact` leaves of an
+address is for printing, and no identity.
+
+Only what all URL parsers read alike is an address here: RFC 3986's characters, without `.` and `..` in its path, its
+host in ASCII. uv's parser (WHATWG's) would take a backslash for a slash, drop tabs, and climb.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+from functools import lru_cache
+from urllib.parse import unquote
+
+from envspec.packages.requirement import TEXTS
+from envspec.record import dataclass, replace
+from envspec.regex import regex
+
+_URL = regex(
+    r"(git\+)?([A-Za-z][A-Za-z0-9+.-]*)://(?:([^/?#]*)@)?([^/?#@]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
+_STRANGE = regex(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]")
+_IN_NO_LOGIN = regex(r"[\\\x00-\x20\x7f]")
+_HOST = regex(r"([A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5}))?")
+_NUMBER = regex(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_DOTTED = regex(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})")
+_COMMIT = regex(r"[0-9a-fA-F]{7,64}")
+"""What git and uv may take for a commit: uv asks for no fewer digits."""
+_PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
+_ANY_CASE = ("github.com",)
+"""Hosts that don't tell small letters from capitals in a repository's path."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a file or a git checkout is, without its login.
+
+    port      None for the scheme's own
+    path      of a repository without `.git` and a slash at its end
+    git       whether it is a repository: `git+` stood before it
+    revision  of a repository: what stands behind its `@`, None for its default branch
+    folder    `#subdirectory=`, without slashes at its ends
+    sha256    `#sha256=`, in small letters: says what is there and not where it is
+    """
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    query: str = ""
+    git: bool = False
+    revision: str | None = None
+    folder: str | None = None
+    sha256: str | None = field(default=None, compare=False)
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that its revision is or begins, in small letters; None for a branch or a tag."""
+        return self.revision.lower() if self.revision and _COMMIT.fullmatch(self.revision) else None
+
+    def names(self, pinned: Address) -> bool:
+        """Whether a requirement of this address is met by what is pinned: all that this one says is so there."""
+        if replace(self, revision=None) != replace(pinned, revision=None):
+            return False
+        if self.sha256 not in (None, pinned.sha256):
+            return False
+        return self.commit is None or (pinned.revision or "").startswith(self.commit)
+
+    def has_beside(self, pinned: Address) -> bool:
+        """Whether what is pinned is another folder of the same repository, at the commit if this one names it."""
+        return self.git and replace(self, folder=pinned.folder).names(pinned)
+
+
+@lru_cache(maxsize=TEXTS)
+def parse_address(url: str) -> Address:
+    """Parse the URL of a requirement, an index or a pin. Raises ValueError, with the reason, for one that tools could
+    read in two ways."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise ValueError("it isn't of the form scheme://host/path")
+    git, scheme, login, host, path, query, fragment = found.groups()
+    if strange := _IN_NO_LOGIN.search(login or "") or _STRANGE.search(
+        "".join((host, path, query or "", fragment or ""))
+    ):
+        raise ValueError(f"{strange[0]!a} can't stand in an address as it is; percent-encode it")
+    scheme = scheme.lower()
+    name, port = _host_of(scheme, host)
+    if any(unquote(part) in (".", "..") for part in path.split("/")):
+        raise ValueError("its path has `.` or `..`")
+    folder, sha256 = _of_fragment(fragment or "", "subdirectory"), _of_fragment(fragment or "", "sha256")
+    revision = None
+    if git:
+        path, revision = _revision_of(path)
+        path = path.rstrip("/").removesuffix(".git")
+        path = path.lower() if name in _ANY_CASE else path
+        if query is not None:
+            raise ValueError("a repository's address has no query")
+    return Address(
+        scheme,
+        name,
+        None if port == _PORTS.get(scheme) else port,
+        path,
+        query or "",
+        git is not None,
+        revision,
+        folder.strip("/") or None if folder else None,
+        sha256.lower() if sha256 else None,
+    )
+
+
+def is_within(url: str, allowed: str) -> bool:
+    """Whether `url` is `allowed` or below it: the same scheme, host and port, and the path or one under it.
+
+    A login in `url` doesn't matter. What climbs (`..`, encoded or not), or has a backslash, is within nothing; so is
+    what can't be taken apart. "https://host/a" holds "https://host/a/b", and not "https://host/ab".
+    """
+    try:
+        one, other = parse_address(url.strip()), parse_address(allowed)
+    except ValueError:
+        return False
+    if (one.scheme, one.host.rstrip("."), one.port) != (other.scheme, other.host.rstrip("."), other.port):
+        return False
+    path, above = _decoded(one.path), _decoded(other.path).rstrip("/")
+    if one.git:
+        above = above.removesuffix(".git")
+    if one.host in _ANY_CASE:
+        path, above = path.lower(), above.lower()
+    if any(part in (".", "..") for part in path.split("/")):
+        return False
+    return path.rstrip("/") == above or path.startswith(f"{above}/")
+
+
+def _host_of(scheme: str, text: str) -> tuple[str, int | None]:
+    found = _HOST.fullmatch(text)
+    if found is None:
+        raise ValueError(f"`{text}` isn't a host and a port")
+    name, port = found[1].lower(), int(found[2]) if found[2] else None
+    if not name and scheme != "file":
+        raise ValueError("it has no host")
+    if port is not None and port > 65535:
+        raise ValueError(f"there is no port {port}")
+    if _NUMBER.fullmatch(name.rstrip(".").rpartition(".")[2]) and not _DOTTED.fullmatch(name):
+        raise ValueError(f"`{name}` isn't four numbers with dots")
+    return name, port
+
+
+def _revision_of(path: str) -> tuple[str, str | None]:
+    """Split a repository's path from what is to be checked out. uv refuses two `@`, and decodes what is behind one."""
+    repository, *revisions = path.split("@")
+    if len(revisions) > 1 or revisions == [""]:
+        raise ValueError("behind the one `@` of its path a revision stands")
+    return repository, unquote(revisions[0]) if revisions else None
+
+
+def _of_fragment(fragment: str, key: str) -> str | None:
+    said = [part.partition("=")[2] for part in fragment.split("&") if part.partition("=")[0] == key]
+    if len(said) > 1:
+        raise ValueError(f"it has #{key}= twice")
+    return said[0] if said else None
+
+
+def _decoded(path: str) -> str:
+    """Decoded until nothing is left to decode: servers decode once, proxies before them again."""
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    return path.replace("\\", "/")
