@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from envspec_check.capability import covers
-from envspec_check.checks.files import damage, recorded_files
+from envspec_check.checks.files import Recorded, damage, recorded_files
 from envspec_check.checks.installed import compare_conda, compare_distributions
 from envspec_check.checks.isolation import first_on_path, leaks
+from envspec_check.checks.stack.locked import has_accelerator_for_cpus
 from envspec_check.cuda_libraries import is_cuda_library
 from envspec_check.environment import Installed, installed
 from envspec_check.lock import Pin
@@ -110,6 +111,36 @@ def damage_of(folder: Path, budget: int = 1 << 20) -> list[str]:
 def test_a_whole_package_is_whole(package: Path) -> None:
     assert [(one.name, one.version) for one in installed([str(package)])] == [("de-mo", "1.0")]
     assert damage_of(package) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (b"one", []),
+        (b"other", []),
+        (b"two", ["isn't the file"]),
+        (b"neither", ["is another file: 7 bytes of 3 or 5"]),
+        (None, ["is missing"]),
+    ],
+)
+def test_of_a_shared_path_any_owners_content_is_whole(tmp_path: Path, content: bytes | None, wrong: list[str]) -> None:
+    shared = tmp_path / "tool"
+    if content is not None:
+        shared.write_bytes(content)
+    owners = [
+        Recorded(str(shared), name, len(text), hashlib.sha256(text).hexdigest())
+        for name, text in [("a 1", b"one"), ("b 1", b"other")]
+    ]
+    found, _ = damage(owners, None)
+    assert len(found) == len(wrong) and all(words in told for words, told in zip(wrong, found))
+
+
+@pytest.mark.parametrize(
+    ("version", "there"), [("0.9.5", False), ("0.14.0", False), ("0.14.1", True), ("0.18.0", True), (None, False)]
+)
+def test_which_deepspeed_has_an_accelerator_for_cpus(version: str | None, there: bool) -> None:
+    lock = {"pip": [{"name": "deepspeed", "version": version}] if version else []}
+    assert has_accelerator_for_cpus(lock) is there
 
 
 def test_a_file_cut_short_is_found(package: Path) -> None:

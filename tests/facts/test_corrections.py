@@ -63,9 +63,31 @@ def test_a_requirement_counts_where_metadata_lacks_it() -> None:
 
 def test_what_pins_break() -> None:
     assert corrections().broken_by({"torch": "2.1.0+cu121", "numpy": "2.2.6"})[0].requirement == "numpy<2"
+    tools = {"setuptools": "69.5.1"}
     for pins in ({"torch": "2.1.0", "numpy": "1.26.4"}, {"torch": "2.3.0", "numpy": "2.2.6"}, {"torch": "2.1.0"}):
-        assert corrections().broken_by(pins) == ()
-    assert corrections(off=["torch-numpy-2"]).broken_by({"torch": "2.1.0", "numpy": "2.0"}) == ()
+        assert corrections().broken_by({**pins, **tools}) == ()
+    assert corrections(off=["torch-numpy-2"]).broken_by({"torch": "2.1.0", "numpy": "2.0", **tools}) == ()
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "setuptools", "broken"),
+    [
+        ("torch", "2.1.2", "69.5.1", []),
+        ("torch", "2.1.2", "70.0.0", ["torch-setuptools-70"]),
+        ("torch", "2.4.1", "80.9.0", []),
+        ("torch", "2.4.1", None, ["torch-setuptools"]),
+        ("torch", "2.5.0", None, []),
+        ("triton", "2.1.0", None, ["triton-setuptools"]),
+        ("triton", "3.2.0", None, ["triton-setuptools"]),
+        ("triton", "3.3.0", None, []),
+    ],
+)
+def test_what_imports_setuptools_has_it(package: str, version: str, setuptools: str | None, broken: list[str]) -> None:
+    pins = {package: version, **({"setuptools": setuptools} if setuptools else {})}
+    assert [row.name for row in corrections().broken_by(pins)] == broken
+
+
+def test_what_a_correction_adds_is_broken_without_it() -> None:
     assert ROWS.broken_by({"a": "1.0"}) == (ADDS,)
 
 

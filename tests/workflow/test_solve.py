@@ -81,7 +81,7 @@ def test_what_stands_side_by_side_is_bounded_together() -> None:
 
 
 def test_an_extra_named_like_what_it_bounds_says_what_works() -> None:
-    old, new = pin("torch", "2.1.2"), pin("torch", "2.6.0")
+    old, new = pin("torch", "2.5.1"), pin("torch", "2.6.0")
     five = replace(pin("transformers", "5.20.2"), works_with=("torch>=2.6",))
     four = replace(pin("transformers", "4.49.0"), works_with=("torch>=2.0",))
     told = ByTurn({"a": (old, five), "b": (new, five)}, {"a": (old, four), "b": (new, five)})

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from envspec_check.environment import Installed, conda_records, installed, own_paths
 from envspec_check.interface import MIB, Context, Outcome, check, failed, passed, skipped, some
@@ -32,7 +32,8 @@ class Recorded(NamedTuple):
     sha256: Optional[str]
 
 
-Sized = Tuple[int, Recorded]
+Sized = Tuple[int, Tuple[Recorded, ...]]
+"""A file's size, and what the packages that have it recorded of it."""
 
 
 def recorded_files(there: Sequence[Installed]) -> Iterator[Recorded]:
@@ -64,20 +65,28 @@ def recorded_conda_files(records: Sequence[dict[str, Any]], prefix: str) -> Iter
 
 def damage(files: Iterable[Recorded], budget: Optional[int]) -> tuple[list[str], dict[str, int]]:
     """What is wrong with files, and how much was looked at. `budget` is how many bytes may be read for the hashes of
-    files up to HASHED_ONE; None: all files are read whole."""
-    wrong, sized, hashable = [], 0, []
+    files up to HASHED_ONE; None: all files are read whole. Of a path that several packages have, the content of any of
+    them is whole: which one stands there is up to the installer."""
+    owners: Dict[str, List[Recorded]] = {}
     for one in files:
+        owners.setdefault(one.path, []).append(one)
+    wrong, sized, hashable = [], 0, []
+    for path, several in owners.items():
+        owner = " and ".join(one.owner for one in several)
         try:
-            size = os.stat(one.path).st_size
+            size = os.stat(path).st_size
         except OSError:
-            wrong.append(f"{one.path} of {one.owner} is missing")
+            wrong.append(f"{path} of {owner} is missing")
             continue
         sized += 1
-        if one.size is not None and size != one.size:
-            how = "cut short" if size < one.size else "longer than it was"
-            wrong.append("%s of %s is %s: %d bytes of %d" % (one.path, one.owner, how, size, one.size))
-        elif one.sha256 and (budget is None or size <= HASHED_ONE):
-            hashable.append((size, one))
+        fits = tuple(one for one in several if one.size in (None, size))
+        if not fits:
+            expected = [one.size for one in several if one.size is not None]
+            how = "cut short" if size < min(expected) else "longer than it was" if len(several) == 1 else "another file"
+            told = " or ".join(map(str, sorted(set(expected))))
+            wrong.append("%s of %s is %s: %d bytes of %s" % (path, owner, how, size, told))
+        elif all(one.sha256 for one in fits) and (budget is None or size <= HASHED_ONE):
+            hashable.append((size, fits))
     chosen = within(sorted(hashable), budget)
     wrong += altered(chosen)
     return sorted(wrong), {"files": sized, "hashed": len(chosen), "bytes": sum(size for size, _ in chosen)}
@@ -102,12 +111,13 @@ def altered(files: Sequence[Sized]) -> list[str]:
     total, read, told = sum(size for size, _ in files), 0, time.monotonic()
     wrong = []
     with ThreadPoolExecutor(usable_cpus()) as pool:
-        begun = {pool.submit(hash_of, one.path): (size, one) for size, one in reversed(files)}
+        begun = {pool.submit(hash_of, fits[0].path): (size, fits) for size, fits in reversed(files)}
         for done in as_completed(begun):
-            size, one = begun[done]
+            size, fits = begun[done]
             read += size
-            if done.result() != one.sha256:
-                wrong.append(f"{one.path} of {one.owner} isn't the file that was installed")
+            if done.result() not in [one.sha256 for one in fits]:
+                owner = " and ".join(one.owner for one in fits)
+                wrong.append(f"{fits[0].path} of {owner} isn't the file that was installed")
             if time.monotonic() - told > 1:
                 told = time.monotonic()
                 print("%d of %d MiB read" % (read // MIB, total // MIB), flush=True)

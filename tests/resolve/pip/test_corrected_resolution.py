@@ -89,7 +89,7 @@ def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> Non
 
 def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) -> None:
     """No METADATA says that transformers 5 requires a torch, but for an extra that nobody asks for."""
-    index.add(wheel("torch", "2.2.2"), wheel("torch", "2.9.1"))
+    index.add(wheel("torch", "2.2.2"), wheel("torch", "2.9.1"), wheel("setuptools", "80.9.0"))
     index.add(*(wheel("transformers", version, 'torch>=2.4; extra == "torch"') for version in ("5.0.0", "5.1.0")))
     machine.spec(cpu("transformers>=5", "torch<2.3", targets="[targets.t]\nplatform = 'osx-arm64'"))
     ran = machine.envspec("lock", "specs/demo.toml")

@@ -61,6 +61,7 @@ def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index
 def test_torch_with_a_correction_has_the_right_cuda(machine: Machine, index: Index) -> None:
     """torch and numpy are both asked for, so torch's correction holds, and an index of its own could serve it."""
     index.add(*stand_ins("cu118", "2.2.2"), wheel("torch", "2.2.2"), wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))
+    index.add(wheel("setuptools", "80.9.0"))
     machine.spec(cpu("torch==2.2.2", "numpy", targets=targets(t=CUDA.format("11.8"))))
     found = {pin.name: (pin.version, pin.index) for pin in next(iter(lock(machine))).pins}
     assert found["torch"] == ("2.2.2+cu118", "pytorch/cu118")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import traceback
 from typing import Any, Callable, Dict
@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict
 from envspec_check.failures import root_cause
 from envspec_check.import_failures import import_remedy
 from envspec_check.interface import Context, Fault, Outcome, Skip, check
-from envspec_check.lock import pins
+from envspec_check.lock import numbers, pins
 
 AGAIN = "install the environment again from its lock"
 
@@ -72,5 +72,13 @@ def settle(ctx: Context) -> None:
         "WANDB_MODE": "disabled",
     }
     os.environ.update(quiet)
-    if ctx.device == "cpu":
+    if ctx.device == "cpu" and has_accelerator_for_cpus(ctx.lock):
         os.environ["DS_ACCELERATOR"] = "cpu"  # which deepspeed guesses when it is imported
+
+
+def has_accelerator_for_cpus(lock: Dict[str, Any]) -> bool:
+    """Whether the locked deepspeed has one: of 0.9.2 to 0.14.0 it is Intel's extension of torch, without which they
+    refuse the name (accelerator/real_accelerator.py of the sdists)."""
+    found = [numbers(pin.version) for pin in pins(lock) if pin.name == "deepspeed"]
+    by_itself = all(version >= (0, 14, 1) for version in found)
+    return bool(found) and (by_itself or importlib.util.find_spec("intel_extension_for_pytorch") is not None)

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from envspec_check.checks.stack.beside_float64 import judged_steps, plain_training
-from envspec_check.checks.stack.locked import stack_check
+from envspec_check.checks.stack.locked import has_accelerator_for_cpus, stack_check
 from envspec_check.interface import Context, Outcome, Skip
 
 
@@ -20,6 +20,8 @@ def free_port() -> int:
 @stack_check("deepspeed")
 def stack_deepspeed(ctx: Context, deepspeed: Any) -> Outcome:
     """`deepspeed.initialize` makes an engine of one rank, whose step is that of plain torch in float64."""
+    if ctx.device == "cpu" and not has_accelerator_for_cpus(ctx.lock):
+        raise Skip(f"deepspeed {deepspeed.__version__} runs on CPUs only with Intel's extension of torch")
     if ctx.device == "cpu" and not ctx.deep:
         raise Skip("on a CPU deepspeed first compiles an operator, which takes a minute: --deep does it")
     port = str(free_port())
