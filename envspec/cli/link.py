@@ -90,6 +90,7 @@ def command(
     from envspec.cli.policy import refuse_fetched
     from envspec.link.judge import judge
     from envspec.link.target import is_built, is_read, system_of
+    from envspec.lock.shared_paths import in_install_order
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
@@ -110,10 +111,10 @@ def command(
     keep_bounded()
     answers = []
     for target in chosen:
-        packages = [_package(pin, facts) for pin in target.pins if is_read(pin)]
+        packages = [_package(pin, facts) for pin in in_install_order(target) if is_read(pin)]
         unread = [pin for pin in target.pins if pin.kind == "conda" or is_built(pin)]
         findings = judge(packages, system_of(target, *_base(spec, lock, target)))
-        answers.append(_Answer(target, packages, findings, unread))
+        answers.append(_Answer(target, sorted(packages, key=lambda one: one.name), findings, unread))
     if as_json:
         options.print_json("link", _document(spec.path, answers))
     else:

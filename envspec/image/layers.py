@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
@@ -27,10 +29,13 @@ from envspec.install.collect import Paths
 from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.shared_paths import in_install_order, shared_paths
 from envspec.recipes.plan import CARRIED, ENVIRONMENT, Borrowed, Plan
 from envspec.record import dataclass
 
-ORDER = ("system", "python", "nvidia", "torch", "rest", "project", "carried")
+PACKAGES = ("python", "nvidia", "torch", "rest")
+"""The layers of packages."""
+ORDER = ("system", *PACKAGES, "project", "carried")
 """The layers above the base's own, from the bottom: what moves rarely comes first. What an image takes from others has
 a layer each after `system`."""
 FORM = 2
@@ -88,28 +93,59 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     found = [
         _layer("system", [_content(one) for one in system], lambda: system),
         *(_layer(one.name, [one.image.digest, one.copies, one.links], entries) for one, entries in inputs.borrowed),
-        *_package_layers(inputs),
+        *package_layers(inputs),
         *([_layer("project", _file_digest(inputs.project), own)] if inputs.project else []),
         _layer("carried", [_content(one) for one in carried], lambda: carried),
     ]
     return tuple(found)
 
 
-def _package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
-    for name in ("python", "nvidia", "torch", "rest"):
-        pins = [pin for pin in inputs.target.pins if layer_of(pin.kind, pin.name) == name]
+def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
+    """List the layers of packages, from the bottom."""
+    whose = _whose(inputs)
+    for name in PACKAGES:
+        pins = [pin for pin in in_install_order(inputs.target) if layer_of(pin.kind, pin.name) == name]
         part = [_carried(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
-        key: list[Any] = [inputs.scheme.prefix, inputs.plan.python, *(_identity(pin, inputs.built) for pin in pins)]
+        key: list[Any] = [
+            inputs.scheme.prefix,
+            inputs.plan.python,
+            *sorted(_identity(pin, inputs.built) for pin in pins),
+        ]
         key += [_content(one) for one in part]
+        key += sorted(map(list, whose[name].items())) if name in whose else []
         around = name == "python"
         if around:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
         if pins or around:
-            yield _layer(name, key, partial(_packages, inputs, pins, part, around=around))
+            yield _layer(name, key, partial(_packages, inputs, pins, part, whose.get(name, {}), around=around))
+
+
+def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
+    """Say by layer whose content stands at the paths that packages share with different content; an empty
+    owner where the package whose content stays, by the order of installation, is in a layer below: there it is left
+    out."""
+    site, root = inputs.scheme.site, inputs.scheme.root
+    layers: dict[str, int] = {}
+    contents: list[tuple[str, Mapping[str, str]]] = []
+    for pin in in_install_order(inputs.target):
+        owner = f"{pin.kind} {pin.name}"
+        layers[owner] = PACKAGES.index(layer_of(pin.kind, pin.name))
+        if pin.kind == "pip":
+            found = paths_of_wheel(_wheel_of(pin, inputs.wheels, inputs.built))
+            contents.append((owner, {posixpath.normpath(f"{site}/{path}"): one for path, one in found.items()}))
+        elif inputs.conda:
+            files = inputs.conda.records[pin.name][1]["files"]
+            contents.append((owner, {f"{root}/{path}": pin.name for path in files}))
+    whose: dict[str, dict[str, str]] = {}
+    for one in shared_paths(contents):
+        for owner in one.owners if one.differs else ():
+            above = layers[owner] > layers[one.owners[-1]]
+            whose.setdefault(PACKAGES[layers[owner]], {})[one.path] = "" if above else owner
+    return whose
 
 
 def _packages(
-    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], *, around: bool
+    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], whose: Mapping[str, str], *, around: bool
 ) -> Iterable[LayerEntry]:
     yield from part
     if around and inputs.python:
@@ -117,7 +153,8 @@ def _packages(
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
     if around and inputs.conda:
         yield history_entry(inputs.scheme.root)
-    yield from package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
+    entries = package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
+    yield from (one for one in entries if whose.get(one.path) != "")
 
 
 def package_entries(
@@ -127,14 +164,18 @@ def package_entries(
     conda: LinkedPackages | None,
     built: Mapping[str, tuple[Path, str]],
 ) -> Iterable[LayerEntry]:
-    """Give what packages bring; the arguments are those of `LayerInputs`."""
+    """Give what packages bring, in the order of installation; the arguments are those of `LayerInputs`."""
     chosen = tuple(pins)
     if conda:
         yield from conda.entries([pin for pin in chosen if pin.kind == "conda"], scheme.root)
     for pin in chosen:
         if pin.kind == "pip":
-            path, _ = built.get(pin.name) or (wheels[pin.index, artifact_of(pin).file], "")
-            yield from wheel_entries(path, pin, scheme)
+            yield from wheel_entries(_wheel_of(pin, wheels, built), pin, scheme)
+
+
+def _wheel_of(pin: Pin, wheels: Paths, built: Mapping[str, tuple[Path, str]]) -> Path:
+    path, _ = built.get(pin.name) or (wheels[pin.index, artifact_of(pin).file], "")
+    return path
 
 
 def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:

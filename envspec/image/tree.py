@@ -20,6 +20,7 @@ from envspec.install import activation
 from envspec.install.collect import Paths
 from envspec.install.prefix import FOLDER
 from envspec.lock.model import LockedTarget
+from envspec.lock.shared_paths import in_install_order
 from envspec.recipes.plan import Plan
 from envspec.record import dataclass, replace
 
@@ -72,7 +73,7 @@ def _placed(inputs: TreeInputs) -> Iterator[LayerEntry]:
             yield one
     if inputs.conda:
         yield history_entry(scheme.root)
-    yield from package_entries(inputs.target.pins, scheme, inputs.wheels, inputs.conda, inputs.built)
+    yield from package_entries(in_install_order(inputs.target), scheme, inputs.wheels, inputs.conda, inputs.built)
     if inputs.project:
         yield from project_entries(inputs.project, inputs.plan, scheme)
 

@@ -19,7 +19,7 @@ from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
-from envspec.install.installed import InstalledPackages, read_installed
+from envspec.install.installed import OVERWRITTEN, InstalledPackages, kept_by_others, read_installed
 from envspec.install.interpreter import (
     has_python,
     is_of_build,
@@ -50,6 +50,7 @@ from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
@@ -116,11 +117,14 @@ class Installation:
             self._link(settings, found)
             known = self._install_pip(begun, settings, found, held)
             self._write_scripts_and_lock()
-            left = self._left(known)
-            if spoilt := [change for change in left if change.kind == "pip" and change.action == "repair"]:
-                # uv links out of its cache, so what was changed in some environment was changed there too
-                known = self._install_pip(replace(begun, pip=known), settings, spoilt, held)
-                left = self._left(known)
+            left: tuple[Change, ...] = self._left(known)
+            before: tuple[Change, ...] = ()
+            while left != before and all(change.action == "repair" for change in left):
+                # uv links out of its cache, so what was changed in some environment was changed there too; and what
+                # shares a path with a package that went or came may have lost its file
+                self._link(settings, left)
+                known = self._install_pip(replace(begun, pip=known), settings, left, held)
+                left, before = self._left(known), left
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
             variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
@@ -134,7 +138,8 @@ class Installation:
         return project_of(self.spec, self.target)
 
     def _read_installed(self) -> InstalledPackages:
-        return read_installed(self.prefix, self.target.inputs.python, activation.PATHS)
+        own = (self._project.name,) if self._project else ()
+        return read_installed(self.prefix, self.target.inputs.python, activation.PATHS, (*pip_order(self.target), *own))
 
     def _installed(self) -> InstalledPackages:
         """Read what is installed, without the spec's own project, which no lock has."""
@@ -156,12 +161,13 @@ class Installation:
             built = kept_project(
                 self.spec, own, self.target, python, uv, folder, self.progress, wheels=wheels, host=self.host
             )
-            there = self._read_installed().pip.get(own.name)
+            installed = self._read_installed()
+            there = installed.pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()
             if there is not None:
                 # uv leaves a module's bytecode, which counts for a new text of the same second and size too
-                uninstall(there, self.prefix)
+                uninstall(there, self.prefix, kept_by_others(there, installed))
             install_project(built, self.prefix, uv, folder)
         version = self._read_installed().pip[own.name].version
         old = there.version if there else None
@@ -255,7 +261,7 @@ class Installation:
             dist = installed.pip.get(change.name) if change.kind == "pip" else None
             if dist is not None and (change.action == "remove" or ours not in dist.folder.parts):
                 self.progress.phase(f"removing {dist.name}")
-                uninstall(dist, self.prefix)
+                uninstall(dist, self.prefix, kept_by_others(dist, installed))
 
     def _link(self, settings: Settings, found: Collection[Change]) -> None:
         wanted = [change for change in found if change.kind == "conda"]
@@ -288,7 +294,11 @@ class Installation:
                 self.prefix, self.target.inputs.python, self.env, uv, self.lock.python(self.target)
             )
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
-        damaged = {change.name for change in found if change.reason not in ("", UNKNOWN_FILE)}
+        damaged = {
+            change.name
+            for change in found
+            if change.reason not in ("", UNKNOWN_FILE) and not change.reason.endswith(OVERWRITTEN)
+        }
         pins = [pin for pin in self._of("pip") if pin.name in names]
         known = dict(begun.pip)
         if not pins:

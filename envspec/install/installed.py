@@ -5,22 +5,26 @@ A record counts only if the files that it lists exist.
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from envspec.documents import read_json
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
+from envspec.record import dataclass, replace
 
 CONDA_META = "conda-meta"
+OVERWRITTEN: Fault = "has another package's content"
 _SIZE = re.compile(r"[0-9]{1,18}")
 
 
@@ -70,12 +74,14 @@ class CondaRecord:
 @dataclass(frozen=True)
 class InstalledPackages:
     """records: those of conda-meta that can be read
-    debris:  dist-info folders and records that an interrupted installer left, which no installer can read"""
+    debris:  dist-info folders and records that an interrupted installer left, which no installer can read
+    shared:  paths that several pip packages have, and the dist-info folders of those whose RECORD has a hash of it"""
 
     conda: Mapping[str, CondaPackage]
     pip: Mapping[str, Dist]
     debris: tuple[Path, ...] = ()
     records: tuple[CondaRecord, ...] = ()
+    shared: Mapping[str, Collection[Path]] = field(default_factory=dict)
 
 
 def site_packages(prefix: Path, python: str) -> Path:
@@ -83,16 +89,20 @@ def site_packages(prefix: Path, python: str) -> Path:
     return prefix / "lib" / f"python{python}" / "site-packages"
 
 
-def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()) -> InstalledPackages:
+def read_installed(
+    prefix: Path, python: str, written_over: Collection[str] = (), order: Sequence[str] = ()
+) -> InstalledPackages:
     """List what is installed in a prefix for Python `python` ("3.12").
 
     A package in another Python's folder counts as damaged: this Python doesn't see it. envspec writes the paths
-    `written_over` (relative to the prefix) itself, so their content proves nothing. Raises OSError.
+    `written_over` (relative to the prefix) itself, so their content proves nothing. `order` names pip packages in the
+    order of installation: of a path that several have, the last one's content is right, and pip's rather than conda's.
+    Raises OSError.
     """
     records, debris = _read_records(prefix)
-    conda = _packages(prefix, records, frozenset(written_over))
     owned = {file for record in records for file in record.files}
     dists: dict[str, Dist] = {}
+    rows: dict[Path, list[_Row] | None] = {}
     ours = site_packages(prefix, python)
     # this Python's folder last, so that it wins
     folders = sorted((prefix / "lib").glob("python*/site-packages"), key=lambda folder: folder == ours)
@@ -104,14 +114,44 @@ def read_installed(prefix: Path, python: str, written_over: Collection[str] = ()
             if not name or not (info / "RECORD").is_file() or not (info / "METADATA").is_file():
                 debris.append(info)
                 continue
-            fault = _dist_fault(info) if folder == ours else f"its folder is {folder.relative_to(prefix)}"
-            dist = Dist(canonical_name(name), version, info, fault)
+            dist = Dist(
+                canonical_name(name),
+                version,
+                info,
+                "" if folder == ours else f"its folder is {folder.relative_to(prefix)}",
+            )
+            rows[info] = _rows(info)
             twice = dists.get(dist.name)
             if twice is not None and twice.folder.parent == folder:
                 # of two versions side by side nobody knows which one's files are there
                 dist = Dist(dist.name, dist.version, dist.folder, f"version {twice.version} is installed too")
             dists[dist.name] = dist
-    return InstalledPackages(conda, dists, tuple(debris), tuple(records))
+    place = {name: number for number, name in enumerate(order)}
+    by_rank = sorted(dists.values(), key=lambda dist: place.get(dist.name, -1))
+    owners: dict[str, list[_Row]] = {}
+    for dist in by_rank:
+        for row in rows[dist.folder] or ():
+            owners.setdefault(row.path, []).append(row)
+    dists = {
+        name: dist if dist.fault else replace(dist, fault=_dist_fault(dist.folder, rows[dist.folder], owners))
+        for name, dist in dists.items()
+    }
+    root = f"{prefix}{os.sep}"
+    by_pip = {path.removeprefix(root) for path in owners if path.startswith(root)}
+    conda = _packages(prefix, records, frozenset({*written_over, *(by_pip & owned)}))
+    shared = {
+        path: [row.owner for row in several if row.content] for path, several in owners.items() if len(several) > 1
+    }
+    return InstalledPackages(conda, dists, tuple(debris), tuple(records), shared)
+
+
+class _Row(NamedTuple):
+    """A file that a RECORD lists. `content` is the hash that it has there, empty for none."""
+
+    path: str
+    size: int | None
+    content: str
+    owner: Path
 
 
 def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
@@ -120,6 +160,27 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
     The paths are unchecked and may lead anywhere: ask `stays_inside` before removing them. Raises ValueError for a
     RECORD that can't be read.
     """
+    return [(Path(row.path), row.size) for row in _read_rows(info)]
+
+
+def kept_by_others(gone: Dist, installed: InstalledPackages) -> frozenset[str]:
+    """Give the paths of a package that other pip packages, which are still there, have too, and whose RECORDs say what
+    should stand there. conda's records may not say so: such a file goes, and its package is linked anew."""
+    return frozenset(
+        path
+        for path, folders in installed.shared.items()
+        if gone.folder in folders and any(one != gone.folder and one.is_dir() for one in folders)
+    )
+
+
+def _rows(info: Path) -> list[_Row] | None:
+    try:
+        return _read_rows(info)
+    except ValueError:
+        return None
+
+
+def _read_rows(info: Path) -> list[_Row]:
     site = info.parent
     try:
         with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -127,21 +188,39 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
     except csv.Error as error:
         raise ValueError(str(error)) from None
     return [
-        (Path(os.path.normpath(site / row[0])), int(row[2]) if len(row) > 2 and _SIZE.fullmatch(row[2]) else None)
+        _Row(
+            os.path.normpath(site / row[0]),
+            int(row[2]) if len(row) > 2 and _SIZE.fullmatch(row[2]) else None,
+            row[1] if len(row) > 1 else "",
+            info,
+        )
         for row in rows
     ]
 
 
-def _dist_fault(info: Path) -> Fault:
-    try:
-        listed = recorded_files(info)
-    except ValueError:
+def _dist_fault(info: Path, listed: list[_Row] | None, owners: Mapping[str, Sequence[_Row]]) -> Fault:
+    if listed is None:
         return "its RECORD can't be read"
-    for path, size in listed:
+    for row in listed:
+        if row.path.endswith(".pyc"):
+            continue
+        several = owners[row.path]
         # RECORD can't know its own size, and compiled files come and go
-        if path.suffix != ".pyc" and (fault := _file_fault(path, size if path.name != "RECORD" else None)):
-            return f"{os.path.relpath(path, info.parent)} {fault}"
+        size = None if os.path.basename(row.path) == "RECORD" or several[-1].owner != info else row.size
+        if fault := _file_fault(row.path, size) or (_overwritten(row, several) if len(several) > 1 else ""):
+            return f"{os.path.relpath(row.path, info.parent)} {fault}"
     return ""
+
+
+def _overwritten(row: _Row, several: Sequence[_Row]) -> Fault:
+    """Say whether another package's content stands at a path where this one's should, which came last."""
+    contents = {one.content for one in several}
+    mine = several[-1].owner == row.owner and len(contents) > 1 and row.content.startswith("sha256=")
+    if not mine or not os.path.isfile(row.path):
+        return ""
+    digest = hashlib.sha256(Path(row.path).read_bytes()).digest()
+    said = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return "" if row.content == f"sha256={said}" else OVERWRITTEN
 
 
 def _file_fault(path: Path | str, size: int | None) -> Fault:

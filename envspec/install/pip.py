@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from envspec import programs
+from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.errors import ToolError
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
@@ -31,6 +32,7 @@ from envspec.install.plain_names import plainly_named
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
+from envspec.lock.shared_paths import pip_order, shared_paths, waves
 from envspec.lock.toml_text import inline_strings, key, value
 from envspec.record import dataclass, replace
 from envspec.redact import redact
@@ -76,18 +78,20 @@ class PipInstaller:
         StorageError, InputError.
         """
         files = self._collect([pin for pin in pins if pin.git is None])
-        groups: dict[tuple[str, bool], list[Pin]] = {}
+        groups: dict[tuple[str, int, bool], list[Pin]] = {}
+        wave = self._waves(pins, files)
         compiled = [pin for pin in pins if self.builder.rules.builds(pin)]
         for pin in pins:
             if pin in compiled:
                 continue
             # a source by itself: no other has its build's constraints
-            groups.setdefault(("" if pin.is_wheel else pin.name, pin.name in damaged), []).append(pin)
-        for (source, fresh), group in sorted(groups.items()):
+            source = "" if pin.is_wheel else pin.name
+            groups.setdefault((source, wave.get(pin.name, 0), pin.name in damaged), []).append(pin)
+        for (source, number, fresh), group in sorted(groups.items()):
             self.progress.phase(
                 f"pip: the source of {source}" if source else f"pip: {len(group)} wheel{'s' * (len(group) > 1)}"
             )
-            place = self.scratch / f"{f'source-{source}' if source else 'wheels'}{'-anew' * fresh}"
+            place = self.scratch / f"{f'source-{source}' if source else f'wheels-{number}'}{'-anew' * fresh}"
             # uv keeps what it builds by its source alone, whatever it was built with
             cache = ["--cache-dir", str(place / "cache")] if fresh or source else []
             self._install(label, group, files, place, cache)
@@ -95,6 +99,14 @@ class PipInstaller:
         for pin in self.builder.rules.ordered(compiled):
             self._install_compiled(label, pin, files, fresh=pin.name in damaged)
             self._installed([pin], done)
+
+    def _waves(self, pins: Sequence[Pin], files: Paths) -> Mapping[str, int]:
+        """Number the wheels that overwrite files of others by when they are installed: uv installs those of one call
+        side by side."""
+        there = {pin.name: files[_key(pin)] for pin in pins if pin.is_wheel and _key(pin) in files}
+        order = [name for name in pip_order(self.builder.rules.target) if name in there]
+        parts = waves(order, shared_paths((name, paths_of_wheel(there[name])) for name in order))
+        return {name: number for number, names in enumerate(parts) for name in names}
 
     def _installed(self, pins: Sequence[Pin], done: Callable[[Sequence[Pin]], None]) -> None:
         for pin in pins:
@@ -231,8 +243,9 @@ def pip_check(prefix: Path, uv: Uv, variants: Collection[str] = ()) -> tuple[str
     return tuple(line for line in found if not line.startswith(unread)) if found else (" ".join(lines)[:500],)
 
 
-def uninstall(dist: Dist, prefix: Path) -> None:
-    """Remove a pip package: the files in its RECORD, their bytecode, and folders that become empty.
+def uninstall(dist: Dist, prefix: Path, kept: Collection[str] = ()) -> None:
+    """Remove a pip package: the files in its RECORD but those that are `kept`, their bytecode, and folders that become
+    empty.
 
     RECORD goes last, so that an interrupted removal can be repeated. Files that RECORD lists outside the prefix, by
     name or through links, stay. Raises OSError.
@@ -246,6 +259,8 @@ def uninstall(dist: Dist, prefix: Path) -> None:
     folders: set[Path] = {info}
     for path in listed:
         if prefix not in path.parents or path == info / "RECORD" or not stays_inside(path, prefix):
+            continue
+        if str(path) in kept:
             continue
         try:
             path.unlink(missing_ok=True)

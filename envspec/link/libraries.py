@@ -27,15 +27,16 @@ class LoadedFile:
 
 
 class Libraries:
-    """The libraries of a target's wheels, as they lie beside each other."""
+    """The libraries of a target's wheels, as they lie beside each other. `packages` are in the order of installation:
+    of two files at one path the later one is there."""
 
     def __init__(self, packages: Iterable[LinkedPackage]) -> None:
-        self.all: tuple[LoadedFile, ...] = tuple(
-            LoadedFile(package, file.path, file.facts, frozenset(file.facts.exported))
+        self._by_path: dict[str, LoadedFile] = {
+            file.path: LoadedFile(package, file.path, file.facts, frozenset(file.facts.exported))
             for package in packages
             for file in package.facts.files
-        )
-        self._by_path = {one.path: one for one in self.all}
+        }
+        self.all: tuple[LoadedFile, ...] = tuple(self._by_path.values())
         self._by_name: defaultdict[str, list[LoadedFile]] = defaultdict(list)
         for one in self.all:
             if not one.facts.program:

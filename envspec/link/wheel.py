@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dynamic
+from envspec.binaries.installed_paths import installed_path
 from envspec.binaries.members import TEXT
 from envspec.binaries.wheel import open_wheel
 from envspec.link.model import ElfFile, WheelFacts
@@ -12,11 +13,6 @@ from envspec.link.symbols import concerns
 
 MACHINES = {"linux-64": X86_64, "linux-aarch64": AARCH64}
 """ELF's machine of each platform that link judges."""
-
-_PREFIX = "../../.."
-"""The prefix, from `lib/pythonX.Y/site-packages`."""
-
-_SCHEMES = {"purelib": "", "platlib": "", "data": f"{_PREFIX}/", "scripts": f"{_PREFIX}/bin/"}
 
 
 def read_wheel(path: Path, machine: int) -> WheelFacts:
@@ -38,12 +34,3 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
             if facts is not None:
                 files.append(ElfFile(place, facts))
     return WheelFacts(tuple(sorted(files, key=lambda one: one.path)), tuple(sorted(unread)))
-
-
-def installed_path(member: str) -> str | None:
-    """Give the place of a wheel's member from site-packages; None where nothing loads it (headers)."""
-    top, _, below = member.partition("/")
-    if not top.endswith(".data"):
-        return member
-    scheme, _, rest = below.partition("/")
-    return f"{_SCHEMES[scheme]}{rest}" if scheme in _SCHEMES else None

@@ -1,0 +1,65 @@
+"""Where a wheel's files come to lie, and what each of them is by the wheel's own RECORD."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel, UnreadableWheel, open_wheel
+
+_PREFIX = "../../.."
+"""The prefix, from `lib/pythonX.Y/site-packages`."""
+_SCHEMES = {"purelib": "", "platlib": "", "data": f"{_PREFIX}/", "scripts": f"{_PREFIX}/bin/"}
+_COMMAND = re.compile(r"[ \t]*([^=#;\[\s][^=\n]*?)[ \t]*=[ \t]*(\S[^\n]*)")
+_SECTIONS = ("console_scripts", "gui_scripts")
+_PACKED, _UNPACKED = 8 << 20, 64 << 20
+"""Bytes of a RECORD that are read at most, packed and unpacked."""
+
+
+def installed_path(member: str) -> str | None:
+    """Give the place of a wheel's member from site-packages; None where no other wheel has its place (headers)."""
+    top, _, below = member.partition("/")
+    if not top.endswith(".data"):
+        return member
+    scheme, _, rest = below.partition("/")
+    return f"{_SCHEMES[scheme]}{rest}" if scheme in _SCHEMES else None
+
+
+def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
+    """Give what a wheel installs: paths from site-packages, each with what tells its content from another's: the hash
+    that RECORD has, or what a command runs. Its own .dist-info is left out: no other wheel has that.
+
+    Raises UnreadableWheel.
+    """
+    budget = Budget(_PACKED, _UNPACKED)
+    try:
+        texts = {
+            info.filename.partition("/")[2]: wheel.read(info, budget).decode("utf-8", "surrogateescape")
+            for info in wheel.find(r"[^/]+\.dist-info/(?:RECORD|entry_points\.txt)")
+        }
+    except BudgetSpent:
+        return {}
+    hashes = {row[0]: row[1] for row in csv.reader(texts.get("RECORD", "").splitlines()) if len(row) == 3}
+    found = {
+        place: hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
+        for info in wheel.members
+        if not info.filename.partition("/")[0].endswith(".dist-info") and (place := installed_path(info.filename))
+    }
+    section = ""
+    for line in texts.get("entry_points.txt", "").splitlines():
+        if line.startswith("["):
+            section = line.strip("[] \t")
+        elif section in _SECTIONS and (command := _COMMAND.match(line)):
+            found[f"{_PREFIX}/bin/{command[1]}"] = f"runs {''.join(command[2].partition('[')[0].split())}"
+    return found
+
+
+def paths_of_wheel(path: Path) -> Mapping[str, str]:
+    """Give `installed_paths` of a wheel on disk; none for one that can't be read, which its installer says."""
+    try:
+        with path.open("rb") as file, open_wheel(file) as wheel:
+            return installed_paths(wheel)
+    except UnreadableWheel:
+        return {}

@@ -1,0 +1,122 @@
+"""Paths that several packages of a target have: in which order packages are installed, and so whose content stays.
+
+conda's packages come first, then pip's in pip's own order, then the spec's project. uv installs side by side, so what
+stands at a path that two of its wheels have would be up to its threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from envspec.lock.model import LockedTarget, Pin
+from envspec.packages.edges import effective, markers_of
+from envspec.packages.overrides import Overrides
+from envspec.packages.requirement import head_of
+from envspec.record import dataclass
+
+_Node = tuple[str, frozenset[str]]
+"""A package with some of its extras: pip's resolver has one for each set of them that is asked for."""
+_ROOT: _Node = ("", frozenset())
+_VISITS = 5
+"""How often pip walks through a package of a cycle."""
+
+
+@dataclass(frozen=True)
+class SharedPath:
+    """A path, below the folder of Python's packages, and the packages that have it, the one whose content stays last.
+    `differs` says whether they have different content there."""
+
+    path: str
+    owners: tuple[str, ...]
+    differs: bool
+
+
+def in_install_order(target: LockedTarget) -> tuple[Pin, ...]:
+    """Give the packages of a target in the order of installation: conda's, then pip's."""
+    place = {name: number for number, name in enumerate(pip_order(target))}
+    return tuple(sorted(target.pins, key=lambda pin: place[pin.name] if pin.kind == "pip" else -1))
+
+
+@lru_cache(maxsize=64)
+def pip_order(target: LockedTarget) -> tuple[str, ...]:
+    """Name the pip packages of a target in the order in which pip installs them: what others require first, of equals
+    the last name first (`Resolver.get_installation_order` of pip 26.3, which promises no order within a cycle)."""
+    children = _edges(target)
+    weight: dict[_Node, int] = {}
+    left = dict(children)
+    while leaves := {node for node, below in left.items() if node != _ROOT and not below & left.keys()}:
+        weight |= dict.fromkeys(leaves, len(left))
+        left = {node: below for node, below in left.items() if node not in leaves}
+    weight |= _depths({node: sorted(below & left.keys(), key=_sorted) for node, below in left.items()})
+    names = {name for name, extras in weight if not extras} - {""}
+    ordered = sorted(names, key=lambda name: (weight[name, frozenset()], name), reverse=True)
+    unreached = {pin.name for pin in target.pins if pin.kind == "pip"} - names
+    return (*sorted(unreached, reverse=True), *ordered)
+
+
+def _sorted(node: _Node) -> tuple[str, list[str]]:
+    return node[0], sorted(node[1])
+
+
+def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
+    inputs = target.inputs
+    markers = markers_of(inputs.platform, inputs.python)
+    overrides = Overrides(tuple(requirement for requirement, _ in inputs.overrides))
+    pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
+    found: dict[_Node, frozenset[_Node]] = {}
+    waiting = [_ROOT]
+    while waiting:
+        node = waiting.pop()
+        if node in found:
+            continue
+        name, extras = node
+        asked = pins[name].dependencies if name else inputs.requirements
+        heads = (head_of(one) for line in asked for one, _ in effective(line, extras, markers, overrides))
+        below = {(head.name, frozenset(some)) for head in heads if head.name in pins for some in ((), head.extras)}
+        found[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})
+        waiting += sorted(found[node], key=_sorted)
+    return found
+
+
+def _depths(children: Mapping[_Node, Sequence[_Node]]) -> dict[_Node, int]:
+    """How far below the root the packages are that lead to a cycle, by the longest way without one."""
+    found: dict[_Node, list[int]] = {node: [] for node in children}
+    stack, path = [(_ROOT, iter(children[_ROOT]))], {_ROOT}
+    while stack:
+        node, rest = stack[-1]
+        below = next((one for one in rest if one not in path and len(found[one]) < _VISITS), None)
+        if below is None:
+            stack.pop()
+            path.discard(node)
+            found[node].append(len(path))
+        else:
+            path.add(below)
+            stack.append((below, iter(children[below])))
+    return {node: max(depths, default=0) for node, depths in found.items()}
+
+
+def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[SharedPath]:
+    """Find the paths that several packages have, by path. `contents` gives each package in the order of installation,
+    with what says the content at each of its paths."""
+    owners: dict[str, list[tuple[str, str]]] = {}
+    for name, paths in contents:
+        for path, content in paths.items():
+            owners.setdefault(path, []).append((name, content))
+    for path, several in sorted(owners.items()):
+        if len(several) > 1:
+            yield SharedPath(path, tuple(name for name, _ in several), len({content for _, content in several}) > 1)
+
+
+def waves(names: Sequence[str], shared: Iterable[SharedPath]) -> list[list[str]]:
+    """Part packages, in the order of installation, into those that may be installed side by side: one that overwrites
+    another's file comes in a later part."""
+    under: dict[str, set[str]] = {}
+    for one in shared:
+        if one.differs:
+            for place, name in enumerate(one.owners):
+                under.setdefault(name, set()).update(one.owners[:place])
+    level: dict[str, int] = {}
+    for name in names:
+        level[name] = max((level[other] + 1 for other in under.get(name, ()) if other in level), default=0)
+    return [[name for name in names if level[name] == number] for number in sorted(set(level.values()))]
