@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from envspec.errors import StorageError
+from envspec.storage import CACHE, ELSEWHERE, storage_error
 
 _LOOK = 0x1000
 """Windows' PROCESS_QUERY_LIMITED_INFORMATION."""
-_ROOM = "free some space, or set ENVSPEC_CACHE_DIR to a writable folder"
 
 
 @contextmanager
@@ -33,12 +32,12 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
         folder = base / f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise StorageError(f"{base} can't be written: {error.strerror}", hint=_ROOM) from None
+        raise storage_error(error, base, option=CACHE, again=ELSEWHERE) from None
     try:
         yield folder
     except OSError as error:
         # what runs in the block answers for its own files elsewhere
-        raise StorageError(f"{base} can't be written: {error.strerror or error}", hint=_ROOM) from None
+        raise storage_error(error, base, option=CACHE, again=ELSEWHERE) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

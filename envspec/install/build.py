@@ -37,7 +37,7 @@ from envspec.record import dataclass
 from envspec.resolve.pip.answer import labelled
 from envspec.spec.model import Spec
 from envspec.storage import storage_error
-from envspec.uv.errors import build_failure, ended_by_a_signal
+from envspec.uv.errors import build_failure, stopped_by_the_machine
 from envspec.uv.program import Uv
 
 FOLDER = "built-v1"
@@ -295,7 +295,7 @@ class WheelBuilder:
 
     def _uv(self, command: Sequence[str], folder: Path, more: Mapping[str, str], what: str) -> None:
         done = self.uv.run(command, cwd=folder, more=more)
-        if killed := ended_by_a_signal(done.returncode, done.stderr, what):
+        if killed := stopped_by_the_machine(done.returncode, done.stderr, what):
             raise killed
         if done.returncode:
             raise ToolError(

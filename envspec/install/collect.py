@@ -16,11 +16,12 @@ from pathlib import Path
 from threading import Event, Lock
 from urllib.parse import unquote, urlsplit
 
-from envspec.errors import IndexFailure, InputError, StorageError
+from envspec.errors import IndexFailure, InputError
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
 from envspec.record import dataclass
+from envspec.storage import CACHE, ELSEWHERE, storage_error
 
 _WORKERS = 16
 _LOOKED_AT = "looked-at"
@@ -69,10 +70,7 @@ class Collector:
         except OSError as error:
             if error.errno is None:
                 raise
-            raise StorageError(
-                f"{self.store.folder} can't be written: {error.strerror}",
-                hint="free some space, or give the cache another place with ENVSPEC_CACHE_DIR",
-            ) from None
+            raise storage_error(error, self.store.folder, option=CACHE, again=ELSEWHERE) from None
         return found
 
     def _fetch_all(self, pins: Sequence[Pin], urls: FileUrls) -> dict[tuple[str, str], Path]:

@@ -34,6 +34,7 @@ from envspec.resolve.conda.logins import Channels, apart
 from envspec.resolve.conda.setup import conda_client
 from envspec.scratch import scratch_folder
 from envspec.settings import Settings
+from envspec.storage import says_storage
 
 if TYPE_CHECKING:
     from rattler import PackageCache, RepoDataRecord
@@ -260,10 +261,10 @@ def _failure(text: str, label: str) -> EnvspecError:
     parts = [part.strip() for part in redact(text).replace("Caused by:", "\n").splitlines()]
     told = ": ".join(dict.fromkeys(part for part in parts if part))
     message = f"{label}: {told}"
+    if says_storage(told):
+        return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
     if "hash mismatch" in told:
         return IndexFailure(message, hint="don't install from this channel until its owner has found the cause")
-    if any(words in told for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
-        return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
     if "failed to fetch" in told:
         return IndexFailure(message, hint=AGAIN)
     return ToolError(message, hint="run the same command again; if it fails again, please report this")

@@ -8,7 +8,6 @@ unpacks a package apart, checks its members, and only then moves it to the place
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import shutil
 import stat
@@ -20,17 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from envspec.errors import EnvspecError, IndexFailure
+from envspec.errors import EnvspecError, IndexFailure, StorageError
 from envspec.flock import hold
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.model import InstallProgress
 from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import origin_of
+from envspec.net.file_store import sha256_of
 from envspec.net.patience import Patience
 from envspec.packages.archive_entries import path_fault
 from envspec.record import dataclass, replace
 from envspec.redact import redact
+from envspec.storage import says_storage
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 AGAIN = "check the address and the network, then run the same command again: finished downloads are kept"
 _DISTRUST = "don't install from this channel until its owner has found the cause: files of a channel never change"
+_ROOM = "free some space, or move the cache with ENVSPEC_CACHE_DIR"
 _AT_ONCE = 6
 _TRIES = 3
 _LOOK = 0.25
@@ -111,11 +113,13 @@ class CondaCache:
         for left in reversed(range(_TRIES)):
             try:
                 with archive.open("wb") as file:
-                    writer = _Hashing(file, counted)
+                    writer = _Watched(file, counted)
                     own = self.patience.get(origin_of(record.url))
                     await _watched(download_to_writer(self.client, record.url, writer), writer, record, own)
                     file.flush()
             except (OSError, RuntimeError) as error:
+                if writer.failed is not None:
+                    raise writer.failed from None
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 if left and isinstance(error, OSError):
@@ -124,9 +128,9 @@ class CondaCache:
                 told = redact(f"{record.url} can't be downloaded: {' '.join(str(error).split())}")
                 raise IndexFailure(told, hint=AGAIN) from None
             wanted = (record.sha256 or b"").hex()
-            if writer.digest != wanted:
+            if (digest := sha256_of(archive)) != wanted:
                 raise IndexFailure(
-                    redact(f"{record.url} has the sha256 {writer.digest}, but the lock has {wanted}"),
+                    redact(f"{record.url} has the sha256 {digest}, but the lock has {wanted}"),
                     hint=_DISTRUST,
                 )
             return
@@ -198,6 +202,8 @@ def _unreadable(error: OSError, package: str) -> EnvspecError:
     if words in text:
         member = text.partition(words)[2]
         return refused_member(package, member, path_fault(member) or "it leads out of its folder")
+    if says_storage(text):
+        return StorageError(f"the conda package {package} can't be read: {text}", hint=_ROOM)
     return IndexFailure(f"the conda package {package} can't be read: {text}", hint=_DISTRUST)
 
 
@@ -212,10 +218,8 @@ def refuse_special(package: str, members: Iterable[str], unpacked: Path) -> None
 def unpack_failure(error: Exception, package: str) -> EnvspecError:
     """Translate an error of rattler's unpacking."""
     text = redact(" ".join(str(error).split()))
-    if any(words in text for words in ("No space left", "Read-only file system", "Permission denied", "quota")):
-        from envspec.errors import StorageError
-
-        return StorageError(f"{package}: {text}", hint="free some space, or move the cache with ENVSPEC_CACHE_DIR")
+    if says_storage(text):
+        return StorageError(f"{package}: {text}", hint=_ROOM)
     return IndexFailure(f"the conda package {package} can't be unpacked: {text}", hint=_DISTRUST)
 
 
@@ -229,7 +233,7 @@ def _close_to_the_world(folder: Path) -> None:
                     os.chmod(path, stat.S_IMODE(mode) & ~_WORLD_WRITABLE)
 
 
-async def _watched(job: Awaitable[None], writer: _Hashing, record: RepoDataRecord, own: Patience | None) -> None:
+async def _watched(job: Awaitable[None], writer: _Watched, record: RepoDataRecord, own: Patience | None) -> None:
     """Wait for a download. Raises IndexFailure for a peer that is slower than the limits allow, that sends nothing for
     the time that the user gave its channel, or more than the lock has."""
     url = redact(record.url)
@@ -253,22 +257,23 @@ async def _watched(job: Awaitable[None], writer: _Hashing, record: RepoDataRecor
         task.cancel()
 
 
-class _Hashing:
-    """A file being written, with the sha256 of its content so far."""
+class _Watched:
+    """A file being written: its length so far, and the error for which no more could be."""
 
     def __init__(self, file: BinaryIO, counted: _Counted) -> None:
-        self._file, self._counted, self._hash = file, counted, hashlib.sha256()
+        self._file, self._counted = file, counted
         self.length = 0
+        self.failed: OSError | None = None
 
     def write(self, data: bytes) -> None:
-        self._hash.update(data)
-        self._file.write(data)
+        try:
+            self._file.write(data)
+        except OSError as error:
+            # rattler tells it in its own words, as a fault of the download
+            self.failed = error
+            raise
         self.length += len(data)
         self._counted.came(len(data))
-
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()
 
 
 class _Counted:

@@ -16,8 +16,7 @@ from envspec.errors import ToolError
 from envspec.install.python_builds import fetch_python, may_fetch, place_of_build, uvs_folder
 from envspec.lock.model import LockedPython
 from envspec.redact import redact
-from envspec.shortage import shortage
-from envspec.uv.errors import ended_by_a_signal
+from envspec.uv.errors import stopped_by_the_machine
 from envspec.uv.program import Uv
 
 _SECONDS = 30.0
@@ -76,7 +75,7 @@ def make_virtual_environment(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
         cwd=Path("/"),
     )
-    if stopped := ended_by_a_signal(done.returncode, done.stderr, "uv") or shortage("uv", done.stderr):
+    if stopped := stopped_by_the_machine(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:
         told = " ".join(redact(done.stderr).split())

@@ -26,7 +26,7 @@ from envspec.record import dataclass, replace
 from envspec.redact import redact
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
-from envspec.uv.errors import build_failure, ended_by_a_signal
+from envspec.uv.errors import build_failure, stopped_by_the_machine
 from envspec.uv.program import Uv
 
 _MARK = "project:"
@@ -138,7 +138,7 @@ def build_project(
         more={"SOURCE_DATE_EPOCH": EPOCH, "DIST_EXTRA_CONFIG": str(settings), **variables_of(target, uv, python)},
     )
     wheels = list(out.glob("*.whl"))
-    if killed := ended_by_a_signal(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
+    if killed := stopped_by_the_machine(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
         raise killed
     if done.returncode or len(wheels) != 1:
         raise ToolError(
@@ -177,7 +177,7 @@ def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) ->
         ],
         cwd=scratch,
     )
-    if killed := ended_by_a_signal(done.returncode, done.stderr, f"{built.name}: uv"):
+    if killed := stopped_by_the_machine(done.returncode, done.stderr, f"{built.name}: uv"):
         raise killed
     if done.returncode:
         told = " ".join(redact(done.stderr).split())[-600:]

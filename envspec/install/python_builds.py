@@ -15,8 +15,7 @@ from envspec.lock.model import LockedPython
 from envspec.recipes.python_build import TABLE, folder_name, uv_table
 from envspec.redact import redact
 from envspec.settings import load_settings
-from envspec.shortage import shortage
-from envspec.uv.errors import cause, ended_by_a_signal
+from envspec.uv.errors import cause, stopped_by_the_machine
 from envspec.uv.program import Uv
 
 MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
@@ -70,7 +69,7 @@ def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str]
                 more[_FOLDER_VARIABLE] = str(_own_folder(build, env))
         # no project's settings count, only the user's
         done = uv.run(words, cwd=Path("/"), more=more)
-    if stopped := ended_by_a_signal(done.returncode, done.stderr, "uv") or shortage("uv", done.stderr):
+    if stopped := stopped_by_the_machine(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:
         told = cause(redact(done.stderr))

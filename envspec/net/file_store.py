@@ -111,11 +111,12 @@ class FileStore:
                 on_bytes(kept.stat().st_size)
                 return kept
             resumed = out.tell() > 0
-            digest = self._read(url, out, wanted, on_bytes)
-            if digest != wanted.sha256 and resumed:
+            self._read(url, out, wanted, on_bytes)
+            if (digest := _digest(out)) != wanted.sha256 and resumed:
                 on_bytes(-out.tell())
                 _empty(out)
-                digest = self._read(url, out, wanted, on_bytes)
+                self._read(url, out, wanted, on_bytes)
+                digest = _digest(out)
             try:
                 refuse_other(digest, out.tell(), wanted, split_credentials(url)[0])
                 refuse_unfit(part, wanted.file)
@@ -144,13 +145,13 @@ class FileStore:
                         if stream.unchanged and known:
                             return known
                         while piece := stream.read(_PIECE):
-                            out.write(piece)
+                            _write(out, piece)
                     break
                 except BrokenOff:
                     if not left:
                         raise
                     time.sleep(0.3)
-            found = KnownFile(stream.sha256, stream.length, stream.etag)
+            found = KnownFile(_digest(out), out.tell(), stream.etag)
             place = self._place(WantedFile(file, found.sha256, found.size))
             try:
                 refuse_unfit(part, file)
@@ -179,12 +180,11 @@ class FileStore:
             raise IndexFailure(f"{wanted.file!r} can't be fetched: {why}", hint="check what serves it")
         return self.folder / wanted.sha256 / wanted.file
 
-    def _read(self, url: str, out: BinaryIO, wanted: WantedFile, on_bytes: OnBytes) -> str:
-        """Append what the file at `url` has beyond what is there; gives the sha256 of it all."""
+    def _read(self, url: str, out: BinaryIO, wanted: WantedFile, on_bytes: OnBytes) -> None:
+        """Append what the file at `url` has beyond what is there."""
         most = self._most(wanted.file) if wanted.size is None else wanted.size
         if out.tell() > most:
             _empty(out)
-        hashed = _hash_of(Path(out.name))
         on_bytes(out.tell())
         for left in reversed(range(self.fetcher.retries + 1)):
             begin = out.tell()
@@ -193,17 +193,14 @@ class FileStore:
                     if stream.start != begin:
                         on_bytes(-begin)
                         _empty(out)
-                        hashed = hashlib.sha256()
                     while piece := stream.read(_PIECE):
-                        out.write(piece)
-                        hashed.update(piece)
+                        _write(out, piece)
                         on_bytes(len(piece))
                 break
             except BrokenOff:
                 if not left:
                     raise
                 time.sleep(0.3)
-        return hashed.hexdigest()
 
 
 @contextmanager
@@ -243,6 +240,21 @@ def _let_go(out: BinaryIO) -> None:
         out.close()
 
 
+def _write(out: BinaryIO, piece: bytes) -> None:
+    """Write all of a piece: a disk that fills up takes a part of it first, and fails at the next. Raises OSError."""
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[out.write(rest) :]
+
+
+def _digest(out: BinaryIO) -> str:
+    """Give the sha256 of what lies on disk of a file that was written. Raises OSError, also for what the system took
+    and couldn't write."""
+    # a network's file system says so when a descriptor is closed (close(2))
+    os.close(os.dup(out.fileno()))
+    return sha256_of(Path(out.name))
+
+
 def _empty(out: BinaryIO) -> None:
     # what is appended to goes on saying where it was
     out.seek(0)
@@ -280,12 +292,8 @@ def refuse_unfit(path: Path, file: str) -> None:
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file, in hex. Raises OSError."""
-    return str(_hash_of(path).hexdigest())
-
-
-def _hash_of(path: Path) -> hashlib._Hash:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_PIECE):
             digest.update(block)
-    return digest
+    return digest.hexdigest()

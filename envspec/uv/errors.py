@@ -15,6 +15,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.redact import redact
 from envspec.regex import regex
 from envspec.shortage import shortage, too_little
+from envspec.storage import says_storage
 
 PROJECT = "the-spec"
 """The spec's name as a project for uv. Messages to the user don't have it."""
@@ -40,9 +41,6 @@ _NO_MODULE = regex(r"No module named '(\w+)")
 _BUILT = regex(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
 _RAISED = regex(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
 _SAID = regex(r"error: (?!Failed to build |command )\S")
-_STORAGE = regex(
-    r"No space left on device|Read-only file system|Permission denied|Disk quota exceeded|Failed to initialize cache"
-)
 _UNSENT = regex(r"error sending request for url \(([^()\s?#]+)")
 _BAD_VARIABLE = regex(r"Failed to parse environment variable `([^`]+)`")
 _BAD_OPTION = regex(r"invalid value '[^']*' for '--([a-z-]+)")
@@ -78,7 +76,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
     message = f"{label}: {told}"
-    if stopped := ended_by_a_signal(status, text, f"{label}: uv") or shortage(f"{label}: uv", text):
+    if stopped := stopped_by_the_machine(status, text, f"{label}: uv"):
         return stopped
     setting = _setting(told)
     if setting:
@@ -90,10 +88,6 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return ToolError(message, hint="install git, or ask for a release instead")
     if "Git operation failed" in told:
         return IndexFailure(message, hint="check the repository's address, the revision and your access")
-    if _STORAGE.search(told):
-        return StorageError(
-            message, hint="free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
-        )
     if "build backend" in told or told.startswith("Failed to build"):
         module = _NO_MODULE.search(told)
         if module and (built := _BUILT.search(told)):
@@ -108,14 +102,25 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
 
 
-def ended_by_a_signal(status: int, said: str, program: str) -> ToolError | None:
-    """Make the error for a program that a signal ended, with what it had `said`; None for one that ended by itself."""
-    if status >= 0:
+def _short_of(said: str, program: str) -> EnvspecError | None:
+    if short := shortage(program, said):
+        return short
+    if not (says_storage(said) or "Failed to initialize cache" in said):
         return None
+    told = cause(redact(said))
+    hint = "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
+    return StorageError(f"{program.removesuffix(': uv')}: {told}", hint=hint)
+
+
+def stopped_by_the_machine(status: int, said: str, program: str) -> EnvspecError | None:
+    """Make the error for a program that failed for what it ran on, by what it `said`: a signal, too little memory, a
+    disk, a quota or a right. None for one that did its work, or failed for another reason."""
+    if status >= 0:
+        return _short_of(said, program) if status else None
     # Who gets no more memory may not get any for a last word either: allocators abort without one.
     if status == -signal.SIGKILL or (status == -signal.SIGABRT and not said.strip()):
         return too_little(program)
-    if short := shortage(program, said):
+    if short := _short_of(said, program):
         return short
     try:
         name = signal.Signals(-status).name

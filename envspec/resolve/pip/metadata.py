@@ -28,6 +28,7 @@ from envspec.packages.variants import WheelOfVariant
 from envspec.packages.zip_list import with_names_like
 from envspec.record import dataclass, replace
 from envspec.settings import split_credentials
+from envspec.storage import OF_THE_MACHINE
 from envspec.uv.answer import FoundFile
 
 _SCHEMA = 2
@@ -269,6 +270,8 @@ class MetadataReader:
                     )
                 return content.decode("utf-8", "replace")
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+                raise
             raise DamagedFile(
                 f"{_where(file)} isn't a wheel: {error}",
                 hint="report this to whoever runs the index: the file is damaged or cut off",

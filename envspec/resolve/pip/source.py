@@ -30,9 +30,9 @@ from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, lic
 from envspec.resolve.pip.static_source import StaticReader, build_requires
 from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
 from envspec.settings import split_credentials
-from envspec.storage import storage_error
+from envspec.storage import OF_THE_MACHINE, storage_error
 from envspec.uv.answer import FoundFile
-from envspec.uv.errors import ended_by_a_signal
+from envspec.uv.errors import stopped_by_the_machine
 from envspec.uv.processes import Processes
 from envspec.uv.program import Uv
 
@@ -245,7 +245,7 @@ class SourceReader:
             raise ToolError(
                 f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
             ) from None
-        if killed := ended_by_a_signal(done.returncode, done.stderr, what):
+        if killed := stopped_by_the_machine(done.returncode, done.stderr, what):
             raise killed
         if done.returncode:
             if unsent := _UNSENT.search(done.stderr):
@@ -276,6 +276,8 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
                 else:
                     raise tarfile.TarError("it has paths outside its folder")
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+            raise storage_error(error, into, option="ENVSPEC_CACHE_DIR") from None
         raise IndexFailure(
             f"{where} can't be unpacked: {error}", hint="report this to whoever runs the index: the file is damaged"
         ) from None
