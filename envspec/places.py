@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
 """The variable that names the folder of environments."""
+KEEP_PYTHONPATH = "ENVSPEC_KEEP_PYTHONPATH"
+"""The variable that leaves PYTHONPATH in environments as the caller has it: its modules come before the lock's."""
 
 
 def home_of(env: Mapping[str, str]) -> Path:

@@ -171,6 +171,7 @@ export ENVSPEC_PREFIX=$place PYTHONNOUSERSITE=1
 # nothing can be written beside the modules, so Python keeps their bytecode here, until the last run ends
 export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-${lock%.envspec-lock}.pyc}
 unset PYTHONHOME
+[[ -n ${ENVSPEC_KEEP_PYTHONPATH:-} ]] || unset PYTHONPATH
 exec 3<&0
 # what a shell starts in the background ignores Ctrl-C, unless it is told not to
 (trap - INT QUIT && exec sh "$place/etc/envspec/entrypoint.sh" "$@") <&3 3<&- &

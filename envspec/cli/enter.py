@@ -16,7 +16,7 @@ from envspec.environments import memo
 from envspec.environments.in_use import hold
 from envspec.environments.ready import Ready
 from envspec.errors import InputError
-from envspec.places import ENVIRONMENTS, cache_dir, config_file, home_of
+from envspec.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
 from envspec.record import dataclass
 
 if TYPE_CHECKING:
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget
     from envspec.settings import Settings
     from envspec.spec.model import Spec
+
+
+def variables(ready: Ready, *, keep_pythonpath: bool) -> dict[str, str]:
+    """Make the variables of a program in an environment from this process's, and say what becomes of PYTHONPATH."""
+    env = {**os.environ, KEEP_PYTHONPATH: "1"} if keep_pythonpath else dict(os.environ)
+    if env.get("PYTHONPATH") and env.get(KEEP_PYTHONPATH):
+        say("note: PYTHONPATH stays: its modules come before the lock's")
+    elif env.get("PYTHONPATH"):
+        say("note: PYTHONPATH is unset, as its modules would come before the lock's; `--keep-pythonpath` keeps it")
+    return ready.environment(env)
+
 
 _TRIES = 3
 """How often an environment is made anew that was removed before the program could start in it."""

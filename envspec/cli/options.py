@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.cli.console import hush, out_json
+from envspec.places import KEEP_PYTHONPATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +79,11 @@ quiet = click.option(
     expose_value=False,
     callback=_hush,
     help="Say nothing but errors and questions.",
+)
+keep_pythonpath = click.option(
+    "--keep-pythonpath",
+    is_flag=True,
+    help=f"Leave PYTHONPATH as it is ({KEEP_PYTHONPATH}=1 does the same). Its modules come before the lock's.",
 )
 verbose = click.option("--verbose", "-v", is_flag=True, help="List all of them, not only the first ten.")
 one_target = click.option(

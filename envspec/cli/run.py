@@ -11,7 +11,7 @@ import click
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import out
-from envspec.cli.enter import RunOptions, enter
+from envspec.cli.enter import RunOptions, enter, variables
 from envspec.environments.ready import Ready, program
 from envspec.errors import InputError
 
@@ -54,6 +54,7 @@ class _WithCommand(click.Command):
 @click.argument("paths", nargs=-1, metavar="[SPEC]", shell_complete=options.complete("spec_paths"))
 @options.run_target
 @options.offline
+@options.keep_pythonpath
 @options.quiet
 @options.dry_run
 @options.locks_dir
@@ -64,6 +65,7 @@ def command(
     paths: tuple[str, ...],
     target: str | None,
     offline: bool,
+    keep_pythonpath: bool,
     dry_run: bool,
     locks_dir: Path | None,
     as_json: bool,
@@ -81,13 +83,13 @@ def command(
         return _show(asked, words, as_json=as_json)
     if as_json:
         raise InputError("stdout is the command's own, so --json needs --dry-run", hint="add --dry-run")
-    start(enter(asked), words)
+    start(enter(asked), words, keep_pythonpath=keep_pythonpath)
     return 0
 
 
-def start(ready: Ready, words: tuple[str, ...]) -> None:
+def start(ready: Ready, words: tuple[str, ...], *, keep_pythonpath: bool = False) -> None:
     """Replace this process by a program in an environment. Raises InputError where there is none of that name."""
-    env = ready.environment(os.environ)
+    env = variables(ready, keep_pythonpath=keep_pythonpath)
     if program(words[0], env) is None:
         raise InputError(
             f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH",

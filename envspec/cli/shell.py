@@ -10,7 +10,7 @@ import click
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import say
-from envspec.cli.enter import RunOptions, enter
+from envspec.cli.enter import RunOptions, enter, variables
 
 EPILOG = """\b
 Examples:
@@ -23,9 +23,10 @@ Examples:
 @click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
 @options.run_target
 @options.offline
+@options.keep_pythonpath
 @options.quiet
 @options.locks_dir
-def command(path: str | None, target: str | None, offline: bool, locks_dir: Path | None) -> int:
+def command(path: str | None, target: str | None, offline: bool, keep_pythonpath: bool, locks_dir: Path | None) -> int:
     """Start a shell in the environment of a lock; envspec makes it if need be
 
     It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
@@ -34,7 +35,7 @@ def command(path: str | None, target: str | None, offline: bool, locks_dir: Path
 
     ready = enter(RunOptions(path, target, locks_dir, offline))
     shell = shell_of(os.environ)
-    env = ready.environment(os.environ)
+    env = variables(ready, keep_pythonpath=keep_pythonpath)
     say(f"{ready.spec} ({ready.target}) in {os.path.basename(shell)}: `exit` or Ctrl-D leaves it")
     program, words, more = started(shell, ready, env)
     become(words, program, {**env, **more})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from envspec.places import KEEP_PYTHONPATH
 from envspec.record import dataclass
 
 RECORDS = "etc/envspec"
@@ -46,7 +47,7 @@ class Ready:
         if self.conda:
             kind = {"CONDA_PREFIX": self.prefix, "CONDA_DEFAULT_ENV": self.spec}
         bin_first = f"{self.prefix}/bin{os.pathsep}{env.get('PATH') or os.defpath}"
-        gone = {"PYTHONHOME", *_OTHERS[self.conda]}
+        gone = {"PYTHONHOME", *(() if env.get(KEEP_PYTHONPATH) else ("PYTHONPATH",)), *_OTHERS[self.conda]}
         kept = {name: value for name, value in env.items() if name not in gone}
         return {**self.own, **kept, **self.fixed, **kind, "PATH": bin_first}
 

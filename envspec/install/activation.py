@@ -1,7 +1,8 @@
 """Activation scripts: `bin/activate` for bash and zsh, `bin/activate.fish` for fish. Pure texts, quoted for any path.
 
 They do what conda's and venv's scripts do: set PATH, CONDA_PREFIX or VIRTUAL_ENV and the prompt, and run the packages'
-own scripts in `etc/conda/activate.d` and `deactivate.d`. They also set PYTHONNOUSERSITE=1, which keeps ~/.local out.
+own scripts in `etc/conda/activate.d` and `deactivate.d`. They also set PYTHONNOUSERSITE=1, which keeps ~/.local out,
+and unset PYTHONPATH, whose modules would come before the lock's, unless ENVSPEC_KEEP_PYTHONPATH is set.
 `deactivate` restores everything.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+
+from envspec.places import KEEP_PYTHONPATH
 
 PATHS = ("bin/activate", "bin/activate.fish")
 
@@ -127,6 +130,21 @@ set -g _ENVSPEC_ROOT (builtin realpath (dirname (status filename))/..)
 """
 
 
+_TOLD = f"envspec: PYTHONPATH is unset here: its modules came before the lock's. {KEEP_PYTHONPATH}=1 keeps it."
+_UNSET = (
+    f'if [ -z "${{{KEEP_PYTHONPATH}:-}}" ]; then',
+    f'    if [ -n "$PYTHONPATH" ]; then echo {shlex.quote(_TOLD)} >&2; fi',
+    "    unset PYTHONPATH",
+    "fi",
+)
+_FISH_UNSET = (
+    f'if test -z "${KEEP_PYTHONPATH}"',
+    f'    test -n "$PYTHONPATH"; and echo "{_TOLD}" >&2',
+    "    set -e PYTHONPATH",
+    "end",
+)
+
+
 def scripts(prefix: Path | None, name: str, *, conda: bool) -> dict[str, str]:
     """Render the activation scripts of an environment, by path relative to the prefix; without `prefix` they are for
     one that works at any path, and look where they lie.
@@ -155,14 +173,14 @@ def _posix(prefix: Path | None, name: str, *, conda: bool) -> str:
     save = [f'_envspec_save PATH {folder}:"$PATH"']
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     # a PYTHONHOME of another Python would break this one
-    save += ["_envspec_save PYTHONHOME ''", "unset PYTHONHOME"]
+    save += ["_envspec_save PYTHONHOME ''", "unset PYTHONHOME", '_envspec_save PYTHONPATH "${PYTHONPATH-}"', *_UNSET]
     return _POSIX.format(
         path=shlex.quote(f"{prefix}/bin/activate") if prefix else "FOLDER/bin/activate",
         finding="" if prefix else _FINDING,
         forgetting="" if prefix else "        unset _ENVSPEC_ROOT\n",
         prefix=root,
         prompt=shlex.quote(f"({name}) "),
-        names=" ".join(["PATH", *variables, "PYTHONHOME"]),
+        names=" ".join(["PATH", *variables, "PYTHONHOME", "PYTHONPATH"]),
         save="\n".join(save),
     )
 
@@ -173,13 +191,13 @@ def _fish(prefix: Path | None, name: str, *, conda: bool) -> str:
     variables = _variables(prefix, root, fish_quoted(name), conda=conda)
     save = [f"_envspec_save PATH {folder} $PATH"]
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
-    save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME"]
+    save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME", '_envspec_save PYTHONPATH "$PYTHONPATH"', *_FISH_UNSET]
     return _FISH.format(
         path=fish_quoted(f"{prefix}/bin/activate.fish") if prefix else "FOLDER/bin/activate.fish",
         finding="" if prefix else _FISH_FINDING,
         prefix=root,
         name=name,
-        names=" ".join(["PATH", *variables, "PYTHONHOME"]),
+        names=" ".join(["PATH", *variables, "PYTHONHOME", "PYTHONPATH"]),
         prompt=fish_quoted(f"({name}) "),
         save="\n".join(save),
     )

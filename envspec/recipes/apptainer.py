@@ -189,7 +189,7 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
     own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
     exports = [
         "# what the caller has active comes in unless it is set here; an unset isn't heeded",
-        f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}=',
+        f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= PYTHONPATH=',
         *exported(plan.env),
         *(compat.choice(plan.driver_floor) if any(one.name == compat.NAME for one in plan.toolkit) else ()),
     ]

@@ -32,7 +32,7 @@ def test_a_command_in_an_environment_that_is_made_for_it(locked: Machine, index:
     assert f"installed {prefix}: here, 1 package" in first.err
     before = tree(prefix)
     index.asked.clear()
-    second = ran(locked, SPEC, "--", "python", "-c", PRINT)
+    second = ran(locked, SPEC, "--", "python", "-c", PRINT, env={"PYTHONPATH": ""})
     assert (second.out, second.err) == (first.out, "")
     assert index.asked == [] and tree(prefix) == before
 
@@ -183,6 +183,16 @@ def test_variables(locked: Machine) -> None:
     (prefix,) = locked.environments.iterdir()
     assert found[:-1] == ["/data/hf", "mine", None, None, str(prefix), "1", "here"]
     assert found[-1].split(os.pathsep)[0] == f"{prefix}/bin"
+
+
+def test_pythonpath_stays_outside_unless_it_is_asked_for(locked: Machine, tmp_path: Path) -> None:
+    """A module there would shadow the locked one."""
+    (tmp_path / "shadow.py").write_text("")
+    code, env = "import importlib.util; print(importlib.util.find_spec('shadow'))", {"PYTHONPATH": str(tmp_path)}
+    without = ran(locked, "--", "python", "-c", code, env=env)
+    assert without.out == "None\n" and "note: PYTHONPATH is unset" in without.err
+    kept = ran(locked, "--keep-pythonpath", "--", "python", "-c", code, env=env)
+    assert str(tmp_path) in kept.out and "note: PYTHONPATH stays" in kept.err
 
 
 def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: Path) -> None:

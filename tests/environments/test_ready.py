@@ -31,6 +31,12 @@ def test_variables_of_a_virtual_environment() -> None:
     }
 
 
+def test_pythonpath_is_kept_only_where_that_is_asked() -> None:
+    before = {"PYTHONPATH": "/site"}
+    assert "PYTHONPATH" not in VENV.environment(before)
+    assert VENV.environment({**before, "ENVSPEC_KEEP_PYTHONPATH": "1"})["PYTHONPATH"] == "/site"
+
+
 def test_variables_of_a_conda_environment() -> None:
     found = replace(VENV, conda=True).environment({"VIRTUAL_ENV": "/old"})
     assert found["CONDA_PREFIX"] == "/envs/x" and found["CONDA_DEFAULT_ENV"] == "demo"

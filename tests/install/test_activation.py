@@ -113,6 +113,21 @@ def test_what_was_set_comes_back(shell: str, tmp_path: Path) -> None:
     assert {"CONDA_PREFIX=/other", "PYTHONHOME=/home", "PYTHONNOUSERSITE="} <= set(after)
 
 
+@pytest.mark.parametrize("keep", ["", "1"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_pythonpath_is_unset_and_told_unless_it_is_to_stay(shell: str, keep: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} isn't installed")
+    prefix = made(tmp_path / "env", conda=False)
+    file = f"{prefix}/bin/activate.fish" if shell == "fish" else f"{prefix}/bin/activate"
+    shown = 'printf "<%s>" "$PYTHONPATH"' if shell == "fish" else 'printf "<%s>" "${PYTHONPATH-}"'
+    script = f"{'source' if shell == 'fish' else '.'} {file}; {shown}; deactivate; {shown}"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": "/a:/b", "ENVSPEC_KEEP_PYTHONPATH": keep}
+    ran = subprocess.run([*SHELLS[shell], "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout == f"<{'/a:/b' if keep else ''}></a:/b>"
+    assert ("PYTHONPATH is unset here" in ran.stderr) is not bool(keep), ran.stderr
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_one_environment_after_another(shell: str, tmp_path: Path) -> None:
     """Activating a second one leaves the first; leaving the second gives back what was before both."""
