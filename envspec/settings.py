@@ -37,6 +37,8 @@ class Settings:
     timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
     keyring           whether uv is told to ask the program `keyring` for passwords
     environments      the folder of environments that have no prefix of their own
+    trusted           index name, as its variables spell it → the hosts that may get its login: those that uv's own
+                      settings and envspec's give the name
     run_targets       patterns of the targets to run where none is named and the machine doesn't tell, the first first
     """
 
@@ -48,6 +50,7 @@ class Settings:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     keyring: bool = False
     environments: Path = Path()
+    trusted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     run_targets: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
 
@@ -136,9 +139,22 @@ def split_credentials(url: str) -> tuple[str, Credentials | None]:
 
 def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
     """Read the credentials of a spec's named index as uv does: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
-    stem = "UV_INDEX_" + "".join(c if c.isalnum() else "_" for c in name.upper())
+    stem = f"UV_INDEX_{variable_name(name)}"
     user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
     return Credentials(user or "", password or "").masked() if user or password else None
+
+
+def variable_name(index: str) -> str:
+    """Spell an index's name as uv's variables do."""
+    return "".join(c if c.isalnum() else "_" for c in index.upper())
+
+
+def host_of(url: str) -> str:
+    """Give the host of a URL, with the port that it names, in small letters and without a login; empty for none."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
 
 
 def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
@@ -175,6 +191,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     return Settings(
         cache_dir=cache_dir(env, home),
         environments=environments_dir(env, home, config.environments),
+        trusted=_trusted(env, uv_files, config.trusted_indexes),
         run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),
         mirrors=mirrors,
@@ -238,6 +255,23 @@ def _uv_default_index(files: Iterable[Mapping[str, Any]]) -> str | None:
         if isinstance(url, str):
             return url
     return None
+
+
+def _trusted(
+    env: Mapping[str, str], files: Iterable[Mapping[str, Any]], own: Mapping[str, str]
+) -> dict[str, frozenset[str]]:
+    """The hosts that the user has bound to names of indexes: in UV_INDEX and UV_DEFAULT_INDEX (`<name>=<url>`), in
+    `[[index]]` of uv's configuration, in `[trusted-indexes]` of envspec's."""
+    said = [text.partition("=") for key in ("UV_INDEX", "UV_DEFAULT_INDEX") for text in env.get(key, "").split()]
+    found = [(name, host_of(url)) for name, mark, url in said if mark and "://" in url and "://" not in name]
+    for table in files:
+        listed = table.get("index")
+        for index in listed if isinstance(listed, list) else ():
+            if isinstance(index, dict) and isinstance(index.get("name"), str) and isinstance(index.get("url"), str):
+                found.append((index["name"], host_of(index["url"])))
+    found += own.items()
+    names = {variable_name(name) for name, _ in found}
+    return {one: frozenset(host for name, host in found if host and variable_name(name) == one) for one in names}
 
 
 def _asks_keyring(env: Mapping[str, str], files: Iterable[Mapping[str, Any]]) -> bool:

@@ -11,11 +11,14 @@ from urllib.parse import urlsplit
 
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import InputError, Place
+from envspec.places import config_home, home_of
 from envspec.record import dataclass
 from envspec.redact import has_credentials, redact, register_url
 from envspec.site import ARCHIVES, Site, read_site
 from envspec.texts import bytes_of, nearest
 
+HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""A host, with a port or without."""
 _LONGEST = 3600.0
 """Seconds that an index may be waited for: a run that waits longer for a byte is hung."""
 
@@ -28,6 +31,7 @@ class UserConfig:
     environments  the folder of environments that have no prefix of their own, as written; None for the usual one
     run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
     site          what `[site]` says
+    trusted_indexes  index name → the host, with its port if it isn't the scheme's, that may get its login
     """
 
     mirrors: Mapping[str, str] = field(default_factory=dict)
@@ -36,6 +40,7 @@ class UserConfig:
     environments: str | None = None
     run_targets: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
+    trusted_indexes: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_user_config(usual: Path, asked: str | None) -> UserConfig:
@@ -62,6 +67,27 @@ def load_user_config(usual: Path, asked: str | None) -> UserConfig:
     return _Reader(path, text, table).config()
 
 
+def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
+    """Write into envspec's configuration that the login of an index of this name may go to this host, and give the
+    file. What else the file says stays as it is. Raises InputError for a file that isn't
+    TOML or can't be written."""
+    import tomlkit
+    from tomlkit.exceptions import ParseError
+
+    path = Path(env.get("ENVSPEC_CONFIG") or config_home(env, home_of(env)) / "envspec" / "config.toml")
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    except (ParseError, UnicodeDecodeError):
+        raise InputError("the configuration isn't TOML", place=Place(str(path)), hint="correct it first") from None
+    document.setdefault("trusted-indexes", tomlkit.table())[name] = host
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror}", hint="write [trusted-indexes] there") from None
+    return path
+
+
 @dataclass(frozen=True)
 class _Reader:
     path: Path
@@ -77,7 +103,7 @@ class _Reader:
                     f"a configuration can't have {key!r}", (near and f"did you mean [{near}]?") or tables, key
                 )
         site = read_site(self.table.get("site", {}), self._place)
-        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts(), *self._run(), site)
+        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts(), *self._run(), site, self._trusted())
 
     def _mirrors(self) -> dict[str, str]:
         mirrors = self.table.get("mirrors", {})
@@ -92,6 +118,16 @@ class _Reader:
             if of_apt:
                 self._refuse_for_apt(name, url)
         return dict(mirrors)
+
+    def _trusted(self) -> dict[str, str]:
+        trusted = self.table.get("trusted-indexes", {})
+        if not isinstance(trusted, dict) or not all(isinstance(host, str) for host in trusted.values()):
+            example = 'for example: [trusted-indexes] internal = "packages.example.org"'
+            raise self._error("[trusted-indexes] takes names and hosts", example, "trusted-indexes")
+        for name, host in trusted.items():
+            if not HOST.fullmatch(host):
+                raise self._error(f"[trusted-indexes] {name} is no host", "give a host, or host:port", name)
+        return {name: host.lower() for name, host in trusted.items()}
 
     def _refuse_for_apt(self, name: str, url: str) -> None:
         """Refuse an address that a build couldn't be given: its value is seen by whoever looks at the image."""
@@ -156,7 +192,7 @@ class _Reader:
         return place_of_key(self.path, self.text, key)
 
 
-_TABLES = ("mirrors", "cache", "timeouts", "run", "site")
+_TABLES = ("mirrors", "cache", "timeouts", "run", "site", "trusted-indexes")
 
 
 def place_of_key(path: Path, text: str, key: str) -> Place:

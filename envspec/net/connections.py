@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from envspec.net.fetch import Fetcher, origin_of, read_timeout
-from envspec.net.logins import credentials_of
+from envspec.net.logins import credentials_of, own_origins
 from envspec.net.patience import Patience
 from envspec.settings import Settings, split_credentials
 
@@ -20,7 +20,8 @@ def index_fetcher(
     """What reads from the user's indexes; `indexes` are the spec's own, by name, with the addresses that they have
     here."""
     return Fetcher(
-        credentials=credentials_of(settings, indexes, env),
+        credentials={} if offline else credentials_of(settings, indexes, env),
+        own=own_origins(settings),
         env=env,
         read_seconds=read_timeout(env),
         offline=offline,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from netrc import NetrcParseError, netrc
@@ -75,7 +75,9 @@ class Fetcher:
     """A pool of connections with the user's proxies, certificates and credentials.
 
     `credentials` maps an origin ("https://host:port") to its login; ~/.netrc fills in the rest, and `keyring` the
-    password of a user without one. `patience` is for indexes with a time-out of their own, by origin.
+    password of a user without one. `own` are the origins that the user's settings name: netrc's `default` goes to them
+    and to where their pages have their files, and netrc's logins go over plain http to them and this machine alone.
+    `patience` is for indexes with a time-out of their own, by origin.
     Credentials go only to the exact origin that they are for, and a redirect to another host drops them.
     """
 
@@ -89,6 +91,7 @@ class Fetcher:
         keyring: Keyring | None = None,
         bounds: limits.Limits | None = None,
         patience: Mapping[str, Patience] | None = None,
+        own: Collection[str] = (),
     ) -> None:
         self.limits = bounds or limits.LIMITS
         self._credentials = credentials
@@ -97,6 +100,7 @@ class Fetcher:
         self.retries = _retries(env)
         self._netrc = _netrc(env)
         self._patience = dict(patience or {})
+        self._own = set(own)
         self._pools: dict[tuple[str | None, float], urllib3.PoolManager] = {}
         self._making = threading.Lock()
         self._keyring = keyring
@@ -105,8 +109,12 @@ class Fetcher:
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
         """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
-        own. Of several indexes whose files one host has, the longest."""
-        own = self._patience.get(origin_of(split_credentials(page)[0]))
+        own. Of several indexes whose files one host has, the longest. What the user's own index names is the user's."""
+        there = origin_of(split_credentials(page)[0])
+        if there in self._own:
+            files = tuple(files)
+            self._own.update(origin_of(split_credentials(url)[0]) for url in files)
+        own = self._patience.get(there)
         if own is None:
             return
         for origin in {origin_of(split_credentials(url)[0]) for url in files}:
@@ -297,8 +305,10 @@ class Fetcher:
             return {"authorization": token}
         found = own or self._credentials.get(origin_of(url))
         if found is None and self._netrc is not None and parts.hostname:
-            entry = self._netrc.authenticators(parts.hostname)
-            found = Credentials(entry[0] or "", entry[2] or "") if entry else None
+            named, is_own = self._netrc.hosts.get(parts.hostname), origin_of(url) in self._own
+            entry = named or (self._netrc.hosts.get("default") if is_own else None)
+            if entry and (parts.scheme == "https" or is_own or is_loopback(url)):
+                found = Credentials(entry[0] or "", entry[2] or "")
         if found is not None and not found.password and self._keyring is not None:
             found = self._keyring.complete(url, found.username) or found
         return {"authorization": found.basic} if found else {}

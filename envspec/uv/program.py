@@ -25,7 +25,7 @@ from envspec.uv.processes import Processes
 
 # What the user may set for uv and still get the same answer: how to reach things, never what to choose.
 _KEPT_UV_VARIABLES = re.compile(
-    r"UV_(CACHE_DIR|NO_CACHE|NATIVE_TLS|SYSTEM_CERTS|KEYRING_PROVIDER|INSECURE_HOST|HTTP_.*|REQUEST_TIMEOUT|CONCURRENT_.*|INDEX_.+_(USERNAME|PASSWORD)|LINK_MODE)"
+    r"UV_(CACHE_DIR|NO_CACHE|NATIVE_TLS|SYSTEM_CERTS|KEYRING_PROVIDER|INSECURE_HOST|HTTP_.*|REQUEST_TIMEOUT|CONCURRENT_.*|LINK_MODE)"
 )
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _NO_PROXY = ("NO_PROXY", "no_proxy")

@@ -86,6 +86,7 @@ def test_in_the_keyring(machine: Machine, private: Index) -> None:
 def test_in_uvs_variables_for_a_named_index(machine: Machine, private: Index) -> None:
     named(machine, private.url)
     machine.variables |= {"UV_INDEX_MY_INDEX_USERNAME": USER, "UV_INDEX_MY_INDEX_PASSWORD": PASSWORD}
+    machine.variables["UV_INDEX"] = f"my-index={private.url}"
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
     quiet(machine, ran)
@@ -156,6 +157,7 @@ def test_another_host_gets_none(machine: Machine, private: Index, index: Index) 
     named(machine, private.url)
     machine.spec((machine.folder / "specs" / "demo.toml").read_text().replace("'alpha', ", "'alpha', 'delta', "))
     machine.variables |= {"UV_INDEX_MY_INDEX_USERNAME": USER, "UV_INDEX_MY_INDEX_PASSWORD": PASSWORD}
+    machine.variables["UV_INDEX"] = f"my-index={private.url}"
     assert machine.envspec("lock", "specs/demo.toml").status == 0
     assert {asked.authorization for asked in index.asked} == {None}
     assert index.asked

@@ -52,6 +52,7 @@ def keyring_stand_in(plant: Plant) -> None:
 def uvs_variables(plant: Plant) -> None:
     plant.machine.default = plant.index.url
     plant.machine.variables |= {"UV_INDEX_MINE_USERNAME": USER, "UV_INDEX_MINE_PASSWORD": plant.secret}
+    plant.machine.variables["UV_INDEX"] = f"mine={plant.index.url}"
 
 
 def token_in_the_path(plant: Plant) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from envspec.cli.policy import bound_in_time, bound_of, refuse_builds, refuse_sp
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.record import replace
 from envspec.texts import nearest, printable
+from envspec.user_config import HOST, trust_index
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
@@ -76,6 +78,13 @@ Examples:
     is_flag=True,
     help="Read all pages anew, and the live PyTorch index besides the built-in facts.",
 )
+@click.option(
+    "--trust-index",
+    "trusted",
+    multiple=True,
+    metavar="NAME=HOST",
+    help="Write into envspec's configuration that an index of this name, and its login, belong to this host.",
+)
 @options.locks_dir
 @options.quiet
 @options.verbose
@@ -91,6 +100,7 @@ def command(
     dry_run: bool,
     offline: bool,
     refresh: bool,
+    trusted: tuple[str, ...],
     locks_dir: Path | None,
     verbose: bool,
     as_json: bool,
@@ -104,6 +114,7 @@ def command(
     """
     from envspec.workflow.keep import Upgrade
 
+    _trust(trusted)
     if dry_run and allow_needed:
         raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
     if pins and (upgrade or packages):
@@ -196,6 +207,16 @@ def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
     for one in parts(error):
         one.place = one.place or Place(spec.path)
     return error
+
+
+def _trust(said: Sequence[str]) -> None:
+    """Write down which host an index of a name belongs to. Raises InputError."""
+    for text in said:
+        name, mark, host = text.partition("=")
+        if not (mark and name and HOST.fullmatch(host)):
+            raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
+        path = trust_index(os.environ, name, host)
+        say(f"{path}: logins of the index {name} may go to {host}")
 
 
 def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:

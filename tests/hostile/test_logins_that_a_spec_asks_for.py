@@ -1,0 +1,94 @@
+"""A spec names an index as the user's own is named, at a host of its author's: that host gets no login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+from envspec.errors import InputError
+from envspec.net.connections import index_fetcher
+from envspec.net.logins import credentials_of
+from envspec.settings import Settings, load_settings
+
+LOGIN = {"UV_INDEX_INTERNAL_USERNAME": "robot", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}
+EVIL = {"internal": "https://evil.example/simple"}
+
+
+@pytest.fixture
+def evil() -> Iterator[Index]:
+    with Index() as index:
+        index.add(wheel("acme", "1.0"))
+        yield index
+
+
+def spec_of(machine: Machine, evil: Index) -> None:
+    machine.spec(cpu("acme", extra=f"indexes = {{ internal = '{evil.url}' }}\nsources = {{ acme = 'internal' }}"))
+
+
+@pytest.mark.e2e
+def test_nothing_is_sent_until_the_user_binds_the_name_to_the_host(machine: Machine, index: Index, evil: Index) -> None:
+    spec_of(machine, evil)
+    machine.variables |= LOGIN
+    ran = machine.envspec("lock", "specs/demo.toml")
+    host = evil.origin.removeprefix("http://")
+    assert ran.status == 2 and f"envspec lock --trust-index internal={host}" in ran.hint, ran.err
+    assert not evil.asked and "hunter2" not in ran.err
+    ran = machine.envspec("lock", "specs/demo.toml", "--trust-index", f"internal={host}")
+    assert ran.status == 0, ran.err
+    assert {one.authorization for one in evil.asked} == {"Basic cm9ib3Q6aHVudGVyMi1acQ=="}
+    assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0, "it is written down"
+
+
+@pytest.mark.e2e
+def test_the_default_of_netrc_goes_to_no_host_of_a_spec(machine: Machine, index: Index, evil: Index) -> None:
+    netrc = machine.home / ".netrc"
+    netrc.write_text("default login robot password hunter2-Zq\n")
+    netrc.chmod(0o600)
+    spec_of(machine, evil)
+    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    assert evil.asked and {one.authorization for one in evil.asked} == {None}
+    machine.default = evil.url
+    assert machine.envspec("lock", "specs/demo.toml", "--upgrade", "--refresh").status == 0
+    assert "Basic cm9ib3Q6aHVudGVyMi1acQ==" in {one.authorization for one in evil.asked}, "the user's own host gets it"
+
+
+@pytest.mark.parametrize(
+    ("bound", "url"),
+    [
+        ({"UV_INDEX": "internal=https://packages.example/simple"}, EVIL["internal"]),
+        ({"UV_INDEX": "other=https://evil.example/simple"}, EVIL["internal"]),
+        ({"UV_INDEX": "https://evil.example/simple"}, EVIL["internal"]),
+        ({"UV_INDEX": "internal=https://packages.example"}, "https://packages.example.evil.example/simple"),
+        ({"UV_INDEX": "internal=https://packages.example"}, "https://packages.example:8443/simple"),
+        ({"UV_INDEX": "internal=https://packages.example"}, "http://packages.example/simple"),
+    ],
+)
+def test_a_name_that_is_bound_elsewhere(bound: Mapping[str, str], url: str, tmp_path: Path) -> None:
+    env = {**LOGIN, **bound}
+    with pytest.raises(InputError, match="nothing was sent"):
+        credentials_of(load_settings(env, tmp_path), {"internal": url}, env)
+
+
+def test_a_name_that_is_bound_here(tmp_path: Path) -> None:
+    url = "https://packages.example/simple"
+    (tmp_path / "uv.toml").write_text(f'[[index]]\nname = "internal"\nurl = "{url}"\n')
+    for bound in ({"UV_INDEX": f"a=https://b.example internal={url}"}, {"UV_CONFIG_FILE": str(tmp_path / "uv.toml")}):
+        env = {**LOGIN, **bound}
+        assert credentials_of(load_settings(env, tmp_path), {"internal": url}, env).keys() == {
+            "https://packages.example"
+        }
+
+
+def test_netrc_over_plain_http(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine packages.example login robot password hunter2-Zq\n")
+    env = {"HOME": str(tmp_path)}
+    stranger = index_fetcher(Settings(tmp_path), {"internal": "http://packages.example/simple"}, env)
+    own = index_fetcher(Settings(tmp_path, default_index="http://packages.example/simple"), {}, env)
+    assert stranger._authorization("http://packages.example/simple/a/", None) == {}
+    assert stranger._authorization("https://packages.example/simple/a/", None)
+    assert own._authorization("http://packages.example/simple/a/", None)
