@@ -34,6 +34,22 @@ def test_each_line_of_the_model_has_its_proof_or_says_that_nothing_stops_it() ->
     assert not unproved
 
 
+_NO_PROMISE = (
+    "Every parser", "- what", "`tests/fuzz` mutates", "[CONTRIBUTING.md]", "The first runs", "- in ",  # what was done
+    "What comes from outside has limits", "Not covered are", "- ",
+)  # fmt: skip
+"""How paragraphs begin that promise nothing: what is fuzzed and was found, and what isn't covered."""
+
+
+@pytest.mark.parametrize(("section", "least"), [("Fuzzing", 3), ("Secrets", 8), ("Limits", 10)])
+def test_each_promise_has_its_test_beside_it(section: str, least: int) -> None:
+    text = _PAGES["docs/security.md"].partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    promised = rows(text, "promise | shown by")
+    assert len(promised) >= least and [said for said, *shown in promised if not _NAMED.search(" ".join(shown))] == []
+    prose = [one for one in map(str.strip, text.split("\n\n")) if one and not one.startswith("|")]
+    assert [one for one in prose if not one.startswith(_NO_PROMISE)] == [], "a promise stands in a table"
+
+
 def test_the_numbers_of_forged_and_honest_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("forged", "diff", "hostile"):
         monkeypatch.syspath_prepend(str(ROOT / "tests" / folder))
