@@ -137,7 +137,7 @@ def finite_number(value: object) -> float | None:
 
 
 _MAX_DEPTH = 200
-"""Levels of nested YAML. Lockfiles have five."""
+"""Levels of nested YAML. Locks of other tools have five."""
 
 _DEEP = "it's nested too deeply"
 _LONG = "a number has too many digits"

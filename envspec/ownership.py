@@ -9,7 +9,7 @@ _ROOT = 0
 
 
 def stranger(found: os.stat_result, user: int | None, *, shared_group: bool = True) -> str | None:
-    """Who but root and `user` may write to what was looked at, in words; None for nobody.
+    """Who but root and `user` may write to what was looked at, in words; None where no one else may.
 
     `user` is a user id; None where the system has none (Windows), and then nothing is told. With `shared_group`, a
     group counts that others than the user are in.
@@ -19,7 +19,7 @@ def stranger(found: os.stat_result, user: int | None, *, shared_group: bool = Tr
     if found.st_uid not in (_ROOT, user):
         return f"another user owns it (uid {found.st_uid})"
     if found.st_mode & stat.S_IWOTH:
-        return "anybody may write to it"
+        return "every user may write to it"
     if found.st_mode & stat.S_IWGRP and shared_group and not _is_own_group(found.st_gid, user):
         return f"its group may write to it (gid {found.st_gid})"
     return None

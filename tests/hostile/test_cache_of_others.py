@@ -45,7 +45,7 @@ def test_a_cache_that_anybody_may_write_to(locked: Machine, command: str, inside
     folder.chmod(0o777)
     ran = locked.envspec(*COMMANDS[command])
     assert ran.status == 2, ran.err
-    assert ran.error == f"error: {folder}: the cache can't be trusted: anybody may write to it"
+    assert ran.error == f"error: {folder}: the cache can't be trusted: every user may write to it"
     assert f"chmod -R go-w {locked.cache}" in ran.hint
 
 
@@ -94,7 +94,7 @@ def test_who_may_write(tmp_path: Path) -> None:
     if found.st_uid == 0:
         assert stranger(found, 12345) is None
     path.chmod(0o757)
-    assert stranger(path.stat(), found.st_uid) == "anybody may write to it"
+    assert stranger(path.stat(), found.st_uid) == "every user may write to it"
     with pytest.raises(InputError):
         load_settings({"HOME": str(tmp_path), "ENVSPEC_CACHE_DIR": str(path)}).cache()
 

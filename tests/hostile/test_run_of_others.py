@@ -102,7 +102,7 @@ def test_a_folder_that_anybody_may_write_to(ready: Machine, which: str) -> None:
     (prefix,) = ready.environments.iterdir()
     path = prefix if which == "environment" else prefix.parent
     path.chmod(0o777)
-    assert not_owned(ready) == f"error: {path}: what is run there can't be trusted: anybody may write to it"
+    assert not_owned(ready) == f"error: {path}: what is run there can't be trusted: every user may write to it"
 
 
 @ROOT_ONLY

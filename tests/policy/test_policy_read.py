@@ -98,7 +98,7 @@ def test_one_that_anybody_may_write_to(path: Path, what: str, mode: int) -> None
     where.chmod(mode)
     with pytest.raises(PolicyError) as caught:
         load_policy(path, ME)
-    assert str(caught.value) == f"{where}: the site's policy can't be trusted: anybody may write to it"
+    assert str(caught.value) == f"{where}: the site's policy can't be trusted: every user may write to it"
     assert caught.value.hint and "who runs this machine" in caught.value.hint
 
 

@@ -49,7 +49,8 @@ def page() -> str:
 def _room(part: str) -> tuple[str, str]:
     """Give a part's place in the repository and the first paragraph of its docstring. Raises ValueError without one."""
     root = ROOT if part == "tools" else ROOT / "envspec"
-    folder, module = root / part, root / f"{part}.py"
+    folder = root.joinpath(*part.split("."))
+    module = folder.with_suffix(".py")
     told = ast.get_docstring(ast.parse((module if module.exists() else folder / "__init__.py").read_text("utf-8")))
     place = module.relative_to(ROOT).as_posix() if module.exists() else f"{folder.relative_to(ROOT).as_posix()}/"
     if not told:
