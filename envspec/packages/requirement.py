@@ -8,8 +8,9 @@ module calls `packaging`, as it bounds the input first: the parser recurses, and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envspec.packages.plain_marker import PlainMarker, plain_marker
 from envspec.record import dataclass
@@ -39,16 +40,26 @@ _SPACE = " \t"
 _LONG_NUMBER = regex(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _PARENTHESIS = regex(r"""[()]|'[^']*'|"[^"]*\"""")
 
+_VERSIONS = ("python_version", "python_full_version", "implementation_version")
+"""Variables that are compared as versions."""
 _ANY_ENVIRONMENT: dict[str, str | frozenset[str]] = {
     "extra": "", "extras": frozenset(), "dependency_groups": frozenset(),
 }  # fmt: skip
 """The variables that stand in markers of packages and of other tools' locks besides those of the interpreter."""
 
-_LEGACY = (
-    (regex(r"([<>]=?|~=)([ \t]*)([0-9][^,;)\s<>=~]*?)\.\*"), r"\1\2\3"),  # >=1.19.*
-    (regex(r",[ \t]*(?=$|[;)])"), ""),  # >=1.0,
+_LENIENT = (
+    (regex(r"(\d)([<>=~^!])"), r"\1,\2"),  # >=1.0<2.0
+    (regex(r"!=~((?:\d\.)*\d)"), r"!=\1.*"),
+    (regex(r"(<=|>=|<|>|~=)(\s*\d[^,;)\s<>=~]*?)\.\*"), r"\1\2"),  # >=1.19.*
+    (regex(r"(\d\.\d)+\*"), r"\1.*"),  # ==1.0*
+    (regex(r",\s*(?=$|[;)])"), ""),  # >=1.0,
+    (regex(r">dev"), ">0.0.0dev"),
+    (regex(r"(\d+(?:\.\d)*(?:a|b|rc|post|dev)\d+)\.0"), r"\1"),  # >=9.0.0a1.0
 )
-"""Spellings of old releases on PyPI that PEP 440 and 508 reject, and what every installer reads them as."""
+"""Spellings of old releases on PyPI that PEP 440 and 508 reject, and what uv reads them as, one after the other until
+the text can be read. A property test asks uv."""
+_URL_END = regex(r";(?=\s)")
+"""Where uv ends an address that no space stands behind."""
 
 _NAMED = regex(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
 """A requirement without a URL: its name, its extras, its marker."""
@@ -93,22 +104,107 @@ def parse_requirement(text: str) -> Requirement:
 
 @lru_cache(maxsize=TEXTS)
 def published_requirement(text: str) -> Requirement:
-    """Parse a requirement of published METADATA, where old releases write `>=1.0.*` for `>=1.0`.
+    """Parse a requirement of published METADATA as uv does: old releases write `>=1.0.*` for `>=1.0`, and a comparison
+    in a marker that can't be judged says nothing.
 
     Most texts come back in every target, so each is parsed once. Raises InvalidRequirement, which is a ValueError, for
     a text that isn't a requirement even so.
     """
-    from packaging.requirements import InvalidRequirement
+    from packaging.requirements import InvalidRequirement, Requirement
 
-    try:
+    if reason := too_much(text):
+        raise InvalidRequirement(reason)
+    read: Requirement | None = None
+    for reading in _readings(text):
+        try:
+            read = Requirement(reading)
+            break
+        except InvalidRequirement:
+            continue
+    if read is None:
         return parse_requirement(text)
-    except InvalidRequirement:
-        head, semicolon, marker = text.partition(";")
-        for pattern, mended in _LEGACY:
-            head = pattern.sub(mended, head)
-        if head + semicolon + marker == text:
-            raise
-    return parse_requirement(head + semicolon + marker)
+    if read.marker is not None:
+        read.marker = _judgeable(read.marker)
+    return read
+
+
+def _readings(text: str) -> Iterator[str]:
+    """Give a text as it is, then as it may have been meant."""
+    yield text
+    if "@" in text.partition(";")[0]:
+        yield _URL_END.sub(" ;", text, count=1)
+        return
+    for pattern, mended in _LENIENT:
+        other = pattern.sub(mended, text)
+        if other != text:
+            yield other
+            text = other
+    head, semicolon, marker = text.partition(";")
+    yield head.replace("'", "").replace('"', "") + semicolon + marker
+
+
+def published_marker(text: str) -> Marker | None:
+    """Parse a marker of published METADATA; None where all that it compares says nothing. Raises InvalidMarker."""
+    from packaging.markers import InvalidMarker, Marker
+
+    if reason := too_much(text):
+        raise InvalidMarker(reason)
+    return _judgeable(Marker(text))
+
+
+def _judgeable(marker: Marker) -> Marker | None:
+    """Leave out the comparisons of a marker that uv leaves out: of a version with what is none (`python_version >=
+    "3.6.*"`), of two texts, of what has no order. None where nothing is left."""
+    kept = _kept(marker._markers)
+    if not kept:
+        return None
+    if kept != marker._markers:
+        marker._markers = kept
+    return marker
+
+
+def _kept(terms: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    joint = ""
+    for term in terms:
+        if isinstance(term, str):
+            # where what stands before an `or` is left out, so is the word itself
+            joint = "or" if term == "or" or joint == "or" else term
+            continue
+        own = _kept(term) if isinstance(term, list) else [term] if _says_something(term) else []
+        if own:
+            found += [*([joint or "and"] if found else []), own if isinstance(term, list) else own[0]]
+            joint = ""
+    return found
+
+
+def _says_something(term: tuple[Any, Any, Any]) -> bool:
+    from packaging._parser import Variable
+    from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
+    from packaging.specifiers import Specifier
+    from packaging.version import Version
+
+    left, operator, right = term
+    variables = [one for one in (left, right) if isinstance(one, Variable)]
+    if len(variables) != 1:
+        return False
+    value = right if variables[0] is left else left
+    if variables[0].value in _VERSIONS:
+        try:
+            if operator.value in ("in", "not in"):
+                for one in value.value.split():
+                    Version(one)
+            else:
+                Specifier(f"{operator.value}{value.value}")
+        except ValueError:
+            return False
+    alone = Marker('os_name == ""')
+    alone._markers = [term]
+    try:
+        alone.evaluate(_ANY_ENVIRONMENT, context="lock_file")
+    except (UndefinedComparison, UndefinedEnvironmentName):
+        return False
+    return True
 
 
 @lru_cache(maxsize=TEXTS)
@@ -167,8 +263,8 @@ def _unjudgeable(marker: Marker) -> str | None:
 
 
 @lru_cache(maxsize=TEXTS)
-def _marker(text: str) -> Marker | PlainMarker:
-    return plain_marker(text) or parse_marker(text)
+def _marker(text: str) -> Marker | PlainMarker | None:
+    return plain_marker(text) or published_marker(text)
 
 
 def too_much(text: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from envspec.errors import InputError
 from envspec.packages.marker_environment import PLATFORMS
-from envspec.packages.requirement import MAX_DIGITS
+from envspec.packages.requirement import MAX_DIGITS, published_requirement
 from envspec.packages.variant_name import read_name
 
 if TYPE_CHECKING:
@@ -135,10 +135,10 @@ def build_tag(file: str) -> tuple[int, str] | tuple[()]:
 @lru_cache(maxsize=1024)
 def takes_python(requires: str, python: str) -> bool:
     """Say whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between them."""
-    from packaging.specifiers import SpecifierSet
-
+    if not requires:
+        return True
     try:
-        return SpecifierSet(requires).contains(python, prereleases=True)
+        return published_requirement(f"python {requires}").specifier.contains(python, prereleases=True)
     except ValueError:
         return False
 

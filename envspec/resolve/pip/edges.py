@@ -12,7 +12,7 @@ from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
 from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import requirement_name
 from envspec.packages.overrides import Overrides
-from envspec.packages.requirement import TEXTS, head_of, published_requirement
+from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
 from envspec.redact import without_credentials
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
@@ -21,6 +21,7 @@ from envspec.texts import UNSEEN, printable
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+_NONE = Overrides(())
 _HINT = "name another release of that package in the spec"
 
 
@@ -53,7 +54,11 @@ def _followed(
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
         lines = packages[name].requires_dist
-        edges[name], texts = _edges(lines, extras, request.platform, request.python, request.overrides)
+        try:
+            edges[name], texts = _edges(lines, extras, request.platform, request.python, request.overrides)
+        except IndexFailure as failure:
+            failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
+            raise failure.concerning(name) from None
         return wanted(texts)
 
     asked_for = [text for line in request.requirements for text in _met(line, frozenset(), markers, overrides)]
@@ -81,7 +86,9 @@ def edges_of(
     Raises as `holding` does."""
     told = {line: _met(line, extras, markers, overrides) for line in lines}
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
-    held = {_normal(line) for line, instead in told.items() if instead or (overrides and markers.hold(line, extras))}
+    held = {
+        _normal(line) for line, instead in told.items() if instead or (overrides and _met(line, extras, markers, _NONE))
+    }
     return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
 
 
@@ -106,6 +113,8 @@ def _met(line: str, extras: frozenset[str], markers: Markers, overrides: Overrid
             return (line,) if markers.hold(line, extras) else ()
         return tuple(text for text, _ in effective(line, extras, markers, overrides))
     except ValueError:
+        if (named := EXTRA_MARKER.findall(line)) and extras.isdisjoint(map(canonical_name, named)):
+            return ()
         raise _unreadable(line) from None
 
 

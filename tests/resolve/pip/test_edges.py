@@ -158,3 +158,10 @@ def naive(platform: str, roots: Sequence[str], packages: Mapping[str, Sequence[s
 def test_equals_the_naive_evaluator(platform: str, roots: list[str], packages: dict[str, list[str]]) -> None:
     described = {name: Metadata(name, "1.0", tuple(lines), (), None, None) for name, lines in packages.items()}
     assert holding(Request(platform, "3.12", None, tuple(roots)), described) == naive(platform, roots, packages)
+
+
+def test_a_line_of_an_extra_that_nobody_asks_for_may_be_anything() -> None:
+    packages = package("a", "b", "? what; extra == 'all'"), package("b")
+    assert edges(["a"], *packages)["a"] == ("b",)
+    with pytest.raises(IndexFailure, match=r'a 1\.0 requires "\? what; extra'):
+        edges(["a[all]"], *packages)

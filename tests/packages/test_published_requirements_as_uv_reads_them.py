@@ -1,0 +1,100 @@
+"""What METADATA of old releases says in its own way is read as uv reads it: uv is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from support.examples import examples
+from support.index import Index
+from support.packages import wheel
+from uv import find_uv_bin
+
+from envspec.packages.edges import Markers
+from envspec.packages.requirement import published_requirement
+from envspec.uv.program import find_uv
+
+VERSIONS = ("0.9", "1.0", "1.0.1", "1.1", "2.0", "2.1", "5.0", "5.0.1", "5.1")
+KNOWN = (
+    " (>dev)", "!=~5.0", ">='1.0'", '>="1.0"', ">=1.0.*", "<2.0.*", "<=1.0.*", ">1.0.*", ">=1.0<2.0", "==1.0*",
+    "!=5.0*,!=5.1*", ">=1.0,", "(>=1.0,)", "<2.0,>dev", ">=1.0a1.0", ">=1.0.*,<2.0.*,!=1.1.*", ">=v1.0", "==1.0.0.*",
+    "; python_version>='3.6.*'", "; python_version<'3.6.*'", "; python_version ~= '3.6.*'", "; 'a' == 'b'",
+    "; python_version > '3.6.*' or sys_platform == 'win32'", "; python_version >= '3.6,<4' and sys_platform == 'win32'",
+    "; (python_version == 'x') and (sys_platform == 'linux' or os_name == 'nt')",
+    " @ git+https://packages.example.org/d; extra == 'all'",
+)  # fmt: skip
+CLAUSES = st.tuples(
+    st.sampled_from(("==", "!=", ">=", "<=", ">", "<", "~=", "!=~", "=>", "=")),
+    st.sampled_from(("", " ", "'")),
+    st.sampled_from(("1.0", "1", "5.0", "2.0a1", "1.0.post1", "dev", "1.0.0", "2.0.dev1", "v1.0")),
+    st.sampled_from(("", "", ".*", "*", ".0", ".", "'")),
+).map("".join)
+TERMS = st.one_of(
+    st.builds(
+        "{} {} {!r}".format,
+        st.sampled_from(("python_version", "python_full_version", "sys_platform", "implementation_version")),
+        st.sampled_from(("==", "!=", ">=", "<", "~=", "in", "not in")),
+        st.sampled_from(("3.6", "3.12", "3.13", "3.6.*", "3.12.*", "linux", "3.6,<4", "linux2 linux")),
+    ),
+    st.sampled_from(("os_name == 'posix'", "'a' == 'b'", "'linux' in sys_platform")),
+)
+JOINED = st.recursive(
+    TERMS, lambda terms: st.builds("({} {} {})".format, terms, st.sampled_from(("and", "or")), terms), max_leaves=4
+)
+TEXTS = st.one_of(
+    st.lists(CLAUSES, min_size=1, max_size=3).map(",".join),
+    st.lists(CLAUSES, min_size=2, max_size=2).map("".join),
+    st.builds("; {} {} {}".format, JOINED, st.sampled_from(("and", "or")), JOINED),
+)
+
+
+def of_uv(texts: Sequence[str], folder: Path) -> list[str | None]:
+    """The version that uv takes by each requirement, "" where it doesn't hold; None where uv takes none."""
+    with Index() as index:
+        for number, text in enumerate(texts):
+            index.add(wheel(f"p{number}", "1.0", f"d{number}x{text}"), wheel(f"p{number}", "0.1"))
+            index.add(*(wheel(f"d{number}x", version) for version in VERSIONS))
+        (folder / "in.txt").write_text("\n".join(f"p{number}" for number in range(len(texts))))
+        uv = [find_uv_bin(), "pip", "compile", "in.txt", "--no-config", "--no-cache", "--index-url", index.url, "-q"]
+        uv += ["--python", sys.executable, "--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28"]
+        uv += ["--no-header", "--no-annotate"]
+        variables = find_uv({"HOME": str(folder), "PATH": "/usr/bin:/bin"}).environment()
+        done = subprocess.run(uv, cwd=folder, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split("==") for line in done.stdout.splitlines())
+    return [found.get(f"d{number}x", "") if found[f"p{number}"] == "1.0" else None for number in range(len(texts))]
+
+
+def of_envspec(text: str) -> str:
+    if not Markers("linux-64", "3.12").hold(text):
+        return ""
+    specifier = published_requirement(text).specifier
+    return next(version for version in reversed(VERSIONS) if specifier.contains(version))
+
+
+def test_known_spellings(tmp_path: Path) -> None:
+    assert of_uv(KNOWN, tmp_path) == [of_envspec(f"d{text}") for text in KNOWN]
+
+
+@settings(
+    max_examples=examples(10),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    phases=[Phase.generate],
+)
+@given(texts=st.lists(TEXTS, min_size=40, max_size=40))
+def test_what_uv_reads_is_read_alike(texts: list[str], tmp_path: Path) -> None:
+    for text, taken in zip(texts, of_uv(texts, tmp_path), strict=True):
+        if taken is not None:
+            assert of_envspec(f"d{text}") == taken, text
+
+
+@pytest.mark.parametrize("text", ["d >=", "d @ ; extra == 'x'", "d garbage", "d (>=1.0"])
+def test_what_nobody_can_read_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        published_requirement(text)
