@@ -11,7 +11,7 @@ from typing import Any
 from envspec.diff.foreign.shape import optional, sequence, string, table
 from envspec.draft.gather import Gathered
 from envspec.errors import Place
-from envspec.lock.formats.pixi_platform import ARCHSPEC
+from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.record import dataclass, replace
 from envspec.spec.schema import PLATFORMS
 

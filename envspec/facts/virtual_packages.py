@@ -11,16 +11,32 @@ from envspec.packages.version_numbers import numbers
 _ARCHSPEC = {"linux-64": "x86_64", "linux-aarch64": "aarch64", "osx-arm64": "m1", "win-64": "x86_64"}
 """The baseline CPU of each platform, which every machine of it supports (archspec's names)."""
 
+ARCHSPEC = {
+    "x86-64-v1": "x86_64",
+    **{f"x86-64-v{level}": f"x86_64_v{level}" for level in (2, 3, 4)},
+    "armv8-a": "aarch64",
+    **{f"armv8.{minor}-a": f"armv8.{minor}a" for minor in range(1, 6)},
+    "armv9-a": "armv9.0a",
+}
+"""A target's `cpu` in archspec's names (its microarchitectures.json); later processors have none there."""
+
 
 def virtual_packages(
-    platform: str, *, glibc: str | None, cuda: str | None, driver: str | None, architectures: Sequence[str]
+    platform: str,
+    *,
+    glibc: str | None,
+    cuda: str | None,
+    driver: str | None,
+    architectures: Sequence[str],
+    cpu: str | None = None,
 ) -> tuple[tuple[str, str, str], ...]:
     """Make the virtual packages, as (name, version, build).
 
     `__cuda` is the newest CUDA that the driver runs by itself, as conda defines it, and never above the asked one;
     `__cuda_arch` is the lowest compute capability of the GPUs (CEP 46). `architectures` begin with it ("sm_90").
+    `__archspec` is the oldest processor, `cpu` ("x86-64-v3"), or what every machine of the platform has.
     """
-    found = [("__archspec", "1", _ARCHSPEC.get(platform, "x86_64"))]
+    found = [("__archspec", "1", ARCHSPEC.get(cpu or "", _ARCHSPEC.get(platform, "x86_64")))]
     system = platform.partition("-")[0]
     if system == "linux":
         glibc = glibc or "2.28"

@@ -17,7 +17,8 @@ MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
 
 _NAME = regex(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
-_BRACKET = regex(r"(version|build)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_BRACKET = regex(r"(version|build|channel|subdir)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_SUBDIR = regex(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
 _CLAUSE = regex(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 
@@ -40,6 +41,19 @@ def version_and_build(match_spec: str) -> tuple[str, str]:
     named = {found[0]: "".join(found[1:]) for found in _BRACKET.findall(bracket)}
     version, build = _positional(before.strip())
     return named.get("version", version), named.get("build", build)
+
+
+def place_of(match_spec: str) -> tuple[str, str]:
+    """Read the channel (a name or a URL) and the subdir that a match spec asks for, each empty if absent:
+    `conda-forge/linux-64::ffmpeg`, `ffmpeg[channel=conda-forge, subdir=noarch]`."""
+    before, _, bracket = match_spec.partition("[")
+    named = {found[0]: "".join(found[1:]) for found in _BRACKET.findall(bracket)}
+    channel, _, _ = before.rpartition("::")
+    channel = named.get("channel", channel.strip())
+    above, _, last = channel.rpartition("/")
+    if above and _SUBDIR.fullmatch(last):
+        return above, named.get("subdir", last)
+    return channel, named.get("subdir", "")
 
 
 def _positional(text: str) -> tuple[str, str]:

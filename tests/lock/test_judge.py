@@ -62,6 +62,26 @@ def test_conda_answers_pip() -> None:
     assert judged(wheel("a", "1", "numpy>=3"), odd) == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "right"),
+    [
+        ("a", True),
+        ("conda-forge::a 1.*", True),
+        ("conda-forge/linux-64::a", True),
+        ("a[build='h*', channel=conda-forge]", True),
+        ("own::a", False),
+        ("conda-forge/noarch::a", False),
+        ("a[subdir=noarch]", False),
+        ("a * x*", False),
+    ],
+)
+def test_where_a_conda_package_is_from(asked: str, right: bool) -> None:
+    values = dataclasses.replace(inputs(), conda_requirements=(asked,))
+    case = LockedCase(LockedTarget("t", values, (conda("a", "1.0"),)), SpecInputs(channels=("conda-forge",)))
+    said = [flaw.sentence for flaw in unmet(case) if "a is" in flaw.sentence]
+    assert said == ([] if right else [f"the spec requires {asked}, but a is 1.0 h123_0 of conda-forge/linux-64"])
+
+
 def git_pin(url: str) -> Pin:
     return Pin("pip", "a", "1", "git", None, git=GitSource(url, "0" * 40))
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from envspec.lock.read import load
-from envspec.packages.match_spec import admits
+from envspec.packages.match_spec import admits, place_of
 from envspec.packages.names import conda_name
 
 
@@ -41,6 +41,21 @@ from envspec.packages.names import conda_name
 )
 def test_match_specs(spec: str, version: str, build: str, fits: bool) -> None:
     assert admits(spec, version, build) == fits
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ("a 1.*", ("", "")),
+        ("conda-forge::a 1.*", ("conda-forge", "")),
+        ("conda-forge/linux-64::a", ("conda-forge", "linux-64")),
+        ("pytorch/label/nightly::a", ("pytorch/label/nightly", "")),
+        ("https://example.org/own/noarch::a", ("https://example.org/own", "noarch")),
+        ("a[channel=own, subdir='noarch', version='>=1']", ("own", "noarch")),
+    ],
+)
+def test_the_channel_and_subdir_of_a_match_spec(spec: str, place: tuple[str, str]) -> None:
+    assert place_of(spec) == place
 
 
 _NUMBERS = st.lists(st.integers(0, 3), min_size=1, max_size=3).map(lambda parts: ".".join(map(str, parts)))

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import re
 
-from envspec.facts.virtual_packages import virtual_packages
+from envspec.facts.virtual_packages import ARCHSPEC, virtual_packages
 from envspec.lock.model import LockedTarget
 from envspec.lock.toml_text import string, value
 from envspec.record import dataclass
-
-ARCHSPEC = {
-    "x86-64-v1": "x86_64",
-    **{f"x86-64-v{level}": f"x86_64_v{level}" for level in (2, 3, 4)},
-    "armv8-a": "aarch64",
-    **{f"armv8.{minor}-a": f"armv8.{minor}a" for minor in (1, 2, 3, 4, 5)},
-    "armv9-a": "armv9.0a",
-}
-"""A target's processors → archspec's name. pixi refuses a name that archspec doesn't know."""
 
 _DEFAULTS = {"glibc": ("__glibc", "2.28"), "linux": ("__linux", "4.18"), "macos": ("__osx", "13.0")}
 """pixi's key → conda's virtual package, and its version where a platform is a subdir's name alone (pixi's

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats import intent
 from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins
-from envspec.lock.formats.pixi_platform import ARCHSPEC, pixi_platform
+from envspec.lock.formats.pixi_platform import pixi_platform
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string, value

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, packages_named
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import Flaw, LockedCase, asker
 from envspec.packages.address import Address, parse_address
 from envspec.packages.edges import Markers
-from envspec.packages.match_spec import admits
-from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.match_spec import admits, place_of
+from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
 from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.version_numbers import final_release
@@ -35,8 +36,9 @@ def unmet(case: LockedCase) -> Iterator[Flaw]:
         pin = case.graph.pins[edge.target]
         met = _conda_satisfies if edge.kind == "conda" else _satisfies
         if not met(pin, edge.requirement):
+            built = f" {pin.build} of {pin.index}" if edge.kind == "conda" else ""
             yield case.flaw(
-                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.told}, but {_what(pin)}"
+                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.told}, but {_what(pin)}{built}"
             )
     for requirement in _implied(case):
         own = case.graph.pins.get(Node("conda", conda_name(requirement)))
@@ -97,7 +99,10 @@ def _what(pin: Pin) -> str:
 
 
 def _conda_satisfies(pin: Pin, requirement: str) -> bool:
-    return admits(requirement, pin.version, pin.build or "")
+    channel, subdir = place_of(requirement)
+    there, own = channel_of(pin)
+    right = channel in ("", there) or channel_name(channel) == there
+    return right and subdir in ("", own) and admits(requirement, pin.version, pin.build or "")
 
 
 def _satisfies(pin: Pin, text: str) -> bool:

@@ -27,6 +27,7 @@ class CondaRequest:
     cuda           the CUDA version the target asks for ("12.8"), None for a CPU target
     driver         the driver on its machines, None where the target names none
     architectures  compute capabilities of its GPUs ("sm_90"), the lowest first
+    cpu            the oldest processor ("x86-64-v3"), None for any of the platform
     with_pip       the target has a pip half, so conda installs pip as well, as every conda tool expects
     exclude_newer  RFC 3339, or None
     """
@@ -40,6 +41,7 @@ class CondaRequest:
     cuda: str | None = None
     driver: str | None = None
     architectures: tuple[str, ...] = ()
+    cpu: str | None = None
     with_pip: bool = False
     exclude_newer: str | None = None
 
@@ -68,6 +70,7 @@ def conda_request_for(
         cuda=target.cuda,
         driver=target.driver,
         architectures=architectures,
+        cpu=target.cpu,
         with_pip=bool(target.requirements),
         exclude_newer=spec.exclude_newer,
     )
@@ -89,4 +92,5 @@ def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
         cuda=request.cuda,
         driver=request.driver,
         architectures=request.architectures,
+        cpu=request.cpu,
     )

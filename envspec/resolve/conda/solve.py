@@ -110,8 +110,7 @@ class _Solve:
         specs = [self._match_spec(text) for text in request.solved_specs]
         chosen = [spec.name.normalized for spec in specs if spec.build is not None]
         held = [*base_constraints(request.cuda, request.names), *request.constraints]
-        kept = await self._records([_exact(name, text) for name, text in prefer.items()])
-        locked = best_of_each(kept, request.python)
+        locked = best_of_each(await self._kept(specs, prefer), request.python)
         wrong: list[BuildRecord] = []
         siblings: list[BuildRecord] = []
         while True:
@@ -156,6 +155,25 @@ class _Solve:
                 channel_relations="disabled",
             )
         )
+
+    async def _kept(self, specs: Iterable[MatchSpec], prefer: Mapping[str, str]) -> list[RepoDataRecord]:
+        """List the records in `prefer` that the channels still give: rattler takes what it is told is locked from any.
+
+        A package comes from the channel that the spec names for it, or else from the first that has it at all.
+        """
+        named = {spec.name.normalized: spec.channel for spec in specs if spec.channel is not None}
+        kept = await self._records([_exact(name, text) for name, text in prefer.items()])
+        place = {_bare(channel): number for number, channel in enumerate(self.channels)}
+        lower = sorted({_name(record) for record in kept if place.get(_at(record))} - named.keys())
+        first: dict[str, int] = {}
+        for record in await self._records(lower):
+            first[_name(record)] = min(place.get(_at(record), 0), first.get(_name(record), len(place)))
+        return [
+            record
+            for record in kept
+            for channel in [named.get(_name(record))]
+            if (_bare(channel) == _at(record) if channel else place.get(_at(record), 0) <= first.get(_name(record), 0))
+        ]
 
     async def _records(self, specs: Iterable[str]) -> list[RepoDataRecord]:
         """List every record of the channels that one of the match specs matches."""
@@ -257,6 +275,18 @@ async def _together(jobs: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
         if isinstance(answer, BaseException):
             raise answer
     return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _name(record: RepoDataRecord) -> str:
+    return record.name.normalized
+
+
+def _at(record: RepoDataRecord) -> str:
+    return without_credentials(record.channel or "").rstrip("/")
+
+
+def _bare(channel: Channel) -> str:
+    return without_credentials(channel.base_url).rstrip("/")
 
 
 def _exact(name: str, text: str) -> str:

@@ -73,3 +73,18 @@ def test_a_target_with_a_pip_half_gets_pip() -> None:
 def test_equal_requests_are_solved_once() -> None:
     other = replace(REQUEST, cuda="12.6")
     assert group_conda({"b": REQUEST, "c": other, "a": REQUEST}) == {REQUEST: ("a", "b"), other: ("c",)}
+
+
+@pytest.mark.parametrize(
+    ("platform", "cpu", "build"),
+    [
+        ("linux-64", None, "x86_64"),
+        ("linux-64", "x86-64-v3", "x86_64_v3"),
+        ("linux-aarch64", "armv8.2-a", "armv8.2a"),
+        ("osx-arm64", None, "m1"),
+    ],
+)
+def test_the_oldest_processor_is_conda_s_archspec(platform: str, cpu: str | None, build: str) -> None:
+    inputs = TargetInputs(platform, "3.12", "2.28", cpu=cpu, conda_requirements=("a",))
+    found = virtual_packages(conda_request_for(SpecInputs(channels=("conda-forge",)), inputs, ()))
+    assert ("__archspec", "1", build) in found
