@@ -132,6 +132,8 @@ class Runner:
             ran = self.bash(STEPS[name]["run"], **known, **env)
             assert ran.returncode == 0, f"{name}: {ran.stdout}{ran.stderr}"
             self.said = ran.stdout
+            if name == "Check":
+                self.checked = ran.stdout
             if name == "Show what changed":
                 self.compared = ran.stdout
         return self.outputs()

@@ -251,7 +251,10 @@ head -c 40000 /dev/zero | tr '\\0' x
 
 def test_the_audit_fails_with_the_worst(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
-    job.program(tmp_path / "bin" / "envspec", '#!/bin/sh\ncase "$2" in a) exit 1 ;; b) exit 3 ;; esac\n')
+    job.program(
+        tmp_path / "bin" / "envspec",
+        '#!/bin/sh\nfor spec; do :; done\ncase "$spec" in a) exit 1 ;; b) exit 3 ;; esac\n',
+    )
     codes = []
     for specs in ("c", "c a", "b a c"):
         assert job.bash(STEPS["Audit"]["run"], SPECS=specs, AUDIT_ARGS="--min-age 3", SARIF="").returncode == 0

@@ -1,0 +1,109 @@
+"""Pull requests that are hostile to who reviews them: what they name must stay a name in the log, the comment and the
+arguments, and as many changes as they like must not hide one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from git_ci import BUMPED, MARK, Runner, runner
+from git_project import BASE, SPEC
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not shutil.which("jq"), reason="jq isn't installed")]
+
+STOP = re.compile(r"^\s*::stop-commands::(.+)$")
+
+
+def commands(log: str) -> list[str]:
+    """What a runner takes for commands: lines that begin with `::`, and whatever holds `##[`, outside of what is
+    stopped (actions/runner, ActionCommand.cs)."""
+    found, token = [], ""
+    for line in log.splitlines():
+        if token:
+            token = "" if line.strip() == f"::{token}::" else token
+        elif stopped := STOP.match(line):
+            token = stopped[1]
+        elif line.lstrip().startswith("::") or "##[" in line:
+            found.append(line)
+    return found
+
+
+def with_fake(job: Runner, tmp_path: Path, section: str, *, risk: str = "low") -> None:
+    """An envspec that says a section of each spec, and in the log what a hostile one would have it say."""
+    document = f'{{"changed": true, "risk": "{risk}", "packages": []}}'
+    job.program(
+        tmp_path / "bin" / "envspec",
+        f"""#!/bin/sh
+echo '##[add-matcher]evil.json' >&2
+echo '::add-mask::low' >&2
+[ "$1" = check ] && {{ echo '::stop-commands::x'; exit 0; }}
+while [ $# -gt 0 ]; do
+  [ "$1$2" != --alsojson ] || echo '{document}' > "$3"
+  [ "$1$2" != --alsogithub ] || echo '::error::ours' > "$3"
+  shift
+done
+{section}
+""",
+    )
+
+
+def test_nothing_that_a_repository_says_is_a_command_of_the_runner(tmp_path: Path) -> None:
+    job = runner(tmp_path, BUMPED)
+    with_fake(job, tmp_path, "echo changed")
+    job.review(VERIFY="true")
+    assert commands(job.checked) == []
+    assert commands(job.compared) == ["::error::ours"]
+
+
+@pytest.mark.parametrize(
+    "name", ["a`@everyone`b", "x\n::add-mask::low\ny", "x\n##[error]y", "$(touch MARK)", "`touch MARK`"]
+)
+def test_names_of_specs_stay_names(tmp_path: Path, name: str) -> None:
+    job = runner(tmp_path, BASE)
+    (job.clone / "specs" / f"{name}.toml").write_text("[env]\nname = 'x'\n", encoding="utf-8")
+    job.review()
+    assert commands(job.checked) == [] or all(line.startswith("::error file=specs/") for line in commands(job.checked))
+    assert all(line.startswith("::warning::envspec diff specs/") for line in commands(job.compared))
+    told = [line for line in job.comment.splitlines() if "its changes can't be shown" in line]
+    assert len(told) == 1 and told[0].count("`") == 2, "one code span"
+    assert not list(job.clone.rglob("MARK")) and "\n@everyone" not in job.comment
+
+
+@pytest.mark.parametrize("name", ["--help.toml", "--locks-dir=x.toml", "-o.toml", "--format=json.toml"])
+def test_names_of_specs_are_no_options(tmp_path: Path, name: str) -> None:
+    job = runner(tmp_path, BASE)
+    (job.clone / name).write_text("[env\n", encoding="utf-8")
+    found = job.review(SPECS="*.toml specs/*.toml")
+    assert found["code"] == "2" and name in job.comment, "it is read as a spec, and isn't one"
+
+
+def test_names_of_removed_locks_stay_names(tmp_path: Path) -> None:
+    job = runner(tmp_path, BASE)
+    lock = job.clone / "locks" / "a`![x](y)` @everyone" / "envspec.lock"
+    lock.parent.mkdir()
+    lock.write_text("x")
+    for words in (("add", "-A"), ("-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x")):
+        job.bash("git " + " ".join(words))
+    base = job.bash("git rev-parse HEAD").stdout.strip()
+    job.bash("git rm -rq 'locks/a`![x](y)` @everyone'; git -c user.name=x -c user.email=x@example.org commit -qm y")
+    job.review(BASE=base)
+    (line,) = [line for line in job.comment.splitlines() if "was removed" in line]
+    assert line.count("`") == 2
+
+
+@pytest.mark.parametrize("size", [100, 16_000, 30_000])
+@pytest.mark.slow
+def test_many_changes_hide_none(tmp_path: Path, size: int) -> None:
+    """GitHub refuses a comment of more than 65,536 characters, and drops a summary of more than 1 MiB."""
+    job = runner(tmp_path, BASE)
+    with_fake(job, tmp_path, f"head -c {size} /dev/zero | tr '\\0' x", risk="high")
+    specs = [f"specs/{'n' * 200}-{number}.toml" for number in range(40)]
+    for spec in specs:
+        (job.clone / spec).write_text(SPEC, encoding="utf-8")
+    found = job.review()
+    assert found["risk"] == "high" and len(job.posted) < 65_536 and len(job.summary) < 1 << 20
+    first = job.posted.removeprefix(MARK).splitlines()[0]
+    if "too long" in job.posted:
+        assert "highest risk of all: high" in first and first.startswith("### :warning: ")
