@@ -218,6 +218,7 @@ def _can_be_split(url: str) -> bool:
 def refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
     """Raises InputError, credentials removed, unless it is an address that an index may have."""
     try:
+        url.encode()  # bytes of a variable that aren't UTF-8 are in no address
         parts = urlsplit(url.strip())
         fine = parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
     except ValueError:

@@ -235,11 +235,11 @@ def _path(name: str, output: Path | None, force: bool) -> str:
 def _python(draft: Draft) -> str:
     if draft.python or not draft.requires_python:
         return draft.python or _PYTHONS[0]
-    from packaging.specifiers import SpecifierSet
+    from envspec.packages.requirement import parse_specifier
 
     text = re.sub(r"(?<![=<>!~])=(?=\d)", "==", draft.requires_python.replace(" ", ""))
     try:
-        asked = SpecifierSet(text)
+        asked = parse_specifier(text)
     except ValueError:
         return _PYTHONS[0]
     return next((one for one in _PYTHONS if asked.contains(f"{one}.99") or asked.contains(f"{one}.0")), _PYTHONS[0])

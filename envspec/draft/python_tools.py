@@ -9,6 +9,7 @@ from typing import Any
 from envspec.diff.foreign.shape import optional, string, strings
 from envspec.draft.gather import Gathered
 from envspec.errors import Place
+from envspec.packages.requirement import too_much
 
 _KNOWN = (
     *(
@@ -31,10 +32,10 @@ _KNOWN = (
 
 
 def pep440(version: str) -> str | None:
-    """Write a version of Poetry or pixi as a specifier of PEP 440; None for alternatives (`||`)."""
-    parts = [_clause(part.strip()) for part in version.split(",")]
-    if "|" in version:
+    """Write a version of Poetry or pixi as a specifier of PEP 440; None for `||` and numbers without end."""
+    if "|" in version or too_much(version):
         return None
+    parts = [_clause(part.strip()) for part in version.split(",")]
     return ",".join(part for part in parts if part)
 
 

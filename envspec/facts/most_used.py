@@ -32,9 +32,18 @@ def mistaken_for(name: str) -> str | None:
     build = of_any_cuda(name)
     if build in _builds():
         return None
-    known = {one for one in _edited(name) if len(one) >= SHORTEST} & names()
-    known |= {_builds()[one] for one in _edited(build or "") if one in _builds()}
+    known: set[str] = set()
+    if len(name) <= _longest() + 1:
+        known |= {one for one in _edited(name) if len(one) >= SHORTEST} & names()
+        known |= {_builds()[one] for one in _edited(build or "") if one in _builds()}
     return min(known, default=_joined().get(name.replace("-", "")))
+
+
+@cache
+def _longest() -> int:
+    """Give the length of the longest name: a longer one by two is an edit away from none, and would have 77 edits for
+    each of its letters."""
+    return max(map(len, names()))
 
 
 @cache

@@ -268,7 +268,10 @@ def uninstall(dist: Dist, prefix: Path, kept: Collection[str] = ()) -> None:
             if not (cannot_exist(error) or path.is_dir()):
                 raise
             continue
-        folders.update(parent for parent in path.parents if prefix in parent.parents)
+        for parent in path.parents:
+            if parent in folders or prefix not in parent.parents:
+                break
+            folders.add(parent)
         if path.suffix == ".py":
             caches = path.parent / "__pycache__"
             for compiled in caches.glob(f"{glob.escape(path.stem)}.*.pyc"):

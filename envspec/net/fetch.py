@@ -259,6 +259,12 @@ class Fetcher:
             raise own.gave_up(bare) if own else too_slow(bare, self.limits.first_seconds, 0) from None
         except HTTPError as error:
             raise self._unread(bare, error) from None
+        except ValueError:
+            # urllib3 joins where a redirect leads with urljoin, and lets its error through
+            raise IndexFailure(
+                f"{bare} redirects to something that isn't an address",
+                hint="check the address, and tell who runs it",
+            ) from None
 
     def _judge(self, bare: str, status: int) -> None:
         """Raise IndexFailure for an error status."""

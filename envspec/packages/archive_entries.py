@@ -19,6 +19,8 @@ from typing import IO, Any, BinaryIO, NamedTuple
 
 LONGEST_NAME = 255
 LONGEST_PATH = 4096
+DEEPEST = 100
+"""Folders above a file. Packages have a dozen, and every change below one walks them all."""
 """In bytes: what a name and a path may have on Linux (NAME_MAX and PATH_MAX of limits.h)."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -47,6 +49,8 @@ def path_fault(path: str) -> str:
         return "it leads out of its folder (..)"
     if "" in parts or "." in parts:
         return "it has an empty part"
+    if len(parts) > DEEPEST:
+        return f"it lies more than {DEEPEST} folders deep"
     if len(path) * 4 <= LONGEST_NAME:
         return ""
     if any(len(part.encode()) > LONGEST_NAME for part in parts) or len(path.encode()) >= LONGEST_PATH:

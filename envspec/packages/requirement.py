@@ -19,6 +19,7 @@ from envspec.regex import regex
 if TYPE_CHECKING:
     from packaging.markers import Marker
     from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
 TEXTS = 1 << 17
 """Texts in a cache of parsed ones: more than a file of the largest size has. Every target reads the same texts in the
@@ -248,6 +249,15 @@ def parse_marker(text: str) -> Marker:
     if reason := _unjudgeable(marker):
         raise InvalidMarker(reason)
     return marker
+
+
+def parse_specifier(text: str) -> SpecifierSet:
+    """Parse a PEP 440 specifier. Raises ValueError, also for a number that is too long for Python to compare."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    if reason := too_much(text):
+        raise InvalidSpecifier(reason)
+    return SpecifierSet(text)
 
 
 def _unjudgeable(marker: Marker) -> str | None:

@@ -67,6 +67,7 @@ def read_bytes(path: str) -> bytes:
     if not path:
         raise SpecError("the spec's path is empty", hint="give a spec, such as specs/NAME.toml")
     try:
+        _refuse_link_out(path)
         with open(path, "rb", opener=_open) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
@@ -84,6 +85,26 @@ def read_bytes(path: str) -> bytes:
             "larger than 1 MiB, so it can't be a spec", hint="give a spec, such as specs/NAME.toml", place=Place(path)
         )
     return data
+
+
+def _refuse_link_out(path: str) -> None:
+    """Refuse a spec that a link takes out of its git repository, or out of the current folder: it may have come with
+    the repository, and what a spec says is shown."""
+    whole, real = os.path.abspath(path), os.path.realpath(path)
+    above = os.path.dirname(whole)
+    while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
+        above = os.path.dirname(above)
+    root = above if os.path.lexists(os.path.join(above, ".git")) else os.getcwd()
+    if _is_below(whole, root) and not _is_below(real, os.path.realpath(root)):
+        raise SpecError(
+            f"a link leads from here out of {root}, and isn't followed",
+            hint="if it's yours, give the path that it leads to",
+            place=Place(path),
+        )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _open(path: str, flags: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from envspec.documents import Unreadable, read_toml
 from envspec.errors import Place, SpecError, SpecErrors
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, head_of, is_requirement
+from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
 from envspec.spec.document import Document
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, Project, ProjectParts
@@ -184,12 +184,10 @@ class _Reader:
             self.problem(path, message, hint, at_key=True)
 
     def _judge_python(self, python: str) -> None:
-        from packaging.specifiers import SpecifierSet
-
         path = ("project", "requires-python")
         text = self.value(path, str)
         try:
-            specifier = SpecifierSet(text)
+            specifier = parse_specifier(text)
         except ValueError:
             self.problem(path, f"project.requires-python: {show(text)} isn't a specifier", 'for example: ">=3.10"')
             return

@@ -75,3 +75,8 @@ def test_any_single_edit_is_near_to_something(name: str, data: st.DataObject) ->
     )
     another_cuda = of_any_cuda(edited) is not None and of_any_cuda(edited) == of_any_cuda(name)
     assert edited in names() or another_cuda or mistaken_for(edited)
+
+
+def test_a_name_without_end_takes_no_time_and_no_memory() -> None:
+    assert mistaken_for("a" * 1_000_000) is None
+    assert mistaken_for(f"{'-'.join('transformers')}") == "transformers", "hyphens don't count, however many"

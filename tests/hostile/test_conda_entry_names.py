@@ -46,7 +46,8 @@ def checked(tmp_path: Path, *packages: Forged, platform: str = "linux-64") -> No
         "slash at the end": ("a/", "it has an empty part"),
         "name too long": ("a/" + "b" * 256, "it's longer than a file's name can be"),
         "name too long in bytes": ("é" * 128, "it's longer than a file's name can be"),
-        "path too long": ("/".join(["abc"] * 1025), "it's longer than a file's name can be"),
+        "path too long": ("/".join(["a" * 200] * 21), "it's longer than a file's name can be"),
+        "folders too deep": ("a/" * 100 + "b", "it lies more than 100 folders deep"),
         "a byte that is no UTF-8": ("caf\udce9", "it isn't UTF-8"),
     }.values(),
 )
@@ -55,7 +56,20 @@ def test_a_name_that_no_package_may_have(path: str, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["a", "a/b.c", "..a", "a..b/...", "ünï/a b", "N", "x" * 255, "@a/#b$", "man/B::Deparse.3", ".hidden"]
+    "path",
+    [
+        "a",
+        "a/b.c",
+        "a/" * 99 + "b",
+        "..a",
+        "a..b/...",
+        "ünï/a b",
+        "N",
+        "x" * 255,
+        "@a/#b$",
+        "man/B::Deparse.3",
+        ".hidden",
+    ],
 )
 def test_a_name_that_is_fine(path: str) -> None:
     assert path_fault(path) == ""

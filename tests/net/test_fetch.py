@@ -58,3 +58,13 @@ def test_not_for_ever(index: Index, fault: Fault) -> None:
         fetcher(1).get(url)
     assert error.value.message.startswith(f"{url} can't be read: ") and error.value.hint
     assert len(index.paths("^/files/")) == 2
+
+
+@pytest.mark.parametrize("where", ["http://[::bad/", "http://a:b:c/", "//[", "http://h:٤٤٣/x"])
+def test_a_redirect_that_is_no_address(index: Index, where: str) -> None:
+    index.fail(
+        "/simple/",
+        lambda handler, answer: Answer(302, b"", "text/plain", (("Location", where.encode().decode("latin-1")),)),
+    )
+    with pytest.raises(IndexFailure):
+        fetcher(0).get(f"{index.url}/alpha/")
