@@ -21,7 +21,8 @@ def recording() -> Recording:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_locks(example: Path, recording: Recording, tmp_path: Path) -> None:
     unpack(tmp_path / "recorded")
-    with RecordedPyPI(recording=recording) as pypi:
+    pypi = RecordedPyPI(recording=recording)
+    with pypi:
         machine = Machine(tmp_path, pypi.url)
         machine.configure(f'conda-forge = "{(tmp_path / "recorded" / "conda-forge").as_uri()}"')
         machine.spec(example.read_text(encoding="utf-8"), example.stem)
