@@ -58,6 +58,14 @@ def cuda_of(variant: str) -> str | None:
     return f"{variant[2:-1]}.{variant[-1]}" if variant.startswith("cu") else None
 
 
+def is_own_build(version: str, index: str) -> bool:
+    """Say whether a torch is a build that no table knows: from another index than PyPI and PyTorch's,
+    or with another local part than PyTorch's. `index` is a lock's name for it."""
+    local = version.partition("+")[2]
+    known = not local or re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", local) is not None
+    return not known or not (index == "pypi" or index.startswith("pytorch/"))
+
+
 def variant_of(cuda: str | None) -> str:
     """Turn a CUDA into its variant: `"12.8"` into `"cu128"`, None into `"cpu"`."""
     return "cu" + "".join(cuda.split(".")[:2]) if cuda else "cpu"

@@ -55,7 +55,13 @@ def judge_pins(
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
     found = [
-        *_torch(case, pins, (architectures or {}).get("torch", ((), ())), (read or {}).get("torch")),
+        *_torch(
+            case,
+            pins,
+            (architectures or {}).get("torch", ((), ())),
+            (read or {}).get("torch"),
+            (origins or {}).get("torch", neighbours.Origin("pypi", "")),
+        ),
         *_pytorch(case, pins, builds or {}),
         *_companions(case, pins, builds or {}),
         *_cuda_majors(case, pins, needs or {}, read or {}),
@@ -71,7 +77,11 @@ def judge_pins(
 
 
 def _torch(
-    case: Case, pins: Mapping[str, str], own: tuple[tuple[str, ...], tuple[str, ...]], read: WheelBuild | None
+    case: Case,
+    pins: Mapping[str, str],
+    own: tuple[tuple[str, ...], tuple[str, ...]],
+    read: WheelBuild | None,
+    origin: neighbours.Origin,
 ) -> Iterator[Problem]:
     version = pins.get("torch")
     if version is None:
@@ -81,7 +91,12 @@ def _torch(
     if said is not None and read and read.code:
         yield wheel_code.told_of_torch(version, said, read.code)
         wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True)
+        if wrong and torch_builds.is_own_build(version, origin.index):
+            wrong = replace(wrong, bound=_for_this_cuda(case, public))
         yield from (wrong,) if wrong else _of_build(case, "pip", public, [said])
+        return
+    if case.cuda and torch_builds.is_own_build(version, origin.index) and not unsupported(local):
+        yield from _own_torch(case, version, read)
         return
     if torch_builds.release(public) is None:
         yield _newer(f"torch {public}")
@@ -106,6 +121,33 @@ def _torch(
     if not found:
         yield Problem("error", "no-build", "torch", f"{name} isn't one of the known builds for {case.platform}")
     yield from _of_build(case, "pip", public, _with_triton(found, pins))
+
+
+def _for_this_cuda(case: Case, public: str) -> str | None:
+    """Bound a torch of an index of the spec's own, which may serve what PyPI does, to the releases that PyPI has for
+    the target's CUDA; None where none is older."""
+    from packaging.version import Version
+
+    variant, own = torch_builds.variant_of(case.cuda), Version(public)
+    fitting = [
+        release.version
+        for release in torch_builds.releases()
+        if torch_builds.pypi_variant(release.version, case.platform) == variant and Version(release.version) < own
+    ]
+    return f"torch<={max(fitting, key=Version)}" if fitting else None
+
+
+def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Problem]:
+    """Judge a torch of one's own whose wheel says no architectures: by the CUDA that it notes."""
+    name = f"torch {version}"
+    says = read is not None and (read.cuda or (read.code and read.code.complete))
+    if read and says and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
+        yield wrong
+        return
+    message = f"{name} isn't a build of PyTorch's own"
+    if read is None or read.cuda is None:
+        message += ", and its wheel wasn't read: nothing says that it is for CUDA"
+    yield Problem("info" if read and read.cuda else "warning", "torch-local-build", "torch", message)
 
 
 def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:

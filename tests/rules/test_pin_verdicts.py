@@ -74,7 +74,7 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         (None, "", {"nvidia-nccl-cu12": "2.28.9"}, ["-cuda-major-mixed"]),
         # Newer than the tables, or nobody's build.
         ("13.2", "H100", {"torch": "2.16.0"}, ["~torch-newer-than-tables"]),
-        ("12.8", "H100", {"torch": "2.9.1+acme"}, ["~torch-local-build"]),
+        ("12.8", "H100", {"torch": "2.9.1+acme"}, ["-torch-local-build"]),
         ("12.8", "H100", {"numpy": "2.2.6"}, []),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
-from envspec.facts.torch_builds import pypi_variant
+from envspec.facts.torch_builds import is_own_build, pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin
@@ -68,6 +68,9 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
     if built == cuda and known is not None:
         built = cuda_of_build(known)
     if built == cuda:
+        return
+    if built is None and is_own_build(torch.version, torch.index) and not torch.version.endswith("+cpu"):
+        # `lock` read its wheel, and no lock says what is in it
         return
     if built is None:
         yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")

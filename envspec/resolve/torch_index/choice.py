@@ -51,6 +51,9 @@ def choose(
     if any(name == "torch" for name, _ in request.provided):
         # conda's, built for the asked CUDA
         return TorchIndex(None)
+    if is_own(request):
+        # its wheel says what it's for
+        return TorchIndex(None)
     asked = asked_of(request)
     in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
     in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
@@ -84,6 +87,12 @@ def choose(
         if known
         else "run `envspec builds torch` to list the known builds",
     ).concerning("torch")
+
+
+def is_own(request: Request) -> bool:
+    """Say whether torch comes from an index of the spec's own, or from a URL."""
+    named = any(name == "torch" for name, _ in request.sources)
+    return named or any(requirement_name(line) == "torch" and "@" in line for line in request.effective)
 
 
 def held_text(request: Request) -> str:

@@ -6,6 +6,7 @@ import re
 
 from envspec.facts import neighbours, torch_builds
 from envspec.facts.cuda_stack import stack_of
+from envspec.facts.torch_builds import is_own_build
 from envspec.lock.model import Pin
 from envspec.packages.build_label import label_of
 from envspec.packages.names import requirement_name
@@ -41,8 +42,8 @@ def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Ques
 
 def _no_table_knows(torch: Pin, platform: str) -> bool:
     public, _, local = torch.version.partition("+")
-    if local and not re.fullmatch(r"cu\d+", local):
-        return False
+    if is_own_build(torch.version, torch.index):
+        return True
     variant = local or torch_builds.pypi_variant(public, platform)
     return variant is None or not torch_builds.builds(public, variant=variant, platform=platform)
 

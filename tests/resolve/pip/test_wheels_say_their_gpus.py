@@ -6,7 +6,7 @@ import pytest
 from resolutions import targets
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import wheel
+from support.packages import Dist, wheel
 
 pytestmark = pytest.mark.e2e
 
@@ -37,6 +37,43 @@ def test_a_torch_that_no_table_knows(machine: Machine, index: Index, gpu: str, r
     assert ran.status == (0 if runs else 1), ran.err
     known, lacks = "its wheel says CUDA 15.0 and sm_90, sm_100, PTX of 10.0", "has no code for sm_80 (A100 40GB"
     assert (known if runs else lacks) in " ".join(ran.err.split())
+
+
+def own_torch(version: str, cuda: str | None) -> Dist:
+    """A torch of one's own."""
+    code = b"\x7fELF" + bytes(2 << 20) + (b"sm_80 sm_90\0" if cuda else b"")
+    text = f"cuda: Optional[str] = {cuda!r}\n".encode()
+    return wheel("torch", version, tag=TAG, files={"torch/version.py": text, "torch/lib/libtorch_python.so": code})
+
+
+@pytest.mark.parametrize("version", ["2.9.1+internal", "2.10.0a0+b4e4ee8.nv25.12", "2.9.1", "77.0"])
+@pytest.mark.parametrize(
+    ("built", "said"),
+    [("12.8", None), ("13.0", "is a build for CUDA 13.0, and the target is for CUDA 12.8"), (None, "is the CPU build")],
+)
+@pytest.mark.parametrize("url", [False, True])
+def test_a_torch_of_one_s_own_is_judged_by_what_its_wheel_says(
+    machine: Machine, index: Index, version: str, built: str | None, said: str | None, url: bool
+) -> None:
+    with Index() as own:
+        made = own_torch(version, built)
+        own.add(made)
+        terms = f"indexes = {{ own = '{own.url}' }}\nsources = {{ torch = 'own' }}"
+        asked = f"torch @ {own.file_url(made)}" if url else f"torch=={version}"
+        machine.spec(cpu(asked, extra="" if url else terms, targets=targets(t=TARGET.format("12.8", "H100"))))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == (0 if said is None else 1), ran.err
+        assert (said or "its wheel says CUDA 12.8 and sm_80, sm_90") in " ".join(ran.err.split())
+        assert said or machine.envspec("check", "specs/demo.toml").status == 0
+
+
+def test_an_own_index_that_serves_what_pypi_does_gives_the_torch_for_this_cuda(machine: Machine, index: Index) -> None:
+    with Index() as own:
+        own.add(own_torch("2.15.0", "13.2"), own_torch("2.9.1", "12.8"))
+        terms = f"indexes = {{ own = '{own.url}' }}\nsources = {{ torch = 'own' }}"
+        machine.spec(cpu("torch", extra=terms, targets=targets(t=TARGET.format("12.8", "H100"))))
+        ran = machine.envspec("lock", "specs/demo.toml")
+        assert ran.status == 0 and machine.versions("t") == {"torch": "2.9.1"}, ran.err
 
 
 @pytest.mark.parametrize(("cuda", "fits"), [("12.8", True), ("13.0", False)])
