@@ -13,6 +13,7 @@ from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor
 from envspec.image.layout import BLOBS, INDEX_FILE, top_of_index
 from envspec.image.manifest import DOCUMENT_BYTES, checked
+from envspec.packages.archive_entries import TarMember
 
 _ENTRIES = 10_000
 """More than any image has blobs."""
@@ -22,7 +23,7 @@ _ENTRIES = 10_000
 def opened_archive(path: Path) -> Iterator[BaseSource]:
     """Open an archive until the block ends. Raises InputError for a file that isn't one, OSError."""
     try:
-        with tarfile.open(path, mode="r:") as archive:
+        with tarfile.open(path, mode="r:", tarinfo=TarMember) as archive:
             members = {}
             for count, member in enumerate(archive):
                 if count > _ENTRIES:

@@ -14,7 +14,7 @@ from envspec.image.compress import unpacked
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import packing
 from envspec.net.limits import LIMITS
-from envspec.packages.archive_entries import Bounds
+from envspec.packages.archive_entries import Bounds, TarMember
 
 _PIECE = 1 << 18
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -36,7 +36,7 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
     most = LIMITS.archive_entries * _ENTRIES
     gone: list[str] = []
     try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1) as archive:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1, tarinfo=TarMember) as archive:  # type: ignore[call-overload]
             for count, member in enumerate(archive, 1):
                 if count > most:
                     raise Refused(f"it has more than {most} entries")

@@ -15,7 +15,7 @@ from typing import IO
 from envspec.errors import IndexFailure
 from envspec.image.compress import unpacked
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
-from envspec.packages.archive_entries import path_fault
+from envspec.packages.archive_entries import TarMember, path_fault
 
 _ROOT = "python/"
 """The one folder in the archives (python-build-standalone's documentation, "install only" archives)."""
@@ -35,7 +35,7 @@ def opened_build(archive: Path, scratch: Path, prefix: str) -> Iterator[list[Lay
     try:
         with archive.open("rb") as packed, plain.open("wb") as out:
             shutil.copyfileobj(unpacked("gzip", packed), out)
-        with tarfile.open(plain) as opened:
+        with tarfile.open(plain, tarinfo=TarMember) as opened:
             yield list(_entries(opened, prefix, archive.name))
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise IndexFailure(f"{archive.name} can't be read: {error}", hint="don't use it: it's broken") from None

@@ -29,6 +29,7 @@ from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
+from envspec.packages.archive_entries import TarMember
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
@@ -326,7 +327,7 @@ def _jobs() -> int:
 def _requires(source: Path) -> tuple[str, ...]:
     """Read the [build-system] requires of an sdist that was looked through before."""
     try:
-        with tarfile.open(source) as archive:
+        with tarfile.open(source, tarinfo=TarMember) as archive:
             for member in archive:
                 if member.isfile() and member.name.count("/") == 1 and member.name.endswith("/pyproject.toml"):
                     file = archive.extractfile(member)

@@ -26,6 +26,7 @@ from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.net import limits
 from envspec.net.file_store import sha256_of
+from envspec.packages.archive_entries import TarMember
 from envspec.recipes.environment import build_variables, refuse_unknown_gpus
 from envspec.recipes.quote import shell
 from envspec.record import replace
@@ -124,7 +125,7 @@ def held_by(old: Path, target: str) -> frozenset[Known]:
     lock that it was made from, of which `target` counts. Raises InputError, LockError."""
     try:
         if tarfile.is_tarfile(old):
-            with tarfile.open(old) as tar:
+            with tarfile.open(old, tarinfo=TarMember) as tar:
                 texts = [_text_of(tar, name) for name in (SUMS, NEEDED)]
             found = frozenset(known for text in texts for known in _read_sums(text))
         else:

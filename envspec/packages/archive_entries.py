@@ -81,6 +81,9 @@ four or eight bytes (4.3.9)."""
 _HAS_DESCRIPTOR = 1 << 3
 _ENCRYPTED = 1 << 0
 _PIECE = 1 << 20
+_HEADS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_MOST_OF_A_HEAD = 1 << 20
+"""Bytes of what a tar says of a member beside its head: a name has 4,096 at most on Linux, an attribute 65,536."""
 
 
 def wheel_fault(path: str | os.PathLike[str], bounds: Bounds) -> str:
@@ -126,8 +129,23 @@ def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -
     return ""
 
 
+class TarMember(tarfile.TarInfo):
+    """A member of a tar that others made. `tarfile` reads a long name, and the attributes of a member or of all that
+    follow, whole into memory, however long they say they are."""
+
+    def _proc_member(self, archive: Any) -> tarfile.TarInfo:
+        if self.type in _HEADS:
+            size = self.size
+            if self.type == tarfile.XGLTYPE:
+                # these stay, each with names of its own
+                size = archive.heads = getattr(archive, "heads", 0) + self.size
+            if not 0 <= size <= _MOST_OF_A_HEAD:
+                raise tarfile.ReadError(f"a member's name or attributes have {size} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+
 def _tar(file: Any) -> tarfile.TarFile:
-    return tarfile.open(fileobj=file, mode="r|")
+    return tarfile.open(fileobj=file, mode="r|", tarinfo=TarMember)
 
 
 def _plain(path: str | os.PathLike[str], name: str) -> Any:

@@ -143,3 +143,43 @@ def test_a_user_that_the_base_has_already(machine: Machine) -> None:
     more = {"etc/passwd": "root:x:0:0:root:/:/bin/sh\ndev:x:7:7::/:/bin/sh\n"}
     write_base(machine.folder / "base", system(PYTHON, more=more))
     refused(machine, 'the base image has a user "dev" with the number 7')
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_name_or_attributes_without_end(kind: bytes, machine: Machine) -> None:
+    """`tarfile` reads them whole into memory; packed they are small."""
+    write_base(machine.folder / "base", system(PYTHON), entry("x", 3 << 20, kind))
+    refused(machine, "a member's name or attributes have")
+
+
+def test_global_attributes_that_grow(machine: Machine) -> None:
+    rows = b"".join(entry("x", 700_000, tarfile.XGLTYPE)[: 512 + 700_416] for _ in range(3))
+    write_base(machine.folder / "base", system(PYTHON), rows + bytes(1024))
+    refused(machine, "a member's name or attributes have")
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize("name", ["var/lib/dpkg/status", "etc/os-release", "etc/passwd", "usr/bin/python3", "etc"])
+def test_a_device_in_place_of_what_is_read(name: str, kind: bytes, machine: Machine) -> None:
+    write_base(machine.folder / "base", system(PYTHON), entry(name, kind=kind))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
+    assert ran.status in (0, 2) and "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("name", [".wh.", ".wh..", ".wh...", "a/.wh..wh..opq", ".wh..wh..opq", "etc/.wh.", ".wh..wh.x"])
+def test_whiteouts_of_odd_names(name: str, machine: Machine) -> None:
+    write_base(machine.folder / "base", system(PYTHON), entry(name))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
+    assert ran.status in (0, 2, 3) and "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("to", ["/etc/passwd", "../../../../etc/passwd", "self", "/proc/self/mem"])
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+@pytest.mark.parametrize("name", ["var/lib/dpkg/status", "etc/os-release", "self"])
+def test_links_that_lead_out(name: str, kind: bytes, to: str, machine: Machine) -> None:
+    """Nothing is unpacked, so nothing of this machine is read through one."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    write_base(machine.folder / "base", system(PYTHON), info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
+    assert ran.status in (0, 2) and "root:" not in ran.out + ran.err and "Traceback" not in ran.err

@@ -5,6 +5,8 @@ Each is fetched and looked through within `envspec.net.limits`, which are small 
 
 from __future__ import annotations
 
+import gzip
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from support.matrix import first_by_day
 from support.packages import Dist, sdist, source_files, wheel, with_members
 
 from envspec.net import limits
+from envspec.packages.archive_entries import Bounds, source_fault
 
 pytestmark = pytest.mark.e2e
 
@@ -183,3 +186,13 @@ def test_a_url_that_only_a_package_from_git_requires(machine: Machine, elsewhere
     machine.spec(cpu(git, f"dep @ {url}", extra="allow-source = ['app']"))
     (target,) = machine.locked()
     assert {pin.name: pin.index for pin in target.pins} == {"app": "git", "dep": "url"}
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_source_whose_names_are_without_end(tmp_path: Path, kind: bytes) -> None:
+    """80 MiB of attributes, packed into 80 kB: `tarfile` would read them into memory before any bound on content."""
+    head = tarfile.TarInfo("x")
+    head.type, head.size = kind, 80 << 20
+    with gzip.open(tmp_path / "x-1.tar.gz", "wb", 1) as file:
+        file.write(head.tobuf(tarfile.USTAR_FORMAT) + bytes(head.size))
+    assert "name or attributes have" in source_fault(tmp_path / "x-1.tar.gz", Bounds(100, 1 << 30, 100))

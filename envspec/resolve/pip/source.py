@@ -22,6 +22,7 @@ from envspec import programs
 from envspec.documents import read_json, read_toml
 from envspec.errors import IndexFailure, InternalError, ToolError
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
+from envspec.packages.archive_entries import TarMember
 from envspec.packages.requirement import canonical_name
 from envspec.record import dataclass
 from envspec.redact import redact
@@ -268,7 +269,7 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
             with zipfile.ZipFile(archive) as zipped:
                 zipped.extractall(into)
         else:
-            with tarfile.open(archive) as tarred:
+            with tarfile.open(archive, tarinfo=TarMember) as tarred:
                 if hasattr(tarfile, "data_filter"):
                     tarred.extractall(into, filter="data")
                 elif all(_stays(member) for member in tarred.getmembers()):

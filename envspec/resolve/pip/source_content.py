@@ -14,6 +14,7 @@ from typing import IO
 from envspec.errors import IndexFailure
 from envspec.net.fetch import Stream
 from envspec.net.remote_file import DamagedFile
+from envspec.packages.archive_entries import TarMember
 from envspec.record import dataclass
 from envspec.redact import redact
 from envspec.uv.answer import FoundFile
@@ -88,7 +89,7 @@ Member = tuple[str, int, Callable[[], bytes]]
 
 
 def _tar_members(stream: _Bounded) -> Iterator[Member]:
-    with tarfile.open(fileobj=stream, mode="r|*") as archive:
+    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=TarMember) as archive:
         for member in archive:
             if member.isfile():
                 yield member.name, member.size, partial(_tarred, archive, member)
