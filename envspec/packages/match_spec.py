@@ -19,6 +19,8 @@ MAX_MATCH_SPEC = 2000
 _NAME = regex(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
 _BRACKET = regex(r"(version|build|channel|subdir)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
 _SUBDIR = regex(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
+_EXACT = regex(r"=([^=<>!~,|\s]+)=([^=,|\s]+)")
+_FIRST_STARRED = regex(r"==[^,|]*\*(?:[,|]|$)")
 _CLAUSE = regex(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 
@@ -57,13 +59,13 @@ def place_of(match_spec: str) -> tuple[str, str]:
 
 
 def _positional(text: str) -> tuple[str, str]:
-    if text.startswith("=") and not text.startswith("=="):
-        # name=1.2 and name=1.2=py_0: fuzzy without a build, exact with one
-        version, mark, build = text[1:].partition("=")
-        return (version, build) if mark and build else (f"={version}", "")
+    # name=1.2 and name=1.2=py_0: fuzzy without a build, exact with one
+    if exact := _EXACT.fullmatch(text):
+        return exact[1], exact[2]
     joined = re.sub(r" ?([,|]) ?", r"\1", re.sub(r"(?<=[<>=!~]) ", "", text))
     version, _, build = joined.partition(" ")
-    return version, build.strip()
+    # rattler reads ==1.0.* as 1.0.* where it stands first and no build behind it, and as ==1.0 anywhere else
+    return version[2:] if not build and _FIRST_STARRED.match(version) else version, build.strip()
 
 
 def _version_fits(wanted: str, version: str) -> bool:
@@ -85,12 +87,15 @@ def _clause_fits(clause: str, version: str) -> bool:
     if "*" in bound:
         return operator is not None or fnmatchcase(version, clause)
     if operator == "~=":
-        return compare(version, bound) >= 0 and starts_with(version, bound.rpartition(".")[0])
-    if operator == "=" or (starred and operator in (None, "==")):
+        within = bound.rpartition(".")[0]
+        return compare(version, bound) >= 0 and (not within or starts_with(version, within))
+    if operator == "=" or (starred and operator is None):
         return starts_with(version, bound)
     if starred and operator == "!=":
         return not starts_with(version, bound)
     order = compare(version, bound)
+    if starred and operator == ">":
+        operator = ">="  # rattler's reading of >1.0.*
     return {">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0, "!=": order != 0}.get(
         operator or "==", order == 0
     )

@@ -49,7 +49,7 @@ from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.floors import as_bounds, floors, is_older
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import has_pre_release, unasked
+from envspec.resolve.pip.newest import Releases, admitted, has_pre_release, unasked
 from envspec.resolve.pip.notes import Solution, last_solutions, tell_notes
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
@@ -326,7 +326,7 @@ class PipResolver:
                         asked = replace(asked, unfit=(*asked.unfit, *older))
                         continue
                 except Unsatisfiable as conflict:
-                    unfit = _unfit(conflict.message, asked)
+                    unfit = _unfit(conflict.message, asked) or _dated(conflict.message, asked, releases)
                     if unfit and sources:
                         # their sources may do: what they are needed for is told then, and nothing is built
                         asked = replace(asked, unfit=(*asked.unfit, *unfit))
@@ -484,6 +484,19 @@ def _names(answer: Resolution) -> frozenset[str]:
 def _unfit(message: str, request: Request) -> list[str]:
     """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
     return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
+
+
+def _dated(message: str, request: Request, releases: Releases) -> list[str]:
+    """Find packages in a conflict of which a release may have nothing but a source before `exclude-newer`, and whose
+    sources uv hasn't seen: the date is a file's, and its wheels may have come later."""
+    if not request.exclude_newer:
+        return []
+    seen = {*request.allow_source, *request.unfit}
+    return [
+        name
+        for name in sorted({canonical_name(word) for word in _WORD.findall(message)} - seen)
+        if any(one.source and one.wheels and admitted(one, request, name, None) for one in releases(name))
+    ]
 
 
 def _raised(

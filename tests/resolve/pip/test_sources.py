@@ -13,6 +13,7 @@ from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 
 pytestmark = pytest.mark.e2e
+MAY = "2026-05-01T00:00:00Z"
 
 
 def refused(machine: Machine, *arguments: str, status: int) -> str:
@@ -35,6 +36,14 @@ def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(
     machine.spec(cpu("alpha==0.3.dev5"))
     machine.locked()
     assert machine.versions("cpu") == {"alpha": "0.3.dev5"}
+
+
+def test_a_source_whose_wheels_came_after_exclude_newer_is_named(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "0.1"), sdist("alpha", "1.0"), wheel("app", "1.0", "alpha>=1"), uploaded=MAY)
+    index.add(wheel("alpha", "1.0"), uploaded="2026-06-01T00:00:00Z")
+    for asked in ("alpha>=1", "app"):
+        machine.spec(cpu(asked).replace("[pip]", "exclude-newer = '2026-05-15'\n[pip]"))
+        assert "alpha 1.0 (" in refused(machine, status=1)
 
 
 def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index: Index) -> None:
