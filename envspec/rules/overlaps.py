@@ -1,22 +1,42 @@
-"""Rules for packages that install the same modules: the one that is installed last overwrites the other's files."""
+"""Rules for packages that have one path with different content: the content of the one that is installed last stays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
 
-from envspec.facts import overlaps
 from envspec.rules.case import Problem
+from envspec.rules.wheel_code import WheelBuild
+from envspec.texts import without_unseen
+
+_ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
+"""Folders that wheels carry by mistake, and are imported by none."""
 
 
-def problems(pins: Mapping[str, str]) -> Iterator[Problem]:
-    """Find pins that overwrite each other."""
-    for row in overlaps.overlaps():
-        both = [name for name in row.packages if name in pins]
-        if len(both) > 1:
-            yield Problem(
-                "warning",
-                "same-modules",
-                "platform",
-                f"{' and '.join(both)} both install `{row.module}`: the files of one overwrite the other's",
-                f"keep one of them: {row.instead}",
-            )
+def problems(order: Sequence[str], read: Mapping[str, WheelBuild]) -> Iterator[Problem]:
+    """Find what wheels overwrite of each other, as far as they were read. `order` is that of installation."""
+    owners: dict[str, list[tuple[str, str]]] = {}
+    for name in order:
+        for path, content in ((read[name].paths if name in read else None) or {}).items():
+            owners.setdefault(path, []).append((name, content))
+    together: dict[tuple[str, ...], list[str]] = {}
+    for path, several in sorted(owners.items()):
+        if len({content for _, content in several}) > 1:
+            together.setdefault(tuple(name for name, _ in several), []).append(path)
+    for names, paths in sorted(together.items()):
+        modules = [path for path in paths if _is_module(path)]
+        shown = without_unseen(posixpath.normpath(f"lib/python/site-packages/{(modules or paths)[0]}")[-80:])
+        shown = shown.removeprefix("lib/python/site-packages/")
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        are = "is" if len(paths) == 1 else "are"
+        message = f"{shown}{more} {are} in {' and '.join(sorted(names))}, with different content: {names[-1]}'s stays"
+        if modules:
+            keep = "keep one of them: an override leaves the other out where a package requires it"
+            yield Problem("warning", "same-modules", "platform", message, keep)
+        else:
+            yield Problem("info", "shared-path", "platform", message)
+
+
+def _is_module(path: str) -> bool:
+    """Say whether a path from site-packages is a module that programs import."""
+    return path.endswith((".py", ".so")) and not path.startswith("..") and path.partition("/")[0] not in _ASIDE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
@@ -43,15 +43,16 @@ def judge_pins(
     origins: Mapping[str, neighbours.Origin] | None = None,
     read: Mapping[str, WheelBuild] | None = None,
     architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] | None = None,
+    order: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
     """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
 
     `builds` holds the build strings of conda packages, `needs` the Requires-Dist lines of each wheel, `origins` the
     index and the file of each (without one, a pin counts as PyPI's wheel), and `read` what was read in some wheels.
-    `architectures` holds the compute capabilities of a variant's machine code and PTX. A torch without a local part is
-    PyPI's own wheel. `judge` decides what depends on the target alone (its driver, its CUDA
-    against its GPUs), and `envspec.facts.corrections` knows wrong metadata.
-    """
+    `order` names pip's packages in the order of installation. `architectures` holds the compute capabilities of a
+    variant's machine code and PTX. A torch without a local part is PyPI's own wheel. `judge` decides what depends
+    on the target alone (its driver, its CUDA against its GPUs), and `envspec.facts.corrections` knows wrong
+    metadata."""
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
     found = [
@@ -67,7 +68,7 @@ def judge_pins(
         *_cuda_majors(case, pins, needs or {}, read or {}),
         *cpu_target.problems(case, pins, _names(needs or {}), _is_dead_weight),
         *_libraries(case, pins),
-        *overlaps.problems(pins),
+        *overlaps.problems(order, read or {}),
         *neighbours.problems(case, pins, builds or {}, origins or {}, read or {}),
         *wheel_code.problems(case, pins, read or {}),
         *_for_servers(case, pins, builds or {}, origins or {}, read or {}),

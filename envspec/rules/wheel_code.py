@@ -21,11 +21,12 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class WheelBuild:
-    """What was read in a wheel. None is what wasn't asked. `paths` are those of the files that it installs."""
+    """What was read in a wheel. None is what wasn't asked. `paths` are those of the files that it installs,
+    each with what tells its content."""
 
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
-    paths: tuple[str, ...] | None = None
+    paths: Mapping[str, str] | None = None
 
     @property
     def built_for(self) -> BuildNotes:

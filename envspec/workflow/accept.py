@@ -9,6 +9,7 @@ from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
+from envspec.lock.shared_paths import pip_order
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -108,6 +109,7 @@ def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
             for pin in solved.pip
             if pin.artifact and pin.artifact.variant
         },
+        order=pip_order(LockedTarget(solved.name, solved.prepared.inputs, solved.pins)),
     )
 
 

@@ -24,7 +24,6 @@ TABLES = (
     "most_used",
     "neighbours",
     "former",
-    "overlaps",
     "peaks",
     "python_builds",
     "released",

@@ -6,14 +6,12 @@ import pytest
 from test_pin_verdicts import codes, spec_of
 
 from envspec.rules.pins import judge_pins
+from envspec.rules.wheel_code import WheelBuild
 
 
 @pytest.mark.parametrize(
     ("pins", "expected"),
     [
-        ({"opencv-python": "4.12.0.88", "opencv-python-headless": "4.12.0.88"}, ["-same-modules"]),
-        ({"onnxruntime": "1.23.0", "onnxruntime-gpu": "1.23.0"}, ["-same-modules"]),
-        ({"opencv-python-headless": "4.12.0.88"}, []),
         ({"torch": "2.9.1+rocm6.4"}, ["unsupported-build"]),
         ({"torch": "2.9.1+xpu"}, ["unsupported-build"]),
         ({"torch": "2.9.1+mps"}, ["unsupported-build"]),
@@ -23,6 +21,31 @@ from envspec.rules.pins import judge_pins
 def test_pins(pins: dict[str, str], expected: list[str]) -> None:
     spec, target = spec_of("12.8", ("H100",))
     assert codes(judge_pins(spec, target, pins)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ({"cv2/__init__.py": "1"}, {"cv2/__init__.py": "2"}, ["-same-modules"]),
+        ({"cv2/__init__.py": "1"}, {"cv2/__init__.py": "1"}, []),
+        ({"cv2/__init__.py": "1"}, {"cv3/__init__.py": "2"}, []),
+        ({"../../../bin/cv": "1"}, {"../../../bin/cv": "2"}, ["~shared-path"]),
+        ({"tests/__init__.py": "1"}, {"tests/__init__.py": "2"}, ["~shared-path"]),
+        ({"cv2/__init__.py": "1"}, None, []),
+    ],
+)
+def test_what_wheels_overwrite_of_each_other(
+    one: dict[str, str], other: dict[str, str] | None, expected: list[str]
+) -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    read = {"cv": WheelBuild(paths=one), "cv-headless": WheelBuild(paths=other)}
+    pins = {"cv": "1", "cv-headless": "1"}
+    found = judge_pins(spec, target, pins, read=read, order=["cv-headless", "cv"])
+    assert codes(found) == expected
+    for finding in found:
+        place = next(iter(one)).removeprefix("../../../")
+        said = f"{place} is in cv and cv-headless, with different content: cv's stays"
+        assert said in finding.message
 
 
 def test_the_locked_triton_decides_and_not_the_builds_own() -> None:

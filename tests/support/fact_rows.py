@@ -21,7 +21,6 @@ NAMED_BY = {
     "neighbours.packages": "package",
     "neighbours.cxx11abi": "torch",
     "neighbours.neighbours": "package versions release torch cuda",
-    "overlaps.overlaps": "packages",
     "released.releases": "project version",
     "peaks.peaks": "name",
     "python_builds.builds": "version build",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from envspec.errors import IndexFailure
-from envspec.facts.cuda_stack import of_both_majors
+from envspec.facts.cuda_stack import of_both_majors, stack_of
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.record import dataclass
@@ -58,11 +58,13 @@ class WheelInspector:
         for pin in pins:
             if pin.name in {*both, *both.values()} and pin.is_wheel:
                 asked[pin] = asked.get(pin, frozenset()) | {"paths"}
+        paths: frozenset[Question] = frozenset({"paths"})
+        alike = {pin: asked.get(pin, frozenset()) | paths for pin in _alike(pins)}
         found = {}
-        for pin, says in ask(asked, self._asked, self._recalled).items():
+        for pin, says in ask({**asked, **alike}, self._asked, self._recalled).items():
             if isinstance(says, WheelSays):
                 found[pin.name] = WheelBuild(says.notes, says.code, says.paths)
-            elif not says.whole:
+            elif not says.whole and pin in asked:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
         return found
 
@@ -79,6 +81,15 @@ class WheelInspector:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
         with self.counting.one(f"looking into {file.file}"):
             return self.reader.ask(file, origin, questions)
+
+
+def _alike(pins: Sequence[Pin]) -> Iterator[Pin]:
+    """Choose the wheels that are asked for their paths: another one has a name with the same first word, as builds of
+    one project have. Reading all of them would cost a range of each; their names decide nothing else."""
+    words = [pin.name.partition("-")[0] for pin in pins if pin.is_wheel]
+    for pin in pins:
+        if pin.is_wheel and stack_of(pin.name) is None and words.count(pin.name.partition("-")[0]) > 1:
+            yield pin
 
 
 def _failure(pin: Pin, unread: Unread, why: str) -> IndexFailure:

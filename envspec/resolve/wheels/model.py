@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from envspec.binaries.build_notes import BuildNotes
@@ -17,7 +17,7 @@ Question = Literal["numpy", "pkg_resources", "notes", "code", "paths"]
 pkg_resources  which of its modules import that as they are imported
 notes          for which CUDA and torch it was built, where it says so
 code           for which GPUs and which CUDA it is compiled
-paths          which files it installs, but for its METADATA
+paths          which files it installs, but for its METADATA, and what tells the content of each
 """
 
 
@@ -29,7 +29,7 @@ class WheelSays:
     pkg_resources: ImportTime | None = None
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
-    paths: tuple[str, ...] | None = None
+    paths: Mapping[str, str] | None = None
 
     @property
     def answered(self) -> frozenset[Question]:

@@ -8,6 +8,7 @@ from typing import IO
 
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.import_time import imported_at_start
+from envspec.binaries.installed_paths import installed_paths
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.errors import EnvspecError
@@ -74,7 +75,7 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
     if "pkg_resources" in questions and says.pkg_resources is None:
         says = replace(says, pkg_resources=imported_at_start(wheel, "pkg_resources"))
     if "paths" in questions and says.paths is None:
-        says = replace(says, paths=tuple(one.filename for one in wheel.members if ".dist-info/" not in one.filename))
+        says = replace(says, paths=installed_paths(wheel))
     if "code" in questions and says.code is None:
         from envspec.binaries.device_code import device_code
 
