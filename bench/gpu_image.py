@@ -134,7 +134,7 @@ Given = tuple[list[str], Mapping[str, str] | None, list[Path]]
 @contextmanager
 def given(spec: str, target: str, base: str) -> Iterator[Given]:
     """A real target, whose wheels are in the cache by now or are fetched."""
-    from envspec.cli.inputs import locked_targets, read_lock
+    from envspec.app.inputs import locked_targets, read_lock
     from envspec.settings import load_settings
 
     command = envspec("image", spec, "--target", target, "--base", base)

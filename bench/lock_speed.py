@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.measure import Run, envspec, run, turns
-from envspec.cli.inputs import read_spec
+from envspec.app.inputs import read_spec
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.resolve.pip.request import Request, request_for

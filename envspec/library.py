@@ -29,7 +29,7 @@ class Complaint:
 
 def load_spec(path: StrPath) -> Spec:
     """Read a spec. Raises SpecError, which names file, line and column."""
-    from envspec.cli.inputs import read_spec
+    from envspec.app.inputs import read_spec
 
     return read_spec(os.fspath(path))
 
@@ -41,7 +41,7 @@ def load_lock(path: StrPath, *, locks_dir: StrPath | None = None) -> Lock:
 
     Raises SpecError, LockError, UnsoundLock, Forbidden; InputError where there is no lock yet.
     """
-    from envspec.cli.inputs import read_lock
+    from envspec.app.inputs import read_lock
 
     return read_lock(os.fspath(path), _folder(locks_dir))[1]
 
@@ -68,8 +68,8 @@ def render(
     pylock, conda-lock and conda-explicit ask the user's indexes for the files' URLs; nothing else asks a network.
     Raises as `load_lock`, and InputError for an unknown format or target.
     """
+    from envspec.app.inputs import locked_targets, read_lock
     from envspec.cli.export.command import CHOICES, render_files
-    from envspec.cli.inputs import locked_targets, read_lock
 
     if form not in CHOICES:
         raise InputError(f"{form!r} is no format", hint=f"the formats: {', '.join(CHOICES)}")

@@ -69,7 +69,7 @@ class Unproved(Exception):
 def cases(paths: Iterable[Path], runners: Sequence[str | None] = (None,)) -> tuple[SmokeTarget, ...]:
     """List every target of these specs, and of the specs in these folders, with each of the runners. Raises InputError
     for a broken spec."""
-    from envspec.cli import inputs
+    from envspec.app import inputs
 
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     found = []
@@ -81,8 +81,8 @@ def cases(paths: Iterable[Path], runners: Sequence[str | None] = (None,)) -> tup
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     """Say why this machine can't run a case with these options of `envspec smoke`; None when it can."""
-    from envspec.cli import inputs
-    from envspec.cli.this_machine import this_machine
+    from envspec.app import inputs
+    from envspec.app.this_machine import this_machine
     from envspec.doctor.fits import misfit
     from envspec.programs import find_program
 

@@ -31,6 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("workflow", "install", "audit", "diff", "smoke", "verify", "link", "compiles"),
     ("proof",),
     ("report", "draft", "environments", "image"),
+    ("app",),
     ("cli",),
     ("pytest_plugin", "library", "__main__"),
     ("tools",),
@@ -174,11 +175,11 @@ def test_programs_are_imported_by_nobody(program: str) -> None:
 
 
 READS_LOCKS = {
-    "cli.inputs": "judges them: whoever installs, exports or runs gets its lock there; `why` only prints paths of one",
+    "app.inputs": "judges them: whoever installs, exports or runs gets its lock there; `why` only prints paths of one",
     "cli.check": "judges, and says so",
     "cli.lock.command": "judges, and solves anew what fails",
-    "cli.doctor_lock": "judges, and calls no target feasible that fails",
-    "cli.doctor_policy": "only to say what the site's policy forbids of it",
+    "app.doctor_lock": "judges, and calls no target feasible that fails",
+    "app.doctor_policy": "only to say what the site's policy forbids of it",
     "cli.diff.command": "judges, and tells it in the review",
     "cli.verify": "for the old side: what changed since is asked of the indexes",
     "cli.report": "for the old side of its changes, which are shown",

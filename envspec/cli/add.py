@@ -6,9 +6,10 @@ from functools import partial
 
 import click
 
+from envspec.app.lock.choices import LockChoices
 from envspec.cli import options
 from envspec.cli.edited import edit_and_lock
-from envspec.cli.lock.choices import LockChoices, lock_choices
+from envspec.cli.lock.choices import lock_choices
 from envspec.errors import InputError
 from envspec.record import replace
 from envspec.texts import printable

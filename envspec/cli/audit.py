@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, look_up, options
+from envspec.app import inputs
+from envspec.app.outputs import within_repository
+from envspec.cli import look_up, options
 from envspec.cli.console import columns, out, out_json, silence_stdout, styled, warn
-from envspec.cli.outputs import within_repository
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable, shown

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.app.gpu_names import known_gpus
 from envspec.cli import options
 from envspec.cli.console import out
-from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
-    from envspec.cli.build_rows import BuildRow
+    from envspec.app.build_rows import BuildRow
 
 EPILOG = """\b
 Examples:
@@ -68,7 +68,7 @@ def command(
     compiled for other architectures. The facts ship with envspec; the network isn't used. With --variants, an index is
     asked for the variant wheels (PEP 825) of one release of any package.
     """
-    from envspec.cli.build_rows import conda_rows, pip_rows, running
+    from envspec.app.build_rows import conda_rows, pip_rows, running
 
     if as_variants:
         _refuse_malformed(cuda, None, python)
@@ -118,7 +118,7 @@ def _variants(
     *,
     as_json: bool,
 ) -> int:
-    from envspec.cli.variant_builds import suiting, table, variant_rows
+    from envspec.app.variant_builds import suiting, table, variant_rows
 
     meant = known_gpus(gpus)
     found = [
@@ -183,7 +183,7 @@ def _nearest(
     python: str | None,
 ) -> str:
     """Suggest the nearest build that exists, as the rules judge it."""
-    from envspec.cli.build_rows import nearest_build
+    from envspec.app.build_rows import nearest_build
 
     exact = None if cuda == "cpu" else cuda
     return nearest_build(from_conda, exact, gpus, version, platform or "linux-64", python) or "leave out an option"

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
-from envspec.cli.cache_size import keep_bounded
-from envspec.cli.collecting import collect_conda_too
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
+from envspec.app.collecting import collect_conda_too
+from envspec.app.outputs import written
+from envspec.cli import options
 from envspec.cli.console import out, say, warn
-from envspec.cli.outputs import written
 from envspec.errors import InputError, Place
 from envspec.texts import byte_size
 
 if TYPE_CHECKING:
-    from envspec.cli.bundle_base import BundledBase
+    from envspec.app.bundle_base import BundledBase
     from envspec.install.build import BuildRules
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedPython, LockedTarget
@@ -83,9 +84,9 @@ def command(
     environment without envspec and without a network. envspec prints the bundle's digest, which `install.sh --expect`
     takes.
     """
+    from envspec.app.malicious import refuse_malicious
+    from envspec.app.policy import refuse_fetched
     from envspec.cli.image.progress import image_progress
-    from envspec.cli.malicious import refuse_malicious
-    from envspec.cli.policy import refuse_fetched
     from envspec.install.build import BuildRules
     from envspec.install.bundle import (
         DEFINITION,
@@ -185,7 +186,7 @@ def command(
 
 def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path, *, quiet: bool) -> dict[str, Path]:
     """Build the wheels of what the lock has as source, by package."""
-    from envspec.cli.own_project import built_sources, refuse_newer_glibc
+    from envspec.app.own_project import built_sources, refuse_newer_glibc
 
     folder = scratch / "built"
     folder.mkdir()
@@ -198,7 +199,7 @@ def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path, *, 
 def _base(
     spec: Spec, lock: SoundLock, target: LockedTarget, given: str | None, scratch: Path, *, quiet: bool
 ) -> BundledBase:
-    from envspec.cli.bundle_base import bundled_base
+    from envspec.app.bundle_base import bundled_base
     from envspec.recipes.make import make_plan
 
     return bundled_base(make_plan(spec, lock, target), lock, target, given, spec.path, scratch, quiet=quiet)
@@ -236,7 +237,7 @@ def _carried(
 
 def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, bytes]:
     """Build the wheel of the spec's own project, by its path in the bundle."""
-    from envspec.cli.own_project import built_project
+    from envspec.app.own_project import built_project
     from envspec.install.bundle import PROJECT
     from envspec.scratch import scratch_folder
     from envspec.settings import load_settings

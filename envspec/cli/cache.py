@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.app.cache_size import environments_at, looked_at, removed
 from envspec.cli import options
-from envspec.cli.cache_size import environments_at, looked_at, removed
 from envspec.cli.console import out, say, warn
 from envspec.cli.table import aligned
 from envspec.errors import InputError

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.app.find_specs import all_specs
+from envspec.app.lock.images import stale_images
+from envspec.app.lock.summary import describe
+from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout, warn
 from envspec.cli.failure import error_json, parts, tell
-from envspec.cli.find_specs import all_specs
-from envspec.cli.lock.images import stale_images
-from envspec.cli.lock.summary import describe
 from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
@@ -202,8 +203,8 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
 
 def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     """The finding, with what the site's policy forbids, as far as that can be told offline."""
-    from envspec.cli.policy import ask, judge_file
-    from envspec.cli.site_policy import site_policy
+    from envspec.app.policy import ask, judge_file
+    from envspec.app.site_policy import site_policy
 
     policy = site_policy()
     if policy is None:
@@ -226,7 +227,7 @@ def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
         return found
-    from envspec.cli.export.recipes import recipe_drift
+    from envspec.app.export.recipes import recipe_drift
 
     reasons, again = recipe_drift(spec, lock, recipes)
     if not reasons:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from envspec.cli import inputs
+from envspec.app import inputs
 from envspec.cli.console import out_file
 from envspec.errors import EnvspecError
 from envspec.lock.model import Lock

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.app.edition import tell_edition
+from envspec.cli import options
 from envspec.cli.console import out
-from envspec.cli.edition import tell_edition
 from envspec.cli.table import aligned_each, coloured
 from envspec.errors import AnswerNo, InputError
 from envspec.regex import regex
@@ -80,7 +81,7 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
 
 
 def _machine(as_json: bool) -> int:
-    from envspec.cli.doctor_policy import policy_results
+    from envspec.app.doctor_policy import policy_results
     from envspec.doctor.examine import examine
     from envspec.doctor.gather import gather
 
@@ -122,7 +123,7 @@ def _git_results() -> tuple[Result, ...]:
 def _spec(
     path: str, targets: tuple[str, ...], described: Hardware | None, locks_dir: Path | None, as_json: bool
 ) -> int:
-    from envspec.cli.site_policy import site_policy
+    from envspec.app.site_policy import site_policy
     from envspec.doctor.feasibility import assess, overall
     from envspec.spec.messages import refuse_unknown_targets
 
@@ -140,13 +141,13 @@ def _spec(
     verdicts = assess(spec, described, targets)
     of_lock: tuple[Finding, ...] = ()
     if inputs.has_lock(spec, locks_dir):
-        from envspec.cli.doctor_lock import with_lock
+        from envspec.app.doctor_lock import with_lock
 
         verdicts, of_lock = with_lock(spec, verdicts, locks_dir)
     general = (*overall(spec, described), *of_lock)
     policy = site_policy()
     if policy is not None:
-        from envspec.cli.doctor_policy import forbidden
+        from envspec.app.doctor_policy import forbidden
 
         general += forbidden(policy, spec, locks_dir)
     failed = (
@@ -167,7 +168,7 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
     """Give the hardware that the options describe, None without such options. Raises InputError."""
     if not (gpus or driver or glibc):
         return None
-    from envspec.cli.gpu_names import known_gpus
+    from envspec.app.gpu_names import known_gpus
     from envspec.doctor.hardware import Hardware
 
     if driver is not None and not _DRIVER.fullmatch(driver):

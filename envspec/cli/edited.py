@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from envspec.cli import inputs
+from envspec.app import inputs
+from envspec.app.find_specs import spec_file
+from envspec.app.lock.choices import LockChoices
 from envspec.cli.console import out, say
-from envspec.cli.find_specs import spec_file
-from envspec.cli.lock.choices import LockChoices
 from envspec.cli.lock.command import exclusive, lock_held
 from envspec.errors import EnvspecError, SpecError
 from envspec.spec.edit import EditOfText, read_text, write_text

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envspec.app.find_specs import all_specs, spec_file
 from envspec.cli.console import has_terminal, say
-from envspec.cli.find_specs import all_specs, spec_file
 from envspec.environments import memo
 from envspec.environments.in_use import hold
 from envspec.environments.ready import Ready
@@ -125,7 +125,7 @@ def _made(asked: RunOptions, path: str, key: str) -> Ready:
 
 def _sources(asked: RunOptions, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
-    from envspec.cli import inputs, site_policy
+    from envspec.app import inputs, site_policy
     from envspec.signing.model import SUFFIX
     from envspec.spec.project_file import FILE, project_location
 
@@ -145,8 +145,8 @@ def _sources(asked: RunOptions, path: str) -> memo.Sources:
 def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
-    from envspec.cli import inputs
-    from envspec.cli.default_prefix import default_prefix
+    from envspec.app import inputs
+    from envspec.app.default_prefix import default_prefix
     from envspec.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
@@ -167,7 +167,7 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
 
 def _able() -> LocalMachine:
     """Give this machine as one with every Python: what lacks one gets one."""
-    from envspec.cli.this_machine import this_machine
+    from envspec.app.this_machine import this_machine
     from envspec.record import replace
 
     return replace(this_machine(), has_python=lambda version: True)
@@ -204,11 +204,11 @@ def _described(target: LockedTarget) -> str:
 
 def make(asked: RunOptions, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
-    from envspec.cli import inputs
-    from envspec.cli.cache_size import keep_bounded
+    from envspec.app import inputs
+    from envspec.app.cache_size import keep_bounded
+    from envspec.app.malicious import refuse_malicious
+    from envspec.app.policy import refuse_fetched
     from envspec.cli.install_progress import shown, tell_outcome
-    from envspec.cli.malicious import refuse_malicious
-    from envspec.cli.policy import refuse_fetched
     from envspec.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from envspec.app.edition import edition_document
 from envspec.cli import options
 from envspec.cli.console import out, warn
-from envspec.cli.edition import edition_document
 from envspec.cli.table import aligned
 from envspec.texts import plural
 

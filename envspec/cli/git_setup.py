@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from envspec import programs
+from envspec.app.outputs import shown_path
 from envspec.cli.console import say
-from envspec.cli.outputs import shown_path
 
 EPILOG = """\b
 Examples:

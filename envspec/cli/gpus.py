@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.app.gpu_names import known_gpus
 from envspec.cli import options
 from envspec.cli.console import out
-from envspec.cli.gpu_names import known_gpus
 from envspec.cli.table import aligned
 from envspec.errors import InputError
 from envspec.texts import nearest, printable

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.cli import options
 from envspec.cli.console import out
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import console, inputs, options
+from envspec.app import inputs
+from envspec.cli import console, options
 from envspec.cli.console import out, say, warn
 from envspec.errors import InputError, Place
 from envspec.packages.other_formats import PINS
@@ -78,7 +79,7 @@ def command(
 
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """
-    from envspec.cli.gpu_names import known_gpus
+    from envspec.app.gpu_names import known_gpus
     from envspec.draft.render import Heading, render, settled
     from envspec.draft.targets import CPU, Machines, new_targets, on_machines
     from envspec.spec.edit import write_text
@@ -165,8 +166,8 @@ def _asked() -> tuple[tuple[str, ...], str | None]:
     """Ask for GPUs and driver, where a terminal is there."""
     if not console.has_terminal():
         return (), None
+    from envspec.app.gpu_names import known_gpus
     from envspec.cli import init_questions
-    from envspec.cli.gpu_names import known_gpus
     from envspec.doctor.gather import gather_hardware
     from envspec.doctor.hardware import hardware_of
 

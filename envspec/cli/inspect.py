@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envspec.app.gpu_names import unknown_gpu
 from envspec.cli import options
 from envspec.cli.console import out, warn
-from envspec.cli.gpu_names import unknown_gpu
 from envspec.cli.progress import reading
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import byte_size, printable
@@ -89,7 +89,7 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
         if names:
             raise InputError("--target needs --spec", hint="envspec inspect WHEEL --spec SPEC --target NAME")
         return ()
-    from envspec.cli.inputs import read_spec
+    from envspec.app.inputs import read_spec
     from envspec.spec.messages import refuse_unknown_targets
 
     spec = read_spec(spec_path)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
-from envspec.cli.cache_size import keep_bounded
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
+from envspec.cli import options
 from envspec.cli.console import out, say, styled
 from envspec.cli.install_progress import shown, tell_outcome
 from envspec.errors import InputError
@@ -75,9 +76,9 @@ def command(
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
-    from envspec.cli.default_prefix import default_prefix
-    from envspec.cli.malicious import refuse_malicious
-    from envspec.cli.policy import refuse_fetched
+    from envspec.app.default_prefix import default_prefix
+    from envspec.app.malicious import refuse_malicious
+    from envspec.app.policy import refuse_fetched
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
 
@@ -137,7 +138,7 @@ def _squashfs(
     as_json: bool,
 ) -> int:
     """Write the environment as one file, sources built here. Gives the exit code."""
-    from envspec.cli.image.prepare import ImageOrder
+    from envspec.app.image.prepare import ImageOrder
     from envspec.cli.image.progress import image_progress
     from envspec.cli.image.squashfs import make_squashfs
     from envspec.install.prefix import checked_prefix

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, options
-from envspec.cli.cache_size import keep_bounded
-from envspec.cli.collecting import collect
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
+from envspec.app.collecting import collect
+from envspec.app.evidence import keep
+from envspec.cli import options
 from envspec.cli.console import out, say, styled
-from envspec.cli.evidence import keep
 from envspec.cli.progress import reading
 from envspec.errors import AnswerNo, IndexFailure, InputError
 from envspec.record import dataclass
@@ -87,7 +88,7 @@ def command(
     With --compile, compilers out of the wheels build a fixed kernel, and the architecture is read back from the machine
     code: that needs neither a GPU nor a driver.
     """
-    from envspec.cli.policy import refuse_fetched
+    from envspec.app.policy import refuse_fetched
     from envspec.link.judge import judge
     from envspec.link.target import is_built, is_read, system_of
     from envspec.lock.shared_paths import in_install_order

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envspec.app.cache_size import keep_bounded
+from envspec.app.collecting import collect
+from envspec.app.evidence import keep
 from envspec.cli import options
-from envspec.cli.cache_size import keep_bounded
-from envspec.cli.collecting import collect
 from envspec.cli.console import out, say, styled
-from envspec.cli.evidence import keep
 from envspec.errors import AnswerNo, IndexFailure, InputError
 from envspec.texts import byte_size, plural, printable
 

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec import __version__, redact
+from envspec.app.observer import Observer, observe
 from envspec.cli.become import close_umask
 from envspec.cli.console import begin_output, out_json, printed_json, say, say_traceback, silence_stdout
 from envspec.cli.failure import Failure, told
+from envspec.cli.terminal import Terminal
 from envspec.errors import EnvspecError, InputError
 
 if TYPE_CHECKING:
@@ -219,6 +221,7 @@ def run(argv: list[str]) -> int:
     redact.forget()
     redact.register_environment(os.environ)
     begin_output()
+    observe(Terminal())
     try:
         failure = _attempt(argv)
         if isinstance(failure, int):
@@ -231,6 +234,7 @@ def run(argv: list[str]) -> int:
     finally:
         # who called this in a process of its own has more to say
         begin_output()
+        observe(Observer())
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.cli import options
 from envspec.cli.console import out, say, warn
 from envspec.cli.groups import heading
 from envspec.errors import EnvspecError, IndexFailure

@@ -209,3 +209,9 @@ def _of_reading() -> tuple[ProgressColumn, ...]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
     return TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+
+
+def of_downloads() -> tuple[ProgressColumn, ...]:
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+
+    return TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn()

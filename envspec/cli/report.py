@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.app.evidence import standings_of
+from envspec.app.outputs import write_text
+from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
-from envspec.cli.evidence import standings_of
-from envspec.cli.outputs import write_text
 from envspec.errors import InputError, LockError, OutsideError, Place
 from envspec.texts import printable
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.app.outputs import shown_path
+from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.cli.outputs import shown_path
 from envspec.errors import AnswerNo, InputError, Place, ToolError
 from envspec.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Refusal, Signer, allowed_keys, signed_thing
 from envspec.texts import printable
@@ -145,7 +146,7 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
     """Give the text of an allowed_signers file, and where it comes from: the file named, the site's policy, or the
     user's git. A repository's own settings don't count: it mustn't say whom to trust."""
     if given is None:
-        from envspec.cli.site_policy import site_policy
+        from envspec.app.site_policy import site_policy
 
         policy = site_policy()
         if policy is not None and policy.signers:

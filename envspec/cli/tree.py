@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.cli import options
 from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo, InputError

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from envspec.cli import inputs, options
-from envspec.cli.edition import edition_document
-from envspec.cli.lock.choices import LockChoices, lock_choices
+from envspec.app import inputs
+from envspec.app.edition import edition_document
+from envspec.app.lock.choices import LockChoices
+from envspec.cli import options
+from envspec.cli.lock.choices import lock_choices
 from envspec.cli.lock.command import lock_spec
 from envspec.record import replace
 from envspec.workflow.keep import Upgrade

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.app.evidence import keep
+from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, styled, warn
-from envspec.cli.evidence import keep
 from envspec.cli.groups import heading
 from envspec.cli.progress import counting
 from envspec.errors import AnswerNo, InputError, OutsideError
@@ -139,7 +140,7 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
 
 def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     """Ask this machine's indexes and channels for claims of a lock."""
-    from envspec.cli.site_policy import site_policy
+    from envspec.app.site_policy import site_policy
     from envspec.verify.ask import SecondSource, ask_all
     from envspec.verify.channels import ask_channels
     from envspec.verify.indexes import Indexes

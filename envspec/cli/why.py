@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
 from envspec.errors import AnswerNo

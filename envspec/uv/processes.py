@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -16,10 +16,8 @@ from envspec.record import dataclass
 
 @dataclass
 class Processes:
-    """The running programs, started from several threads. `meanwhile` is called once, as soon as the first of them
-    runs."""
+    """The running programs, started from several threads."""
 
-    meanwhile: Callable[[], None] | None = None
     _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
     _stopped: bool = False
 
@@ -37,9 +35,6 @@ class Processes:
             if self._stopped:
                 # started by another thread while `stop` went through those that ran
                 end(process.pid)
-            if self.meanwhile is not None:
-                work, self.meanwhile = self.meanwhile, None
-                work()
             out, err = process.communicate(timeout=timeout)
         finally:
             self._running.discard(process)
@@ -52,11 +47,6 @@ class Processes:
                         stream.close()
         told = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
         return subprocess.CompletedProcess(process.args, process.returncode, *told)
-
-    def of_a_question(self) -> Processes:
-        """Give the programs of one question: its `stop` ends no others. What waits for a first one goes along."""
-        meanwhile, self.meanwhile = self.meanwhile, None
-        return Processes(meanwhile)
 
     def begin(self) -> None:
         """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""

@@ -13,8 +13,8 @@ import pytest
 from cli_project import Envspec, Project
 from support.matrix import first_by_day
 
+from envspec.app.export.formats import FORMATS, PROJECTS
 from envspec.cli.export.command import ALL
-from envspec.cli.export.formats import FORMATS, PROJECTS
 from envspec.cli.main import COMMANDS
 from envspec.facts import gpus
 from envspec.recipes import folder as recipes

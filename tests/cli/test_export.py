@@ -17,8 +17,8 @@ from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel
 
-from envspec.cli.export.formats import FORMATS
-from envspec.cli.outputs import write_text
+from envspec.app.export.formats import FORMATS
+from envspec.app.outputs import write_text
 from envspec.errors import StorageError
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envspec.cli.find_specs import all_specs, spec_file
-from envspec.cli.inputs import read_spec
+from envspec.app.find_specs import all_specs, spec_file
+from envspec.app.inputs import read_spec
 from envspec.errors import SpecError
 
 

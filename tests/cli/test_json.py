@@ -137,7 +137,7 @@ def test_faults_and_interruptions_are_documents(
         return inputs
 
     for error, code in ((KeyboardInterrupt(), 130), (RuntimeError("boo"), 3)):
-        monkeypatch.setattr("envspec.cli.inputs.read_spec", broken(error))
+        monkeypatch.setattr("envspec.app.inputs.read_spec", broken(error))
         told = envspec("lock", "specs/demo.toml", "--json")
         assert (valid(told.out)["exit-code"], told.code) == (code, code)
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 TERMINAL = {"TERM": "xterm", "COLUMNS": "200"}
 NESTED = """
 import time
-from envspec.cli.collecting import _progress
+from envspec.app.collecting import _progress
 from envspec.cli.console import say
 from envspec.cli.image.progress import image_progress
 say("first: before")

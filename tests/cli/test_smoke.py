@@ -22,7 +22,7 @@ from support.machine import ROOT, Machine, Ran
 from support.matrix import first_by_day
 from support.packages import wheel
 
-from envspec.cli.smoke import cases as smoke_cases
+from envspec.app.smoke import cases as smoke_cases
 from envspec.lock.read import load
 from envspec.lock.slice import slice_of
 

@@ -74,7 +74,7 @@ def test_the_gpus_are_the_targets_exactly() -> None:
 
 
 def test_this_machine_is_asked_without_failing() -> None:
-    from envspec.cli.this_machine import this_machine
+    from envspec.app.this_machine import this_machine
 
     found = this_machine()
     assert found.platform

@@ -15,7 +15,7 @@ import pytest
 from forging import EVIL, wheel
 from support.matrix import by_day
 
-from envspec.cli.inputs import read_spec
+from envspec.app.inputs import read_spec
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import judge
 from envspec.lock.model import BuildPin, GitSource, Lock, Publisher, WheelVariant

@@ -10,7 +10,7 @@ import pytest
 from forging import Forgery, forgeries
 from support.matrix import by_day
 
-from envspec.cli.inputs import read_spec
+from envspec.app.inputs import read_spec
 from envspec.cli.main import run
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import Lock

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from git_project import Repository
 
-from envspec.cli.inputs import read_spec
+from envspec.app.inputs import read_spec
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock, Pin
 from envspec.lock.read import load

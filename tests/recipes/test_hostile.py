@@ -39,7 +39,7 @@ from hypothesis import strategies as st
 from recipe_readers import YAML, _shape, read_requirements
 from support.matrix import by_day
 
-from envspec.cli.export.formats import FORMATS as LOCK_FORMATS
+from envspec.app.export.formats import FORMATS as LOCK_FORMATS
 from envspec.errors import SpecError
 from envspec.recipes import folder
 

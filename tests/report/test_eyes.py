@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from support import report as sample
 
-from envspec.cli.lock.summary import describe
+from envspec.app.lock.summary import describe
 from envspec.diff.model import nothing
 from envspec.diff.review import review
 from envspec.diff.side import Side

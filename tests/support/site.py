@@ -12,7 +12,7 @@ CONTACT = "HPC support, hpc-help@example.org"
 
 def place_policy(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, *, contact: bool = True) -> Path:
     """Write a site's policy below a folder, and have commands that run in this process read it there."""
-    from envspec.cli import site_policy
+    from envspec.app import site_policy
 
     path = folder / "etc" / "envspec" / "policy.toml"
     path.parent.mkdir(parents=True, exist_ok=True)

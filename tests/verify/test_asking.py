@@ -10,7 +10,7 @@ from support.index import Index
 from support.machine import Machine
 from support.packages import wheel
 
-from envspec.cli.inputs import read_spec
+from envspec.app.inputs import read_spec
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.read import load
 from envspec.verify.ask import ask_all

@@ -25,10 +25,10 @@ from typing import Any
 import click
 
 import envspec.facts
+from envspec.app.inputs import read_lock
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
-from envspec.cli.inputs import read_lock
 from envspec.documents import Unreadable, read_json
 from envspec.errors import EnvspecError, IndexFailure, InputError, Place
 from envspec.facts import torch_builds, wheels

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.cli import inputs, look_up, options
+from envspec.app import inputs
+from envspec.app.outputs import write_text
+from envspec.cli import look_up, options
 from envspec.cli.console import json_text, out, out_file, say, styled, warn
 from envspec.cli.diff.choices import choices, refuse_for_spec
-from envspec.cli.outputs import write_text
 from envspec.errors import AnswerNo, InputError, OutsideError
 from envspec.texts import printable
 
@@ -193,8 +194,8 @@ def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
 
 
 def _annotated(found: Review, lock: Path, form: str) -> str:
+    from envspec.app.outputs import within_repository
     from envspec.audit.sarif import lines_of
-    from envspec.cli.outputs import within_repository
     from envspec.diff.annotations import as_annotations, as_code_quality
     from envspec.lock.read import load_text
 

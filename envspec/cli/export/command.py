@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
+from envspec.app import inputs
+from envspec.app.export.file_urls import file_urls, index_addresses
+from envspec.app.export.files import Superseded, write_files
+from envspec.app.export.formats import FORMATS, PROJECTS, Format
+from envspec.app.export.pinned import tell_unpinned
+from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
-from envspec.cli.export.file_urls import file_urls, index_addresses
-from envspec.cli.export.files import Superseded, write_files
-from envspec.cli.export.formats import FORMATS, PROJECTS, Format
-from envspec.cli.export.pinned import tell_unpinned
 from envspec.cli.progress import counting
 from envspec.errors import InputError, Place
 from envspec.lock.judge import SoundLock
@@ -136,7 +137,7 @@ def command(
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
     if plans:
-        from envspec.cli.export.at_site import tell_site
+        from envspec.app.export.at_site import tell_site
 
         for folder, of_folder, written in plans:
             tell_site(output, folder, of_folder, written)
@@ -160,7 +161,7 @@ def _superseded(
     plan: SpecPlan, output: str, folder: str, targets: Container[str], made: Mapping[str, str]
 ) -> Superseded:
     """Find what becomes of earlier exports' files in a spec's folder below the named one."""
-    from envspec.cli.export.recipes import superseded
+    from envspec.app.export.recipes import superseded
 
     return superseded(plan, Path(output, folder), targets, made).below(folder)
 

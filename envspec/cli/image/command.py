@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
-from envspec.cli.cache_size import keep_bounded
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
+from envspec.cli import options
 from envspec.cli.console import out, say
 from envspec.errors import InputError
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.cli.image.make import MadeImage
-    from envspec.cli.image.prepare import ImageOrder
+    from envspec.app.image.make import MadeImage
+    from envspec.app.image.prepare import ImageOrder
     from envspec.cli.image.squashfs import MadeSquashfs
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
@@ -110,9 +111,9 @@ def command(
     if (verify, output, sif, squashfs) == (None, None, None, None):
         hint = "give -o DIR, -o FILE.tar, -o registry/name:tag, --sif, --squashfs or --verify"
         raise InputError("nothing is asked for", hint=hint)
-    from envspec.cli.image.memory import share_arenas
-    from envspec.cli.image.prepare import ImageOrder
-    from envspec.cli.policy import refuse_fetched
+    from envspec.app.image.memory import share_arenas
+    from envspec.app.image.prepare import ImageOrder
+    from envspec.app.policy import refuse_fetched
 
     share_arenas()
 
@@ -148,7 +149,7 @@ def command(
 
 
 def _image(order: ImageOrder) -> MadeImage:
-    from envspec.cli.image.make import make_image
+    from envspec.app.image.make import make_image
 
     with ExitStack() as stack:
         return make_image(order, stack)
@@ -164,7 +165,7 @@ def _squashfs(order: ImageOrder, file: Path) -> MadeSquashfs:
 
 def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
     """Compare an image with the lock, and say how it differs. Gives the exit code."""
-    from envspec.cli.image.verify import verified
+    from envspec.app.image.verify import verified
 
     found = verified(order, where)
     if as_json:

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from envspec.cli.collecting import collect
-from envspec.cli.console import out, say
-from envspec.cli.image.prepare import (
+from envspec.app.collecting import collect
+from envspec.app.image.prepare import (
     ImageOrder,
     brought_python,
     built_here,
     linked_packages,
     own_project,
 )
-from envspec.cli.outputs import written
-from envspec.cli.own_project import refuse_newer_glibc
+from envspec.app.outputs import written
+from envspec.app.own_project import refuse_newer_glibc
+from envspec.cli.console import out, say
 from envspec.errors import InputError
 from envspec.image.build import ImageProgress
 from envspec.image.entry import LayerEntry

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envspec.cli import inputs, options
-from envspec.cli.cache_size import keep_bounded
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
+from envspec.app.edition import edition_document, tell_edition
+from envspec.app.find_specs import all_specs
+from envspec.app.lock.choices import LockChoices
+from envspec.app.lock.solvers import first_pins, notice, resolvers_for
+from envspec.app.lock.writing import bring_in_line, write
+from envspec.app.malicious import refuse_malicious
+from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
+from envspec.cli import options
 from envspec.cli.console import out, out_json, say, warn
-from envspec.cli.edition import edition_document, tell_edition
 from envspec.cli.failure import Failure, parts, told
-from envspec.cli.find_specs import all_specs
-from envspec.cli.lock.choices import LockChoices
-from envspec.cli.lock.solvers import first_pins, notice, resolvers_for
-from envspec.cli.lock.writing import bring_in_line, write
-from envspec.cli.malicious import refuse_malicious
-from envspec.cli.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.errors import EnvspecError, InputError, Place
 from envspec.record import replace
 from envspec.texts import nearest, printable
@@ -186,7 +187,7 @@ def _tell_recipes(spec: Spec, folder: LockFolder, locks_dir: Path | None) -> Non
     recipes = inputs.recipes_of(spec, locks_dir)
     if not recipes.is_dir():
         return
-    from envspec.cli.export.recipes import recipe_drift
+    from envspec.app.export.recipes import recipe_drift
     from envspec.lock.judge import UnsoundLock, sound
 
     try:
@@ -230,8 +231,8 @@ def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
 
 
 def _lock(spec: Spec, folder: LockFolder, choices: LockChoices, first: Sequence[str] = ()) -> dict[str, object]:
-    from envspec.cli.lock.images import ImageDigests, are_wanted, stale_images
-    from envspec.cli.lock.summary import changes, describe, shortened
+    from envspec.app.lock.images import ImageDigests, are_wanted, stale_images
+    from envspec.app.lock.summary import changes, describe, shortened
     from envspec.workflow.images import tell_images
     from envspec.workflow.pythons import with_missing_pythons
     from envspec.workflow.relock import flaws_of

@@ -93,7 +93,7 @@ def command(**given: Any) -> int:
         from envspec.cli.smoke.compare import compare_reports
 
         return compare_reports(*given["compare"], as_json=given["as_json"])
-    from envspec.cli.smoke.options import smoke_options
+    from envspec.app.smoke.options import smoke_options
     from envspec.cli.smoke.run import run
 
     return run(smoke_options(given))

@@ -9,19 +9,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envspec.app.outputs import location, write_text
+from envspec.app.smoke.cases import Skipped
 from envspec.atomic import refuse_read_only
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
 from envspec.cli.options import print_json
-from envspec.cli.outputs import location, write_text
-from envspec.cli.smoke.cases import Skipped
 from envspec.errors import StorageError
 from envspec.smoke.report.result import Results, Run
 from envspec.storage import storage_error
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.app.smoke.options import SmokeOptions
     from envspec.smoke.run.command import Step
 
 EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}

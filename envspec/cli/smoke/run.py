@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envspec.app.smoke.cases import Skipped, choose_cases
+from envspec.app.smoke.runners import make_runner
 from envspec.cli.console import say
 from envspec.cli.smoke import slurm
-from envspec.cli.smoke.cases import Skipped, choose_cases
 from envspec.cli.smoke.output import (
     cache_folder,
     finish,
@@ -15,14 +16,13 @@ from envspec.cli.smoke.output import (
     show_steps,
     skipped_runs,
 )
-from envspec.cli.smoke.runners import make_runner
 from envspec.cli.smoke.show import progress
 from envspec.smoke.run.case import Folders, SmokeCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.app.smoke.options import SmokeOptions
     from envspec.smoke.run.command import Step
     from envspec.smoke.run.runner import Runner
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envspec.app.outputs import write_text
+from envspec.app.smoke.cases import Skipped
+from envspec.app.smoke.runners import make_runner
 from envspec.cli.console import out, say
-from envspec.cli.outputs import write_text
-from envspec.cli.smoke.cases import Skipped
 from envspec.cli.smoke.output import cache_folder, finish, show_steps, skipped_runs
-from envspec.cli.smoke.runners import make_runner
 from envspec.cli.smoke.show import progress
 from envspec.errors import InputError, ToolError
 from envspec.programs import find_program
@@ -21,7 +21,7 @@ from envspec.smoke.run.submitted import STATE, Submitted, read_submitted
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.app.smoke.options import SmokeOptions
     from envspec.smoke.run.case import Folders, SmokeCase
     from envspec.smoke.run.jobs import JobPlan
 

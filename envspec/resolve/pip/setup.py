@@ -36,18 +36,15 @@ def pip_resolver(
     fresh: bool = False,
     progress: ResolutionProgress,
     notice: Callable[[Finding], None] = lambda finding: None,
-    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[PipResolver]:
     """Make the resolver of a spec's pip half. Its scratch folder goes when the block ends. `refresh` asks the live
     PyTorch index besides the facts, and both it and `fresh` ask whether cached pages have changed.
-    `meanwhile` is called once, while uv works.
 
     Raises InputError for a broken configuration, ToolError without uv, StorageError without room for scratch.
     """
     settings = load_settings(env)
     uv = find_uv(env)
     uv.offline, uv.fresh = offline, fresh or refresh
-    uv.processes.meanwhile = meanwhile
     uv.longest = max(settings.timeouts.values(), default=0)
     indexes = settings.index_urls(spec.pip.indexes)
     flat = {

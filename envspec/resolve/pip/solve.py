@@ -69,6 +69,7 @@ from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.rules.finding import Finding
 from envspec.uv.answer import Found
 from envspec.uv.errors import unfitting
+from envspec.uv.processes import Processes
 from envspec.uv.program import Uv
 
 _AT_ONCE = 4
@@ -136,8 +137,8 @@ class PipResolver:
 
     def _for_one_question(self) -> PipResolver:
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
-        uv = replace(self.uv, processes=self.uv.processes.of_a_question())
-        sources = replace(self.sources, processes=self.sources.processes.of_a_question())
+        uv = replace(self.uv, processes=Processes())
+        sources = replace(self.sources, processes=Processes())
         return replace(self, uv=uv, sources=sources)
 
     def _resolved(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:

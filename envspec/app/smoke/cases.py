@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli import inputs
-from envspec.cli.this_machine import this_machine
+from envspec.app import inputs
+from envspec.app.this_machine import this_machine
 from envspec.doctor.fits import LocalMachine, misfit
 from envspec.errors import InputError
 from envspec.lock.judge import SoundLock
@@ -19,7 +19,7 @@ from envspec.spec.model import Spec
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.app.smoke.options import SmokeOptions
 
 Skipped = tuple[str, str, str]
 """A spec, a target, and the reason why this machine can't run it."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say, warn
+from envspec.app.observer import observer, say, warn
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
@@ -45,12 +45,10 @@ def resolvers_for(
 
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """
-    from envspec.cli.lock.ahead import import_ahead
-    from envspec.cli.progress import resolution
     from envspec.resolve.pip.setup import pip_resolver
 
     with (
-        resolution(quiet=quiet) as progress,
+        observer().resolution(quiet=quiet) as progress,
         pip_resolver(
             spec,
             os.environ,
@@ -59,7 +57,6 @@ def resolvers_for(
             fresh=fresh,
             progress=progress,
             notice=notice,
-            meanwhile=import_ahead,
         ) as pip,
     ):
         if not any(spec.conda_dependencies(target) for target in spec.targets):

@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from envspec.cli.console import say, warn
-from envspec.cli.find_specs import FOLDER, spec_file
+from envspec.app.find_specs import FOLDER, spec_file
+from envspec.app.observer import say, warn
 from envspec.errors import AnswerNo, InputError
 from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envspec.cli.policy import Making
+    from envspec.app.policy import Making
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import Lock, LockedTarget
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 def read_spec(path: str) -> Spec:
     """Read the spec that the command line means (`find_specs`), and look up its GPU names. Raises SpecError."""
-    from envspec.cli.gpu_names import unknown
+    from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_spec
 
     return load_spec(spec_file(path), capability=_capability_of, wrong_gpu=unknown)
@@ -34,7 +34,7 @@ def read_spec(path: str) -> Spec:
 
 def read_edited(path: str, text: str) -> Spec:
     """Read the text that the spec at a path is about to get. Raises SpecError."""
-    from envspec.cli.gpu_names import unknown
+    from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_text
 
     return load_text(text, path, capability=_capability_of, wrong_gpu=unknown)
@@ -64,7 +64,7 @@ def recipes_of(spec: Spec, given: Path | None) -> Path:
     """Give the folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
     from pathlib import Path
 
-    from envspec.cli.outputs import shown_path
+    from envspec.app.outputs import shown_path
 
     return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
@@ -72,7 +72,7 @@ def recipes_of(spec: Spec, given: Path | None) -> Path:
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
     from pathlib import Path
 
-    from envspec.cli.outputs import location, shown_path
+    from envspec.app.outputs import location, shown_path
     from envspec.lock.store import LockFolder
 
     return LockFolder(location(shown_path(locks_of(Path(spec.path), given)), [spec.path]), spec.name)
@@ -107,7 +107,7 @@ def read_lock(path: str, given: Path | None, making: Making | None = None) -> tu
 
 def read_signed_lock(path: str, given: Path | None, making: Making | None) -> tuple[Spec, SoundLock, LockFile]:
     """Read a spec and its lock as `read_lock` does, with the lock's bytes and its signature."""
-    from envspec.cli.policy import refuse_lock
+    from envspec.app.policy import refuse_lock
     from envspec.lock.judge import UnsoundLock, sound
 
     spec = read_spec(path)
@@ -197,7 +197,7 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
 
     found: tuple[Reason, ...] = ()
     if lock.images and not lock.image(spec.image.base):
-        from envspec.cli.lock.images import stale_images
+        from envspec.app.lock.images import stale_images
 
         found = stale_images(spec, lock)
     if not has_equal_inputs(spec, lock):

@@ -95,7 +95,7 @@ class ImageDigests:
             self._asking.start(name for name in names if name not in self._known and self._registries.asks(name))
 
     def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
-        from envspec.cli.console import say
+        from envspec.app.observer import say
         from envspec.texts import printable
 
         first = next(iter(problems.values()))

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from envspec.app.observer import say, warn
+from envspec.app.policy import ask as whom_to_ask
+from envspec.app.site_policy import site_policy
 from envspec.audit.kept import kept_files
-from envspec.cli.console import say, warn
-from envspec.cli.policy import ask as whom_to_ask
-from envspec.cli.site_policy import site_policy
 from envspec.errors import AnswerNo, OutsideError, Place
 from envspec.settings import load_settings
 from envspec.texts import printable, shown

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
-from envspec.cli.console import say
-from envspec.cli.site_policy import site_policy
+from envspec.app.observer import say
+from envspec.app.site_policy import site_policy
 from envspec.errors import AnswerNo, Place
 from envspec.texts import printable
 
@@ -183,7 +183,7 @@ def _ages(
 ) -> tuple[Breach, ...]:
     if policy.minimum_age is None:
         return ()
-    from envspec.cli.ages import upload_times
+    from envspec.app.ages import upload_times
     from envspec.policy.judge import judge_ages
     from envspec.record import replace
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say, warn
+from envspec.app.observer import say, warn
 from envspec.errors import EnvspecError
 from envspec.places import ENVIRONMENTS
 from envspec.settings import Settings, load_settings, refuse_shared

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli import inputs
+from envspec.app import inputs
 from envspec.doctor.feasibility import Feasibility
 from envspec.errors import LockError
 from envspec.record import replace

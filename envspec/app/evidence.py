@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envspec.cli.console import say
-from envspec.cli.outputs import write_text
+from envspec.app.observer import say
+from envspec.app.outputs import write_text
 from envspec.errors import StorageError
 from envspec.texts import printable
 

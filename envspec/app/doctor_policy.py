@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli import inputs
-from envspec.cli.policy import ask, judge_file
-from envspec.cli.site_policy import site_policy
+from envspec.app import inputs
+from envspec.app.policy import ask, judge_file
+from envspec.app.site_policy import site_policy
 from envspec.errors import LockError
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec

@@ -1,18 +1,14 @@
-"""Files of locked packages, from this machine's caches or from the user's own indexes, with a bar."""
+"""Files of locked packages, from this machine's caches or from the user's own indexes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
-from envspec.cli.progress import bars
+from envspec.app.observer import observer, say
 
 if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
-
     from envspec.install.collect import Paths
     from envspec.lock.conda_files import FileUrls
     from envspec.lock.model import LockedTarget, Pin
@@ -29,7 +25,7 @@ def collect(
 
     Raises IndexFailure, StorageError.
     """
-    from envspec.cli.export.file_urls import file_urls
+    from envspec.app.export.file_urls import file_urls
     from envspec.install.addresses import pip_addresses
     from envspec.install.collect import Collector
     from envspec.net.connections import index_fetcher
@@ -46,7 +42,7 @@ def collect(
         return {**conda, **pip_addresses(pip, spec, settings, os.environ, store.fetcher)}
 
     total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
-    with _progress(total, quiet=quiet) as on_bytes:
+    with observer().fetching(total, quiet=quiet) as on_bytes:
         return Collector(
             store,
             urls,
@@ -69,20 +65,3 @@ def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, 
         with scratch_folder(load_settings(os.environ).cache()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)
     return found
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar for downloads on stderr, if stderr is a terminal."""
-    with bars(_columns, quiet=quiet) as drawn:
-        if drawn is None:
-            yield lambda count: None
-        else:
-            task = drawn.add_task("", total=total or None)
-            yield lambda count: drawn.update(task, advance=count)
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-
-    return TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn()

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from envspec.cli.export.files import Superseded
+from envspec.app.export.files import Superseded
 from envspec.recipes.dockerfile import IGNORE
 from envspec.recipes.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.recipes.freshness import recipe_reasons

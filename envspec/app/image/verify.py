@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from envspec.cli.image.base import opened_base
-from envspec.cli.image.output import ToArchive, ToFolder, ToRegistry, output_of
-from envspec.cli.image.prepare import ImageOrder, built_here, prepared
-from envspec.cli.image.progress import image_progress
-from envspec.cli.outputs import location
+from envspec.app.image.base import opened_base
+from envspec.app.image.output import ToArchive, ToFolder, ToRegistry, output_of
+from envspec.app.image.prepare import ImageOrder, built_here, prepared
+from envspec.app.observer import observer
+from envspec.app.outputs import location
 from envspec.errors import IndexFailure, InputError
 from envspec.image.archive import opened_archive
 from envspec.image.base import BaseSource
@@ -31,7 +31,7 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, 
     found = {}
     with ExitStack() as stack:
         image_source = stack.enter_context(_opened(where, offline=order.offline))
-        progress = stack.enter_context(image_progress(quiet=order.quiet))
+        progress = stack.enter_context(observer().image(quiet=order.quiet))
         for target in order.targets:
             plan = make_plan(order.spec, order.lock, target)
             image = read_image(image_source.top, image_source.read, plan.oci_platform, where)
@@ -77,7 +77,7 @@ def _opened(where: str, *, offline: bool) -> Iterator[BaseSource]:
 
 
 def _of_registry(name: str, *, offline: bool) -> BaseSource:
-    from envspec.cli.image.registry import registry_of
+    from envspec.app.image.registry import registry_of
 
     registry = registry_of(name.removeprefix("docker://"), offline=offline)
     repository, cache = registry.repository, registry.cache / ARTIFACTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say, warn
+from envspec.app.observer import say, warn
 from envspec.errors import AnswerNo, Place
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
+from envspec.app.observer import say
 from envspec.signing.model import SUFFIX
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from envspec.programs import ENVSPEC, find_program
 from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.cli.smoke.options import SmokeOptions
+    from envspec.app.smoke.options import SmokeOptions
     from envspec.smoke.run.case import Folders
     from envspec.smoke.run.runner import Runner
 

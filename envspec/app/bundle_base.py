@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from envspec.cli.image.base import opened_base
-from envspec.cli.image.progress import image_progress
+from envspec.app.image.base import opened_base
+from envspec.app.observer import observer
 from envspec.errors import InputError
 from envspec.image.base import BaseImage
 from envspec.image.build import copy_base
@@ -60,7 +60,7 @@ def bundled_base(
             hint="leave it out of the spec's [image] and targets, or carry the image of `envspec image` over",
         )
     with ExitStack() as stack:
-        progress = stack.enter_context(image_progress(quiet=quiet))
+        progress = stack.enter_context(observer().image(quiet=quiet))
         source = stack.enter_context(opened_base(plan, given, progress.came, offline=False))
         progress.phase("reading the base")
         base = source.image(plan.oci_platform, settings.cache())

@@ -11,8 +11,8 @@ from pathlib import Path
 from posixpath import basename, dirname, normpath
 
 from envspec import atomic
-from envspec.cli.console import say
-from envspec.cli.outputs import location
+from envspec.app.observer import say
+from envspec.app.outputs import location
 from envspec.lock.exclusive import exclusive
 from envspec.open_folder import Location
 from envspec.recipes.sums import SUMS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.cli.console import say, warn
+from envspec.app.observer import say, warn
 
 
 def tell_edition() -> None:

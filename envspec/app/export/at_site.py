@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
+from envspec.app.observer import say
 from envspec.recipes import apt_mirrors
 from envspec.record import dataclass
 from envspec.redact import has_credentials

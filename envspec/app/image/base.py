@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from envspec.cli.image.registry import registry_of
+from envspec.app.image.registry import registry_of
 from envspec.errors import InputError
 from envspec.net.registry import MANIFEST_TYPES
 
@@ -23,7 +23,7 @@ def opened_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bo
     """Open the base of a target's image until the block ends; `on_bytes` is told of what is fetched. Raises InputError,
     IndexFailure."""
     if given is not None and (Path(given).is_dir() or (os.sep in given and given.startswith((".", os.sep)))):
-        from envspec.cli.outputs import location
+        from envspec.app.outputs import location
         from envspec.image.layout import layout_source
 
         try:

@@ -10,12 +10,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from envspec.cli.console import say
-from envspec.cli.image.base import opened_base
-from envspec.cli.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
-from envspec.cli.image.prepare import ImageOrder, built_here, prepared
-from envspec.cli.image.progress import image_progress
-from envspec.cli.outputs import location, written
+from envspec.app.image.base import opened_base
+from envspec.app.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
+from envspec.app.image.prepare import ImageOrder, built_here, prepared
+from envspec.app.observer import observer, say
+from envspec.app.outputs import location, written
 from envspec.errors import NotPlain
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
@@ -74,7 +73,7 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
         for target in order.targets
     ]
     built = {target.name: built_here(order, target, stack) for target in order.targets}
-    progress = stack.enter_context(image_progress(quiet=order.quiet))
+    progress = stack.enter_context(observer().image(quiet=order.quiet))
     bases = [
         (target, plan, stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline)))
         for target, plan in plans
@@ -180,7 +179,7 @@ def _make_sif(
 def _push(
     output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: ImageProgress
 ) -> str:
-    from envspec.cli.image.registry import registry_of
+    from envspec.app.image.registry import registry_of
     from envspec.image.push import push_image
     from envspec.texts import byte_size
 

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from envspec import __version__
-from envspec.cli.collecting import collect
-from envspec.cli.image.base import registry_source
+from envspec.app.collecting import collect
+from envspec.app.image.base import registry_source
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import ImageProgress
@@ -150,7 +150,7 @@ def _borrowed(
 def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
     """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
     or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
-    from envspec.cli.own_project import built_sources
+    from envspec.app.own_project import built_sources
 
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     wanted = (order.spec, order.lock, target, scratch)
@@ -159,7 +159,7 @@ def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Bui
 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
     """Build the wheel of the spec's own project; None without one."""
-    from envspec.cli.own_project import built_project
+    from envspec.app.own_project import built_project
 
     settings = load_settings(os.environ)
     return built_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())), quiet=order.quiet)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.cli.collecting import collect_conda_too
-from envspec.cli.console import say
+from envspec.app.collecting import collect_conda_too
+from envspec.app.observer import say
 from envspec.errors import InputError
 
 if TYPE_CHECKING:
