@@ -191,6 +191,7 @@ READS_LOCKS = {
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
     "lock.reading.v1": "is how schema 1 is read",
+    "lock.reading.v2": "is how schema 2 is read",
 }
 """Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""
 

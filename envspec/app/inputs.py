@@ -29,7 +29,7 @@ def read_spec(path: str) -> Spec:
     from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_spec
 
-    return load_spec(spec_file(path), capability=_capability_of, wrong_gpu=unknown)
+    return load_spec(spec_file(path), capability=_capability_of, wrong_gpu=unknown, newest=_newest_python)
 
 
 def read_edited(path: str, text: str) -> Spec:
@@ -37,7 +37,14 @@ def read_edited(path: str, text: str) -> Spec:
     from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_text
 
-    return load_text(text, path, capability=_capability_of, wrong_gpu=unknown)
+    return load_text(text, path, capability=_capability_of, wrong_gpu=unknown, newest=_newest_python)
+
+
+def _newest_python(bound: str, before: str | None) -> str | None:
+    # Only a range asks.
+    from envspec.facts.python_builds import newest_minor
+
+    return newest_minor(bound, before)
 
 
 def _capability_of(gpu: str) -> str | None:

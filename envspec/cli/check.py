@@ -22,6 +22,7 @@ from envspec.cli.failure import error_json, parts, tell
 from envspec.errors import MOST, AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
+from envspec.lock.model import LOCK_VERSION
 from envspec.lock.render import rendered_files
 from envspec.record import dataclass, replace
 from envspec.signing.model import SUFFIX
@@ -108,6 +109,12 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, verbose: bool, as_js
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
         silence_stdout()
+    old = [one.spec for one in findings if one.status == "fresh" and one.file and one.file.lock.schema < LOCK_VERSION]
+    if old:
+        said = (
+            "an older envspec locked for Python X.Y.0, and it is judged so; `envspec lock` solves for the exact build"
+        )
+        say(f"note: {', '.join(old)}: {said}", style="cyan")
     for finding in findings:
         if finding.error is not None:
             tell(finding.error)

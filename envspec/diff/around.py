@@ -47,7 +47,7 @@ class Circumstances:
             targets = [target for target in (self.old.target(name), self.new.target(name)) if target]
             if any(_is_stated(target, new) for target in targets):
                 return ()
-            markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.python)
+            markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.full_python)
             lines = {line for line in lines - _corrected(new) if _holds(markers, line)}
         return tuple(sorted(_signed(old, new, lines)))
 

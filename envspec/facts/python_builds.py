@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from envspec.facts.tables import read
+from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
 from envspec.record import dataclass
 
@@ -52,12 +53,32 @@ def python_builds() -> tuple[PythonBuild, ...]:
     return tuple(builds_of(read("python_builds")["builds"]))
 
 
-def newest_build(python: str, platform: str, before: str | None = None) -> PythonBuild | None:
-    """Find the newest build of a minor version ("3.12") for a platform ("linux-64"), released on a day before that of
-    a moment (RFC 3339)."""
-    found = [one for one in python_builds() if (one.python, one.platform) == (python, platform)]
-    admitted = [one for one in found if is_released(one.build, before)]
-    return max(admitted, key=lambda one: (numbers(one.version), one.build), default=None)
+def newest_build(python: str, platform: str, before: str | None = None, bound: str = "") -> PythonBuild | None:
+    """Find the newest build of a minor version ("3.12") for a platform ("linux-64") that a bound (PEP 440) admits,
+    released on a day before that of a moment (RFC 3339)."""
+    return _newest(one for one in _admitted(bound, before) if (one.python, one.platform) == (python, platform))
+
+
+def newest_minor(bound: str, before: str | None = None) -> str | None:
+    """Find the minor version of the newest build that a bound admits, for whatever platform; None without one."""
+    found = _newest(_admitted(bound, before))
+    return found.python if found else None
+
+
+def versions_of(python: str, platform: str) -> tuple[str, ...]:
+    """List the versions of a minor version that have builds for a platform, the oldest first."""
+    found = {one.version for one in python_builds() if (one.python, one.platform) == (python, platform)}
+    return tuple(sorted(found, key=numbers))
+
+
+def _admitted(bound: str, before: str | None) -> Iterator[PythonBuild]:
+    for one in python_builds():
+        if is_released(one.build, before) and (not bound or takes_python(bound, one.version)):
+            yield one
+
+
+def _newest(builds: Iterable[PythonBuild]) -> PythonBuild | None:
+    return max(builds, key=lambda one: (numbers(one.version), one.build), default=None)
 
 
 def is_released(build: str, before: str | None) -> bool:

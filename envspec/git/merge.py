@@ -80,7 +80,9 @@ class _Merger:
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
         targets = [self.target(name, inputs) for name in names]
         kept = tuple(target for target in targets if target is not None)
-        lock = Lock(name, inputs, kept, self.images(), self.corrections(kept), self.pythons())
+        schema = max(self.ours.schema, self.theirs.schema)
+        lock = Lock(name, inputs, kept, self.images(), self.corrections(kept), self.pythons(), schema)
+        lock = lock.with_python_versions()
         if not lock.targets and not self.conflicts:
             self.clash(None, "both sides' removals together leave no target")
         if not self.conflicts:

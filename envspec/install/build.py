@@ -207,7 +207,7 @@ class WheelBuilder:
     def _refuse_undeclared(self, pin: Pin, source: Path) -> None:
         """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
         inputs = self.rules.target.inputs
-        holds = markers_of(inputs.platform, inputs.python).hold
+        holds = markers_of(inputs.platform, inputs.full_python).hold
         seen = {name for one in self.rules.seen(pin) for name in (one.name, *one.provides)}
         lines = [line for line in _requires(source) if is_requirement(line) and holds(line)]
         missing = [line for line in lines if requirement_name(line) not in seen]

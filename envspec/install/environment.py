@@ -26,6 +26,7 @@ from envspec.install.interpreter import (
     make_virtual_environment,
     python_of,
     unmake_virtual_environment,
+    version_of,
 )
 from envspec.install.model import Change, Fetching, InstallOutcome, InstallProgress, OnWait, SilentInstall, identity
 from envspec.install.pip import PipInstaller, pip_check, uninstall
@@ -48,7 +49,7 @@ from envspec.install.project import install_project, kept_project
 from envspec.install.python_builds import are_asked_for, place_of_build
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
-from envspec.lock.judge import SoundLock
+from envspec.lock.judge import SoundLock, judge_on_python
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
@@ -217,6 +218,21 @@ class Installation:
         build = self.lock.python(self.target)
         return build is None or is_of_build(self.prefix, build, self.env)
 
+    def _refuse_python(self) -> None:
+        """Raise ToolError where the prefix has another Python than the lock names, and the pins aren't for that."""
+        build = self.lock.python(self.target)
+        if self.target.pin("python", "conda") or (build is not None and self._has_build()):
+            return
+        version = version_of(self.prefix, self.env)
+        if version is None or not (flaws := judge_on_python(self.lock, self.target, version)):
+            return
+        wanted = build.version if build else self.target.inputs.python
+        raise ToolError(
+            f"{self.target.name} can't have this machine's Python {version}: {flaws[0].sentence}",
+            hint=f"run `uv python install {wanted}`, or let envspec fetch it: without --offline, and with "
+            "UV_PYTHON_DOWNLOADS unset",
+        )
+
     def _may_have_build(self) -> bool:
         build = self.lock.python(self.target)
         there = build is not None and place_of_build(build, self.env) is not None
@@ -293,6 +309,7 @@ class Installation:
             make_virtual_environment(
                 self.prefix, self.target.inputs.python, self.env, uv, self.lock.python(self.target)
             )
+        self._refuse_python()
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
         damaged = {
             change.name

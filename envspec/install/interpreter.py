@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from envspec import programs
@@ -23,7 +23,7 @@ _SECONDS = 30.0
 _ASK = """\
 import json, sys, sysconfig
 print(json.dumps([sys.implementation.name, "%d.%d" % sys.version_info[:2], sys.base_prefix, sys.maxsize > 2**32,
-                  bool(sysconfig.get_config_var("Py_GIL_DISABLED"))]))
+                  bool(sysconfig.get_config_var("Py_GIL_DISABLED")), "%d.%d.%d" % sys.version_info[:3]]))
 """
 
 
@@ -56,6 +56,12 @@ def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
 def has_python(prefix: Path, python: str) -> bool:
     """Say whether a prefix is a virtual environment of Python `python` that still runs."""
     return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python, os.environ) is not None
+
+
+def version_of(prefix: Path, env: Mapping[str, str]) -> str | None:
+    """Give the full version of a prefix's Python ("3.12.14"); None where it doesn't run."""
+    told = _told(str(python_of(prefix)), env)
+    return str(told[5]) if told else None
 
 
 def make_virtual_environment(
@@ -138,9 +144,16 @@ def _base(candidate: str, python: str, env: Mapping[str, str]) -> Path | None:
 
 def _ask(candidate: str, python: str, env: Mapping[str, str]) -> str | None:
     """Give the base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
+    told = _told(candidate, env)
+    if told is None or (told[0], told[1], *told[3:5]) != ("cpython", python, True, False):
+        return None
+    return str(told[2])
+
+
+def _told(candidate: str, env: Mapping[str, str]) -> Sequence[object] | None:
     try:
         done = programs.run([os.path.abspath(candidate), "-I", "-S", "-c", _ASK], env, seconds=_SECONDS)
-        kind, version, base_prefix, wide, free_threaded = read_json(done.stdout)
+        kind, version, base_prefix, wide, free_threaded, full = read_json(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return str(base_prefix) if (kind, version, wide, free_threaded) == ("cpython", python, True, False) else None
+    return kind, version, base_prefix, wide, free_threaded, full

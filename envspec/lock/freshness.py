@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from envspec.lock.inputs import inputs_in, target_inputs
+from envspec.lock.inputs import inputs_in, target_inputs, with_kept_python
 from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.record import dataclass, replace
@@ -254,6 +254,7 @@ class FileDiffers(Reason):
 
 def reasons(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
     """Return why `lock` is stale for `spec`; empty when it is current. Raises SpecError as `target_inputs` does."""
+    spec = with_kept_python(spec, lock)
     shared = [target for target in spec.targets if lock.target(target.name)]
     found: dict[_OfTargets, list[str]] = {}
     for target in shared:
@@ -334,8 +335,8 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[_OfTargets]:
     if old.platform != new.platform:
         yield TargetChanged("platform-changed", (), old.platform, new.platform)
-    if old.python != new.python:
-        yield TargetChanged("python-changed", (), old.python, new.python)
+    if (old.python, old.python_range) != (new.python, new.python_range):
+        yield TargetChanged("python-changed", (), old.python_range or old.python, new.python_range or new.python)
     # A platform without glibc says so by its name.
     if old.glibc != new.glibc and old.platform == new.platform:
         yield TargetChanged("glibc-changed", (), old.glibc, new.glibc)

@@ -90,7 +90,7 @@ class Graph:
         inputs = target.inputs
         asked = _Asked(
             inputs.platform,
-            inputs.python,
+            inputs.full_python,
             tuple(inputs.requirements if roots is None else roots),
             inputs.conda_requirements,
             tuple(requirement for requirement, _ in inputs.overrides),

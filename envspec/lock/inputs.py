@@ -12,7 +12,10 @@ from envspec.errors import Place, SpecError
 from envspec.lock.env_table import metadata_table
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
+from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name
+from envspec.packages.version_numbers import numbers
+from envspec.record import replace
 from envspec.redact import redact
 from envspec.spec.model import Located, Spec, Target
 from envspec.spec.newer import standing
@@ -66,6 +69,7 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
         metadata=terms.metadata,
         inspect=terms.inspect is not False,
+        python_range=spec.python_range,
     )
 
 
@@ -82,9 +86,19 @@ def page_name(url: str) -> str:
     return redact(f"https://host/{path}").removeprefix("https://host/")
 
 
+def with_kept_python(spec: Spec, lock: Lock) -> Spec:
+    """Return the spec with the minor version of Python that a lock has of its range: a table that knows newer builds
+    doesn't make that stale."""
+    if spec.python_range is None:
+        return spec
+    kept = {one.inputs.python for one in lock if releases_of(one.inputs.python, spec.python_range)}
+    return replace(spec, python=max(kept, key=numbers)) if kept else spec
+
+
 def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
     """Return whether a lock was made from exactly the inputs that the spec has now. Raises SpecError as `target_inputs`
     does."""
+    spec = with_kept_python(spec, lock)
     return (
         lock.name == spec.name
         and lock.inputs == inputs_in(spec, lock)
@@ -92,10 +106,10 @@ def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
     )
 
 
-def implied_match_specs(python: str, *, with_pip: bool) -> tuple[str, ...]:
+def implied_match_specs(python: str, *, with_pip: bool, bound: str | None = None) -> tuple[str, ...]:
     """Return what conda's solver is asked for besides the spec's match specs: Python, and pip where the target has pip
-    packages, as every conda tool expects."""
-    return (f"python {python}.*", *("pip",) * with_pip)
+    packages, as every conda tool expects. `bound` is the spec's on Python, beside the minor version."""
+    return (f"python {python}.*{f',{bound}' if bound else ''}", *("pip",) * with_pip)
 
 
 def _refuse_unseen(text: str, place: Place) -> None:

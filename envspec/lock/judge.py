@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NewType
 
 from envspec.errors import LockError, Place
-from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.inputs import spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.lock.rules import (
     builds,
@@ -27,6 +27,7 @@ from envspec.lock.rules import (
 )
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
+from envspec.packages.python_range import is_within
 from envspec.record import replace
 from envspec.spec.model import Spec
 from envspec.texts import printable
@@ -59,6 +60,7 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
             files.wrong_files,
             files.wrong_hashes,
             builds.wrong_build_environments,
+            requirements.refused_pythons,
             derived.wrong_marks,
         ),
     ),
@@ -124,8 +126,9 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     of_all = tuple(flaw for rule in _WHOLE for flaw in rule(lock))
     if spec is None:
         return merged((*_judge_each(lock, lock.inputs), *of_all))
+    spec = with_kept_python(spec, lock)
     asked = {target.name: target_inputs(spec, target) for target in spec.targets}
-    known = [replace(target, inputs=asked[target.name]) for target in lock if target.name in asked]
+    known = [_as_asked(target, asked[target.name]) for target in lock if target.name in asked]
     return merged(
         (
             *_judge_each(known, spec_inputs(spec)),
@@ -140,10 +143,27 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
     )
 
 
+def _as_asked(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
+    """Give a target with the spec's inputs, and the Python that it was solved for."""
+    return replace(target, inputs=replace(inputs, python_version=target.inputs.python_version))
+
+
 def _missing_builds(targets: Iterable[LockedTarget], spec: Spec) -> Iterator[Flaw]:
     for target in targets:
         against_lock = spec.terms_of(target.name).built_against_lock
         yield from builds.missing_build_environments(LockedCase(target, spec_inputs(spec)), against_lock)
+
+
+def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Flaw, ...]:
+    """Return what would be wrong with a target of a sound lock on a Python that it wasn't solved for: by
+    Requires-Python and markers, as far as the lock holds them. One of schema 2 holds none."""
+    inputs = target.inputs
+    if lock.schema < 3:
+        return ()
+    if not is_within(version, inputs.python, inputs.python_range):
+        said = f"the spec asks for Python {inputs.python_range or inputs.python}"
+        return (Flaw(whole.WRONG_PYTHON, (target.name,), None, said),)
+    return judge_target(replace(target, inputs=replace(inputs, python_version=version)), lock.inputs)
 
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:

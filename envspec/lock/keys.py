@@ -13,6 +13,7 @@ ROWS = ("artifacts", "built-with", "dependencies", "metadata")
 TARGET = {
     "platform": str,
     "python": str,
+    "python-range": str,
     "glibc": str,
     "cuda": str,
     "gpus": list,
@@ -32,6 +33,7 @@ PACKAGE = {
     "url": str,
     "git": dict,
     "licence": str,
+    "requires-python": str,
     "publisher": dict,
     "targets": list,
     "provides": list,
@@ -46,6 +48,8 @@ BUILT_WITH = {"name": str, "version": str, **_FILE, "targets": list}
 PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "email"), str)
 PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
 EDGE = {"requires": str, "targets": list}
+
+_SPECIFIER = regex(r"[<>=!~]=?=?[A-Za-z0-9.*+!]+(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*")
 
 # What a value may look like where it goes on into a path, a command or another file's syntax.
 SHAPES = {
@@ -68,6 +72,8 @@ SHAPES = {
     "cpu": (regex(r"x86-64-v[1-4]|armv[89](?:\.[1-9])?-a"), "a kind of processors"),
     "platform": (regex(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
     "python": (regex(r"\d+\.\d+"), "a Python version"),
+    "python-range": (_SPECIFIER, "a version specifier"),
+    "requires-python": (_SPECIFIER, "a version specifier"),
     "glibc": (regex(r"\d+\.\d+"), "a glibc version"),
     "architectures": (regex(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
 }

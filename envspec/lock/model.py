@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.tags import takes_python
 from envspec.record import dataclass, replace
 
-LOCK_VERSION = 2
+LOCK_VERSION = 3
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
 
 
@@ -107,6 +109,8 @@ class Pin:
     publisher     who the index says published it; None where it says nothing
     built_with    sources only: the wheels that it is built with, by name; None for what isn't built, and for what is
                   built against the lock's own packages
+    requires_python  pip only: its Requires-Python, where that may refuse this Python or a later one
+                  (`envspec.packages.python_range.judged`); None in locks of schema 2
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
@@ -128,6 +132,7 @@ class Pin:
     provides: tuple[str, ...] = ()
     publisher: Publisher | None = None
     built_with: tuple[BuildPin, ...] | None = None
+    requires_python: str | None = None
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -144,6 +149,7 @@ class TargetInputs:
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
 
+    python       the minor version: "3.12"
     constraints  bounds that ask for nothing
     overrides    requirements that take the place of all others on their packages, each with its reason
     find_links   the flat indexes: name and page, without its host
@@ -151,6 +157,9 @@ class TargetInputs:
     metadata     what the spec states of sources: of a package, the first that covers a version counts
     inspect      whether wheels are read for what their METADATA leaves out
     cpu          the oldest processors ("x86-64-v3"), None for any of the platform
+    python_range    what the spec asks of Python beside its minor version: "==3.12.4", ">=3.11,<3.13"
+    python_version  the version of the build that the target gets, chosen before all else; None where the machine brings
+                    one of its own
     """
 
     platform: str
@@ -168,6 +177,16 @@ class TargetInputs:
     metadata: tuple[StatedMetadata, ...] = ()
     inspect: bool = True
     cpu: str | None = None
+    python_range: str | None = None
+    python_version: str | None = field(default=None, compare=False)
+
+    @property
+    def full_python(self) -> str:
+        """The Python that markers and Requires-Python are judged for: the build's, or else the oldest that the spec
+        admits."""
+        if self.python_version is not None:
+            return self.python_version
+        return self.python if self.python_range is None else releases_of(self.python, self.python_range)[0]
 
     def accepts(self, code: str, package: str) -> bool:
         """Say whether the spec takes a finding knowingly, of this package or whatever it is about."""
@@ -198,6 +217,13 @@ class LockedTarget:
     pins: tuple[Pin, ...]
     architectures: tuple[str, ...] = ()
     driver_floor: str | None = None
+
+    @property
+    def is_past_requires_python(self) -> bool:
+        """Whether a package's Requires-Python refuses its Python, which the spec accepts. pip wants an option for that;
+        uv heeds none of what is pinned."""
+        python = self.inputs.full_python
+        return any(pin.requires_python and not takes_python(pin.requires_python, python) for pin in self.pins)
 
     @property
     def fetched(self) -> tuple[Pin, ...]:
@@ -272,7 +298,8 @@ class LockedCorrection:
 @dataclass(frozen=True)
 class Lock:
     """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
-    `corrections` are those that were read from wheels. `pythons` are sorted by platform.
+    `corrections` are those that were read from wheels. `pythons` are sorted by platform. `schema` is that of its file:
+    one of schema 2 was solved for Python X.Y.0, whatever build it names, and is judged so.
     """
 
     name: str
@@ -281,6 +308,7 @@ class Lock:
     images: tuple[LockedImage, ...] = ()
     corrections: tuple[LockedCorrection, ...] = ()
     pythons: tuple[LockedPython, ...] = ()
+    schema: int = field(default=LOCK_VERSION, compare=False)
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)
@@ -293,6 +321,19 @@ class Lock:
         if target.pin("python", "conda"):
             return None
         return next((one for one in self.pythons if one.platform == target.inputs.platform), None)
+
+    def with_python_versions(self) -> Lock:
+        """Give the lock with the exact Python of each target: its build's, or conda's. A target of schema 2 has none,
+        and one whose images use their base's Python may get any."""
+        if self.schema < 3:
+            return self
+
+        def version(target: LockedTarget) -> str | None:
+            own = target.pin("python", "conda") or (self.python(target) if self.inputs.image_python is None else None)
+            return own.version if own else None
+
+        targets = tuple(replace(one, inputs=replace(one.inputs, python_version=version(one))) for one in self.targets)
+        return replace(self, targets=targets)
 
     @property
     def torches(self) -> dict[str, tuple[str, ...]]:

@@ -61,17 +61,15 @@ def text_of(content: bytes, path: Path) -> str:
 def loads(text: str, path: str) -> Lock:
     """Parse a lock's text, of this schema or an older one; `path` is only for messages.
 
-    For every text of this schema that this accepts, `dumps(loads(text)) == text`; of an older one, but for what that
-    schema alone has. Raises LockError for a newer schema, a merge conflict, or what isn't allowed, LockLayout for what
-    can be read but isn't written so.
+    For every text of schema 2 or later that this accepts, `dumps(loads(text)) == text`; of schema 1, but for what that
+    alone has. Raises LockError for a newer schema, a merge conflict, or what isn't allowed, LockLayout for what can be
+    read but isn't written so.
     """
     lock = shown(text, path)
     from envspec.lock.write import dumps
 
-    written, version = dumps(lock), _version(text, path)
-    if version < LOCK_VERSION:
-        written = written.replace(f"lock-version = {LOCK_VERSION}\n", f"lock-version = {version}\n", 1)
-    if version == 1:
+    written = dumps(lock)
+    if _version(text, path) == 1:
         from envspec.lock.reading import v1
 
         written = v1.with_digests(written, text)
@@ -83,13 +81,18 @@ def loads(text: str, path: str) -> Lock:
 def shown(text: str, path: str) -> Lock:
     """Parse a lock's text as `loads` does, for a command that only shows it: its layout may be another."""
     try:
-        if _version(text, path) == 1:
+        version = _version(text, path)
+        if version == 1:
             from envspec.lock.reading import v1
 
             return v1.read(text, path)
-        from envspec.lock.reading import v2
+        if version == 2:
+            from envspec.lock.reading import v2
 
-        return v2.read(text, path)
+            return v2.read(text, path)
+        from envspec.lock.reading import v3
+
+        return v3.read(text, path)
     except LockError as error:
         raise _mishap(text, Place(path)) or error from None
 

@@ -61,7 +61,7 @@ def _sorted(node: _Node) -> tuple[str, list[str]]:
 
 def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
     inputs = target.inputs
-    markers = markers_of(inputs.platform, inputs.python)
+    markers = markers_of(inputs.platform, inputs.full_python)
     overrides = Overrides(tuple(requirement for requirement, _ in inputs.overrides))
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     found: dict[_Node, frozenset[_Node]] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from envspec.lock.env_table import metadata_table
 from envspec.lock.listed import LISTS
-from envspec.lock.model import LOCK_VERSION, Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.write import artifact_table, given, in_order
 
 
@@ -33,6 +33,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     of_target = {
         "platform": own.platform,
         "python": own.python,
+        "python-range": own.python_range,
         "glibc": own.glibc,
         "cuda": own.cuda,
         "gpus": list(own.gpus),
@@ -42,7 +43,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "driver-floor": target.driver_floor,
     }
     document: dict[str, Any] = {
-        "lock-version": LOCK_VERSION,
+        "lock-version": lock.schema,
         "env": _given(env),
         "targets": {target.name: _given(of_target) | ({} if own.inspect else {"inspect": False})},
     }
@@ -73,6 +74,7 @@ def _package(pin: Pin) -> dict[str, Any]:
             "url": pin.url,
             "git": pin.git and given(pin.git),
             "licence": pin.licence,
+            "requires-python": pin.requires_python,
             "publisher": pin.publisher and given(pin.publisher),
             "direct": pin.direct,
             "provides": list(pin.provides),

@@ -14,7 +14,6 @@ from envspec.errors import InternalError
 from envspec.lock.env_table import metadata_table, same_metadata
 from envspec.lock.listed import Shared, shared_by, write_lists
 from envspec.lock.model import (
-    LOCK_VERSION,
     Artifact,
     BuildPin,
     GitSource,
@@ -29,10 +28,7 @@ from envspec.lock.toml_text import inline_strings, key, string
 from envspec.lock.toml_text import value as inline
 from envspec.packages.stated import StatedMetadata
 
-HEADER = (
-    "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
-    f"lock-version = {LOCK_VERSION}\n"
-)
+HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
 
 Value = TypeVar("Value")
 Row = BuildPin | GitSource | LockedCorrection | LockedPython | Publisher
@@ -56,7 +52,7 @@ def dumps(lock: Lock) -> str:
     _write_rows(out, "corrections", lock.corrections)
     for pins in _merged(targets):
         _write_package(out, pins, len(names))
-    text = HEADER + "".join(out)
+    text = f"{HEADER}lock-version = {lock.schema}\n" + "".join(out)
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -132,6 +128,7 @@ def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata
     out.append(f"\n[targets.{key(target.name)}]\n")
     _write_string(out, "platform", inputs.platform)
     _write_string(out, "python", inputs.python)
+    _write_string(out, "python-range", inputs.python_range)
     _write_string(out, "glibc", inputs.glibc)
     _write_string(out, "cuda", inputs.cuda)
     _write_inline(out, "gpus", inputs.gpus)
@@ -167,6 +164,7 @@ def _merged(targets: Sequence[LockedTarget]) -> list[_Pins]:
                 pin.url,
                 pin.git,
                 pin.licence,
+                pin.requires_python,
                 pin.provides,
                 pin.publisher,
                 pin.built_with is None,
@@ -185,6 +183,7 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     if first.git:
         out.append(f"git = {inline(given(first.git))}\n")
     _write_string(out, "licence", first.licence)
+    _write_string(out, "requires-python", first.requires_python)
     if first.publisher:
         out.append(f"publisher = {inline(given(first.publisher))}\n")
     direct = [name for name, pin in pins.items() if pin.direct]

@@ -14,7 +14,7 @@ Package = TypeVar("Package", bound=Hashable)
 
 
 class Markers:
-    """A judge of requirements' markers for CPython `python` ("3.12") on a conda subdir.
+    """A judge of requirements' markers for CPython `python` ("3.12.14") on a conda subdir.
 
     Raises InputError for a platform that envspec doesn't know.
     """

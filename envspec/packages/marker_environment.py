@@ -18,9 +18,9 @@ PLATFORMS = tuple(_PLATFORMS)
 
 
 def marker_environment(platform: str, python: str) -> dict[str, str]:
-    """Give the value of every PEP 508 marker variable but `extra`, for CPython `python` ("3.12") on a conda subdir.
+    """Give the value of every PEP 508 marker variable but `extra`, for CPython `python` ("3.12.14") on a conda subdir.
 
-    The patch version isn't known at lock time, so it counts as 0, as in uv for `--python-version 3.12`.
+    Without a patch version ("3.12") that counts as 0, as in uv for `--python-version 3.12`.
     `platform_release` and `platform_version` belong to a machine, not to a target, and are empty.
 
     Raises InputError for a platform that envspec doesn't know.
@@ -28,7 +28,8 @@ def marker_environment(platform: str, python: str) -> dict[str, str]:
     if platform not in _PLATFORMS:
         raise InputError(f'unknown platform "{platform}"', hint=f"one of: {', '.join(_PLATFORMS)}")
     sys_platform, machine, system, os_name = _PLATFORMS[platform]
-    full_version = f"{python}.0"
+    minor = ".".join(python.split(".")[:2])
+    full_version = f"{python}.0" if python == minor else python
     return {
         "implementation_name": "cpython",
         "implementation_version": full_version,
@@ -39,7 +40,7 @@ def marker_environment(platform: str, python: str) -> dict[str, str]:
         "platform_system": system,
         "platform_version": "",
         "python_full_version": full_version,
-        "python_version": python,
+        "python_version": minor,
         "sys_platform": sys_platform,
     }
 

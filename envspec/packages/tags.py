@@ -106,9 +106,10 @@ def taken(files: Iterable[ReleaseFile], platform: str, python: str, glibc: str |
     each part is.
 
     A file that isn't yanked comes first, then one that takes the target's Python, a wheel before a source, the better
-    tag (PEP 425), the higher build number, the name. Raises InputError for a platform that envspec doesn't know.
+    tag (PEP 425), the higher build number, the name. `python` may be a full version ("3.12.14"), which Requires-Python
+    is judged by. Raises InputError for a platform that envspec doesn't know.
     """
-    ranks = tag_ranks(platform, python, glibc)
+    ranks = tag_ranks(platform, ".".join(python.split(".")[:2]), glibc)
 
     def rank(one: ReleaseFile) -> tuple[bool, bool, int, tuple[int, str] | tuple[()]] | None:
         fit = not one.yanked, takes_python(one.requires_python or "", python)

@@ -203,7 +203,7 @@ def _python(plan: Plan) -> Iterator[str]:
     """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
     if plan.build is None or plan.build_table is None:
         only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
-        yield f"{only}uv venv --quiet --python {plan.python} {ENVIRONMENT}"
+        yield f"{only}uv venv --quiet --python {shell(plan.python_request)} {ENVIRONMENT}"
         return
     yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
     yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"

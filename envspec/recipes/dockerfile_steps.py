@@ -68,7 +68,7 @@ def _virtual_environment(plan: Plan) -> list[str]:
     if plan.explicit:
         return []
     if plan.build is None or plan.build_table is None:
-        return [f"{UV} venv --quiet --python {shell(plan.python)} {ENVIRONMENT}"]
+        return [f"{UV} venv --quiet --python {shell(plan.python_request)} {ENVIRONMENT}"]
     return [
         f"{TABLE}={at(plan.build_table)} {UV} venv --quiet --python {shell(plan.build.version)} {ENVIRONMENT}",
     ]

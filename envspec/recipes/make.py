@@ -128,6 +128,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         description=spec.description,
         platform=inputs.platform,
         python=inputs.python,
+        python_range=inputs.python_range,
         cuda=inputs.cuda,
         gpus=inputs.gpus,
         architectures=target.architectures,

@@ -202,6 +202,7 @@ class Plan:
                     where the lock names none
     build_table     the file with uv's table of that build
     base_python     the image uses the base's own Python
+    python_range    what the spec asks of Python beside the minor version, as a specifier
     snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
     """
 
@@ -245,6 +246,12 @@ class Plan:
     build_table: str | None = None
     base_python: bool = False
     snapshot: str | None = None
+    python_range: str | None = None
+
+    @property
+    def python_request(self) -> str:
+        """The Python that uv looks for where the lock names no build."""
+        return self.python if self.python_range is None else f"=={self.python}.*,{self.python_range}"
 
     @property
     def brings_headers(self) -> bool:

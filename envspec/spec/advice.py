@@ -32,13 +32,8 @@ def target_name(value: str) -> str | None:
 
 
 def python(value: str) -> str | None:
-    found = re.match(r"(3\.\d+)\.", value)
-    if found:
-        return f"write {found[1]!r}: which patch release is used doesn't change a lock"
     if re.fullmatch(r"3\.\d+t", value):
         return f"write {value[:-1]!r}: envspec locks for CPython with its GIL; free-threaded builds aren't supported"
-    if re.match(r"[<>=~!]", value):
-        return "write one version, such as '3.12', not a range: a lock is made for one Python"
     return "for example: 3.12"
 
 

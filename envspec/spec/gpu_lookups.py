@@ -1,4 +1,4 @@
-"""What a spec's reader is told of GPUs, by whoever has the tables."""
+"""What a spec's reader is told of GPUs and builds of Python, by whoever has the tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ Capability = Callable[[str], "str | None"]
 
 WrongGpu = Callable[[str], "tuple[str, str] | None"]
 """From a GPU's name to what is wrong with it and what to write instead, None for one that is right."""
+
+NewestPython = Callable[[str, "str | None"], "str | None"]
+"""From a range and a moment to the minor version of the newest build before it; None where there is none."""
+
+
+def no_builds(bound: str, before: str | None) -> None:
+    """Know no build of Python: a `NewestPython` that leaves a range its newest minor version."""
+    return None
 
 
 def all_known(gpu: str) -> None:

@@ -296,6 +296,8 @@ class Spec:
     slurm: SlurmTable = field(default_factory=SlurmTable)
     kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
     audit: Audit = Audit()
+    python_range: str | None = None
+    """What the spec asks of Python beside `python`, its minor version, as a specifier: "==3.12.4", ">=3.11,<3.13"."""
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:

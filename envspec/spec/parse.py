@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.errors import Place, SpecError
+from envspec.packages.python_range import asked_of
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.checked import Checked
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
-from envspec.spec.gpu_lookups import Capability, WrongGpu, all_known, no_facts
+from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, all_known, no_builds, no_facts
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import (
     AskedProject,
@@ -27,15 +28,20 @@ from envspec.spec.model import (
     Smoke,
     Spec,
 )
+from envspec.spec.newer import span_of
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
-from envspec.spec.schema import ENV_NAME
+from envspec.spec.schema import ENV_NAME, PYTHONS
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
 from envspec.texts import nearest
 
 
 def load_spec(
-    path: str | os.PathLike[str], *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known
+    path: str | os.PathLike[str],
+    *,
+    capability: Capability = no_facts,
+    wrong_gpu: WrongGpu = all_known,
+    newest: NewestPython = no_builds,
 ) -> Spec:
     """Read and parse the spec at `path`; errors name the file by `path` as given.
 
@@ -46,7 +52,7 @@ def load_spec(
     file = os.fspath(path)
     text = decode(read_bytes(file), file)
     try:
-        return load_text(text, file, capability=capability, wrong_gpu=wrong_gpu)
+        return load_text(text, file, capability=capability, wrong_gpu=wrong_gpu, newest=newest)
     except SpecError:
         _refuse_other_tools(file, text)
         raise
@@ -67,9 +73,16 @@ def _refuse_other_tools(file: str, text: str) -> None:
     raise SpecError(f"this is {TITLES[form]}, not a spec", hint=hint, place=Place(file)) from None
 
 
-def load_text(text: str, path: str, *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known) -> Spec:
+def load_text(
+    text: str,
+    path: str,
+    *,
+    capability: Capability = no_facts,
+    wrong_gpu: WrongGpu = all_known,
+    newest: NewestPython = no_builds,
+) -> Spec:
     """Parse the text that the spec at `path` has, or is about to get; reads the pyproject.toml that it names."""
-    spec = parse_spec(text, path, capability=capability, wrong_gpu=wrong_gpu)
+    spec = parse_spec(text, path, capability=capability, wrong_gpu=wrong_gpu, newest=newest)
     if spec.asked_project is None:
         return spec
     from envspec.spec.project_file import with_project
@@ -77,11 +90,18 @@ def load_text(text: str, path: str, *, capability: Capability = no_facts, wrong_
     return with_project(spec)
 
 
-def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong_gpu: WrongGpu = all_known) -> Spec:
+def parse_spec(
+    text: str,
+    path: str,
+    *,
+    capability: Capability = no_facts,
+    wrong_gpu: WrongGpu = all_known,
+    newest: NewestPython = no_builds,
+) -> Spec:
     """Parse a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
 
     `capability` gives a GPU's compute capability, for the names of the matrix's targets; `wrong_gpu` says what is wrong
-    with a GPU's name.
+    with a GPU's name; `newest` finds the newest Python of a range.
 
     Raises SpecError for one problem and SpecErrors for several: all that the text shows. Raises ToolError
     for a match spec that needs py-rattler where that isn't installed.
@@ -89,10 +109,12 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
     checked = Checked(parse_toml(text, path))
     bound, exceptions = _newer(checked)
     parsed = targets(checked, capability, wrong_gpu)
+    python, python_range = _python(checked, newest, None if span_of(bound) else bound)
     spec = Spec(
         path=path,
         name=_name(checked),
-        python=checked.value("env", "python") or "",
+        python=python,
+        python_range=python_range,
         targets=parsed,
         description=checked.value("env", "description") or "",
         exclude_newer=bound,
@@ -115,6 +137,20 @@ def parse_spec(text: str, path: str, *, capability: Capability = no_facts, wrong
         check_stated(checked, ("targets", target.name, "pip"), target.terms.metadata, asked)
     checked.raise_problems()
     return spec
+
+
+def _python(checked: Checked, newest: NewestPython, before: str | None) -> tuple[str, str | None]:
+    """Read the minor version of Python, of a range that of its newest build, and what the spec asks beside that."""
+    text = checked.value("env", "python")
+    if text is None:
+        return "", None
+    asked = asked_of(text, PYTHONS)
+    if asked is None:
+        said = f"env.python: {show(text)} admits no Python of {PYTHONS[0]} to {PYTHONS[-1]}"
+        checked.problem(("env", "python"), said, 'for example: python = "3.12"')
+        return "", None
+    python, bound = asked
+    return (newest(bound, before) if bound else None) or python, bound
 
 
 def _name(checked: Checked) -> str:

@@ -23,6 +23,9 @@ WORKLOADS = ("basic", "multimodal", "llm", "deit", "dynamic")
 
 _NAME_SAYS = "a name of lower-case letters, digits, '.', '_' and '-', starting with a letter or digit, up to 100 long"
 _VERSION = r"(?:0|[1-9][0-9]?)\.(?:0|[1-9][0-9]?)"
+_MINOR = "|".join(PYTHONS).replace(".", r"\.")
+_NUMBER = r"(?:0|[1-9][0-9]?)"
+_CLAUSE = rf"(?:(?:[<>]=?|[!=]=) ?[34](?:\.{_NUMBER}){{0,2}}|[!=]= ?3\.{_NUMBER}\.\*|~= ?3(?:\.{_NUMBER}){{1,2}})"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
 
 MINIMAL_TARGET = 'add one, for example:\n  [targets.cpu]\n  platform = "linux-64"'
@@ -114,10 +117,12 @@ _ENV = Table(
         ),
         "project": PROJECT,
         "python": Text(
-            doc="The Python version, X.Y.",
+            doc="The Python version: X.Y is its newest build, X.Y.Z that build, and a range (PEP 440) the newest build "
+            "that it admits.",
             example="3.12",
-            says="a Python version",
-            choices=PYTHONS,
+            says=f"a Python version from {PYTHONS[0]} to {PYTHONS[-1]}, or a range such as >=3.11,<3.13",
+            pattern=rf"(?:{_MINOR})(?:\.{_NUMBER})?|{_CLAUSE}(?:, ?{_CLAUSE})*",
+            max_length=100,
             advice=advice.python,
         ),
         "exclude-newer": Text(

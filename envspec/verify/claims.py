@@ -19,7 +19,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
     found: dict[PinClaim, list[str]] = {}
     for target in targets:
-        for claim in (*_claims(target, lock.inputs), *_builds(target, lock.inputs.exclude_newer)):
+        for claim in (*_claims(target, lock.inputs, lock.schema), *_builds(target, lock.inputs.exclude_newer)):
             found.setdefault(claim, []).append(target.name)
     return {claim: tuple(names) for claim, names in found.items()}
 
@@ -63,7 +63,7 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
     return {what: names for what, names in found.items() if names}
 
 
-def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
+def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[PinClaim]:
     exclude_newer = shared.exclude_newer
     extras = Graph.of(target).extras
     inputs = target.inputs
@@ -77,11 +77,12 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
             pin,
             extras.get(Node(pin.kind, pin.name), frozenset()),
             inputs.platform,
-            inputs.python,
+            inputs.full_python,
             overrides,
             tuple(one for one in inputs.metadata if one.name == pin.name),
             exclude_newer,
             uncorrected=shared.without_corrections,
+            holds_python=schema >= 3,
             machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
             asked=_asked(target, pin.name) if is_pre_release(pin.version) else (),
             any_python=inputs.accepts("requires-python", pin.name),

@@ -10,6 +10,7 @@ from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
+from envspec.packages.python_range import judged
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import build_tag, takes_python, wheel_file_tags
 from envspec.packages.variant_choice import compatible
@@ -67,10 +68,11 @@ def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
 
 
 def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
-    """Compare version, requirements and licence with METADATA."""
+    """Compare version, requirements, Requires-Python and licence with METADATA."""
     if version_of(claim.pin.version) != version_of(metadata.version):
         yield _differs("other-version", "the version in its METADATA", claim.pin.version, metadata.version)
     yield from of_requirements(claim, metadata.requires_dist)
+    yield from of_python(claim, metadata.requires_python)
     yield from of_licence(claim.pin, metadata.licence)
 
 
@@ -176,6 +178,15 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Diffe
     held = holding(published)
     beside = for_other_cuda(held, published, markers)
     yield from _of_lines(set(pin.dependencies), held, {*added, *beside})
+
+
+def of_python(claim: PinClaim, published: str | None) -> Iterator[Difference]:
+    """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
+    if not claim.holds_python:
+        return
+    locked, there = claim.pin.requires_python, judged(published, ".".join(claim.python.split(".")[:2]))
+    if locked != there:
+        yield _differs("other-requires-python", "its Requires-Python", locked or "none", there or "none")
 
 
 def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:

@@ -18,12 +18,13 @@ class PinClaim:
 
     extras         those that are asked of the package
     platform       conda's subdir; empty for a conda package, which says it itself
-    python         of the target ("3.12"); empty for a conda package
+    python         of the target ("3.12.14"); empty for a conda package
     overrides      the target's, as PEP 508
     stated         what the spec states of the package's source
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
     uncorrected    names of corrections that the spec switches off
+    holds_python   the lock holds the package's Requires-Python, where that may refuse a Python
     machine        what the target says of its machines, for a package of which a variant is pinned
     asked          what the target's requirements say of the version, for a pre-release
     any_python     the spec takes a Requires-Python knowingly that refuses the target's
@@ -38,6 +39,7 @@ class PinClaim:
     exclude_newer: str | None = None
     builds: str | None = None
     uncorrected: tuple[str, ...] = ()
+    holds_python: bool = False
     machine: TargetMachine | None = None
     asked: tuple[str, ...] = ()
     any_python: bool = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from envspec.errors import InternalError, Place, SpecError, WrongBuild
+from envspec.errors import Infeasible, InternalError, Place, SpecError, WrongBuild
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
+from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.shared_paths import pip_order
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
@@ -143,6 +144,13 @@ def _locked(solved: Solved) -> LockedTarget:
             hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
             place=target.places.get("cuda", target.place),
         )
+    if refused := [flaw for flaw in flaws if flaw.code == REFUSED_PYTHON]:
+        # its page says less than its METADATA
+        raise Infeasible(
+            f"{target.name}: {refused[0].sentence}",
+            hint="bound it to a release that does, or if it works for you, add to [pip]: "
+            f'accept = {{ {REFUSED_PYTHON} = {{ {refused[0].package} = "why" }} }}',
+        ).concerning(str(refused[0].package))
     for flaw in flaws:
         if flaw.code == "unasked-source" and (line := _asked_by_url(locked, flaw.package)):
             raise SpecError(

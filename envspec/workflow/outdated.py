@@ -167,7 +167,7 @@ def _held_by(graph: Graph, edge: Edge) -> Hold:
 def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: str | None) -> Iterator[str]:
     """What is between a release and a target, whatever the requirements say."""
     inputs = target.inputs
-    if not takes_python(release.requires_python or "", inputs.python):
+    if not takes_python(release.requires_python or "", inputs.full_python):
         yield f"it needs Python {release.requires_python}"
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         yield f"it isn't known to be from before exclude-newer {bound}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from envspec.errors import Place, SpecError
 from envspec.facts import conda_builds, torch_builds
@@ -10,7 +11,7 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, 
 from envspec.facts.cuda_stack import stack_of
 from envspec.facts.minimum import architectures
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.lock.model import Pin, SpecInputs, TargetInputs
 from envspec.lock.rules.builds import NUMPY
 from envspec.packages.address import parse_address
 from envspec.packages.edges import Markers
@@ -67,11 +68,21 @@ class Prepared:
     def name(self) -> str:
         return self.target.name
 
+    def beside(self, conda: Sequence[Pin]) -> Prepared:
+        """Give the target with the Python that its conda half brings."""
+        python = next((pin.version for pin in conda if pin.name == "python"), None)
+        return replace(self, inputs=replace(self.inputs, python_version=python)) if python else self
+
 
 def prepare(
-    spec: Spec, targets: Sequence[Target], notice: Notice, not_after: NotAfter | None = None
+    spec: Spec,
+    targets: Sequence[Target],
+    notice: Notice,
+    not_after: NotAfter | None = None,
+    pythons: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Prepared, ...]:
-    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings.
+    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings. `pythons` has the
+    version of the build that targets of a platform get, unless conda brings Python.
 
     Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
     for a requirement that no lock can hold.
@@ -88,9 +99,15 @@ def prepare(
         # no part of the lock: a bound that moves would make it stale the next day
         shared = replace(shared, exclude_newer=not_after.moment)
     known = corrections(shared.without_corrections)
+
+    def inputs(target: Target) -> TargetInputs:
+        found = target_inputs(spec, target)
+        by_conda = bool(found.conda_requirements)
+        return found if by_conda else replace(found, python_version=pythons.get(target.platform))
+
     return tuple(
         replace(
-            _prepared(target, shared, target_inputs(spec, target), verdict, known),
+            _prepared(target, shared, inputs(target), verdict, known),
             exempt=exempt,
             tools=tuple(_tools(spec, target)),
         )
@@ -124,7 +141,7 @@ def _prepared(
 ) -> Prepared:
     bounds = _torch_bounds(verdict)
     by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
-    there = known.on(Markers(inputs.platform, inputs.python))
+    there = known.on(Markers(inputs.platform, inputs.full_python))
     for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
     return Prepared(
         target=target,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from envspec.errors import AnswerNo, EnvspecError, InputError, Place
-from envspec.lock.inputs import has_equal_inputs, spec_inputs
-from envspec.lock.model import Lock, Pin
+from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
+from envspec.lock.model import LOCK_VERSION, Lock, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.rules.finding import Finding
@@ -17,7 +17,7 @@ from envspec.spec.model import Spec, Target
 from envspec.workflow.keep import Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.workflow.prepare import NotAfter, prepare
-from envspec.workflow.pythons import locked_pythons
+from envspec.workflow.pythons import PACKAGE, chosen_pythons
 from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 
 if TYPE_CHECKING:
@@ -74,11 +74,20 @@ def relock(
     `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
     and what the resolver raises.
     """
+    move = upgrade or Upgrade()
+    if old is not None and (only or not (move.everything or PACKAGE in move.packages)):
+        spec = with_kept_python(spec, old)
     flaws = flaws_of(spec, old) if old else ()
     targets = _chosen(spec, old, only, flaws)
     tell_flaws(flaws, notice)
-    prepared = prepare(spec, targets, notice, not_after)
-    kept = kept_of(first, Upgrade()) if first else kept_of(old, upgrade or Upgrade(), flaws)
+    shared = spec_inputs(spec)
+    bounds = (shared.exclude_newer, not_after.moment if not_after else None)
+    with _placing(spec):
+        asked = {target.name: target_inputs(spec, target) for target in spec.targets}
+        pythons = chosen_pythons(asked, old, move, flaws, bounds, notice)
+    builds_of = pythons if shared.image_python is None else ()
+    prepared = prepare(spec, targets, notice, not_after, {one.platform: one.version for one in builds_of})
+    kept = kept_of(first, Upgrade()) if first else kept_of(old, move, flaws)
 
     def judged(one: Solved) -> tuple[Finding, ...]:
         from envspec.workflow.accept import of_pins
@@ -98,7 +107,7 @@ def relock(
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))
     with _placing(spec):
-        solved = with_build_environments(spec, solved, old, upgrade or Upgrade(), builds or (lambda wanted: {}), flaws)
+        solved = with_build_environments(spec, solved, old, move, builds or (lambda wanted: {}), flaws)
     anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
@@ -109,9 +118,6 @@ def relock(
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
-    shared = spec_inputs(spec)
-    bounds = (shared.exclude_newer, not_after.moment if not_after else None)
-    pythons = locked_pythons(in_order, old, upgrade or Upgrade(), flaws, bounds, notice)
     return Lock(spec.name, shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
 
 
@@ -163,6 +169,9 @@ def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence
             hint="leave out --target",
         )
     failing = {name for flaw in flaws for name in flaw.targets} - set(only)
+    if old is not None and old.schema < LOCK_VERSION:
+        # what the others were solved for isn't what this schema says of them
+        failing = set(known) - set(only)
     return (
         *(target for target in spec.targets if target.name in only),
         *(target for target in spec.targets if target.name in failing),

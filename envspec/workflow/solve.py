@@ -258,7 +258,8 @@ def solve(
     Raises what the resolvers raise, and InternalError for a conda half without `conda`.
     """
     installed = _conda_half(prepared, conda, kept)
-    targets = tuple(Solved(one, one.corrections, conda=installed.get(one.name, ())) for one in prepared)
+    halves = ((one, installed.get(one.name, ())) for one in prepared)
+    targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
     if inspect is not None:
         targets = tuple(one.replaying(inspect, kept.read.get(one.name, ())) for one in targets)
     settle = partial(_settled, resolver=resolver, kept=kept, inspect=inspect)

@@ -70,6 +70,35 @@ def test_a_bundle_installs_without_envspec_and_without_network(machine: Machine,
     assert seen.stdout.split() == ["1.0", "1.0"]
 
 
+@pytest.mark.slow
+def test_pip_installs_what_the_spec_takes_against_its_requires_python(
+    machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    capped = wheel("capped", "1.0", requires_python="<3.9")
+    index.add(capped)
+    pin = replace(pip_pin(capped), requires_python="<3.9")
+    write_lock(machine, [pin], pip='accept = { requires-python = { capped = "tested" } }')
+    assert machine.envspec("bundle", SPEC, "-o", "demo.tar").status == 0
+    folder, prefix = unpacked(machine.folder / "demo.tar", tmp_path / "bundle"), tmp_path / "env"
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": sys.executable}
+    ran = subprocess.run(["sh", folder / "install.sh", prefix], capture_output=True, text=True, env=env)
+    assert ran.returncode == 0, ran.stderr
+    assert machine.envspec("install", SPEC, "--prefix", "env").status == 0, "uv installs it as well"
+    words = [
+        "--no-deps",
+        "--no-index",
+        "--find-links",
+        str(folder / "wheels"),
+        "--target",
+        str(tmp_path / "b"),
+        "capped",
+    ]
+    refused = subprocess.run(
+        [prefix / "bin" / "python", "-m", "pip", "install", *words], capture_output=True, text=True
+    )
+    assert refused.returncode != 0 and "requires a different Python" in refused.stderr, "pip heeds it"
+
+
 def test_two_bundles_of_one_lock_have_the_same_bytes(machine: Machine, locked: Index) -> None:
     for name in ("one.tar", "two.tar"):
         assert machine.envspec("bundle", SPEC, "-o", name).status == 0

@@ -17,6 +17,7 @@ import envspec.cli
 import envspec.lock.signed  # for its cause
 from envspec.cli.main import COMMANDS
 from envspec.lock.freshness import Reason
+from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.rules.whole import WRONG_PYTHON
 
 pytest_plugins = ["cli_fixtures"]
@@ -182,7 +183,7 @@ def test_the_page_lists_every_code_of_a_flaw(root: Path) -> None:
     given = {
         code for path in rules for code in re.findall(r'(?:case\.flaw|Flaw)\(\s*"([a-z-]+)"', path.read_text("utf-8"))
     }
-    given.add(WRONG_PYTHON)
+    given |= {WRONG_PYTHON, REFUSED_PYTHON}
     rows = re.findall(r"^\| (`[^|]*) \|", FLAWS, re.MULTILINE)
     assert {code for row in rows for code in re.findall(r"`([^`]*)`", row)} == given
 

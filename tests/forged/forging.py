@@ -191,6 +191,8 @@ def _pin(pin: Pin, said: Change, lock: Lock, published: Published) -> Pin:
     fields: dict[str, Any] = {key: said[key] for key in keys if key in said}
     if "no-licence" in said:
         fields["licence"] = None
+    if "requires-python" in said:
+        fields["requires_python"] = said["requires-python"] or None
     if "provides" in said:
         fields["provides"] = tuple(said["provides"])
     if "git" in said:

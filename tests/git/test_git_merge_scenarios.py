@@ -284,7 +284,7 @@ def test_a_revert_of_an_older_change(repository: Repository) -> None:
                 "a lock can't be read: [[pip]]: version must be a version, not '2.4 '",
             ),
             (
-                lambda text: text.replace("lock-version = 2", "lock-version = 99"),
+                lambda text: text.replace("lock-version = 3", "lock-version = 99"),
                 "a lock can't be read: the lock has schema 99",
             ),
         ],

@@ -160,7 +160,9 @@ def test_the_managed_pythons_are_found(tmp_path: Path) -> None:
         version = f"3.{98 - number}"
         program = tmp_path / folder / "bin" / f"python{version}"
         program.parent.mkdir(parents=True)
-        program.write_text(f'#!/bin/sh\necho \'["cpython", "{version}", "{tmp_path / folder}", true, false]\'\n')
+        program.write_text(
+            f'#!/bin/sh\necho \'["cpython", "{version}", "{tmp_path / folder}", true, false, "{version}.1"]\'\n'
+        )
         program.chmod(0o755)
         assert find_interpreter(version, {"PATH": "", "HOME": str(tmp_path)}) == program
 

@@ -168,6 +168,22 @@ def test_a_machine_that_fetches_none_uses_its_own_and_says_so(
     assert "note: the environment has this machine's Python" in found.err and said in found.err
 
 
+def test_the_machines_own_is_judged_by_its_full_version(without: tuple[Machine, LockedPython]) -> None:
+    machine, build = without
+    _, program = another_python()
+    machine.variables |= {"PATH": str(program.parent), "UV_PYTHON_DOWNLOADS": "never"}
+    own = subprocess.check_output([program, "-V"], text=True).split()[1]
+    (target,) = machine.lock().targets
+    pins = tuple(replace(pin, requires_python=f"!={own}") for pin in target.pins)
+    LockFolder(machine.locks, "demo").write(replace(machine.lock(), targets=(replace(target, pins=pins),)))
+    found = machine.envspec("install", SPEC)
+    assert found.status == 3, found.err
+    assert f"can't have this machine's Python {own}: app 1.0 doesn't take Python {own}" in found.error
+    assert f"uv python install {build.version}" in found.hint and not list(
+        machine.environments.glob("*/lib/*/*/app.py")
+    )
+
+
 @pytest.mark.slow
 def test_another_release_of_the_version_isnt_taken_for_it(without: tuple[Machine, LockedPython]) -> None:
     machine, build = without

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from envspec.lock.model import (
     Artifact,
@@ -117,7 +118,9 @@ def cuda_pins(variant: str) -> tuple[Pin, ...]:
     version = f"2.9.1+{variant}"
     return (
         wheel("fsspec", "2026.1.0", 'aiohttp>=3; extra == "http"'),
-        wheel("numpy", "2.3.1", tag=f"cp312-cp312-{LINUX}", licence="BSD-3-Clause"),
+        replace(
+            wheel("numpy", "2.3.1", tag=f"cp312-cp312-{LINUX}", licence="BSD-3-Clause"), requires_python="<3.15,>=3.11"
+        ),
         wheel(nvidia, "12.8.4.1", tag=f"py3-none-{LINUX}", licence="NVIDIA Proprietary Software"),
         wheel(
             "torch",

@@ -52,6 +52,7 @@ _two_texts = st.lists(texts, max_size=2)
 _file_names = st.from_regex(r"[a-z0-9_.+-]{1,12}", fullmatch=True)
 _sizes = st.none() | st.integers(0, 2**40)
 _flags = st.booleans()
+_specifiers = st.none() | st.sampled_from(("!=3.12.1,<4", ">=3.9.2,<3.13"))
 _folders = st.none() | st.just("src")
 _urls = st.none() | st.just("https://example.org/x.whl")
 _versions = st.sampled_from(VERSIONS)
@@ -117,6 +118,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     choice = st.sampled_from(draw(_choices[kind]))
     requirement = st.sampled_from(draw(_requirements[kind]))
     publisher = draw(_publishers) if kind == "pip" else None
+    requires_python = draw(_specifiers) if kind == "pip" else None
     built_with = st.sampled_from(draw(_two_environments)) if kind == "pip" else st.just(())
     return [
         (
@@ -136,6 +138,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
                 provides,
                 publisher,
                 draw(built_with),
+                requires_python,
             ),
         )
         for target in targets
@@ -209,6 +212,7 @@ def _target(draw: st.DrawFn, pins: list[Pin]) -> tuple[TargetInputs, tuple[Pin, 
         find_links=draw(_named),
         accept=draw(_named),
         metadata=draw(_metadata),
+        python_range=draw(_specifiers),
     )
     in_order = tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name)))
     return inputs, in_order, tuple(draw(_architectures)), draw(optional_texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ import tomli
 from envspec.cli.main import run
 from envspec.errors import LockError
 from envspec.lock.model import LOCK_VERSION
-from envspec.lock.read import LockLayout, load, loads
+from envspec.lock.read import LockLayout, load, loads, shown
 from envspec.lock.store import LockFolder
 from envspec.lock.write import dumps
 from envspec.workflow.pythons import with_missing_pythons
 
 OLD = Path(__file__).parent / "versions" / "1.lock"
+SECOND = OLD.with_name("2.lock")
 """What envspec wrote of specs/cpu-py311.toml."""
 
 
@@ -35,7 +37,24 @@ def test_schema_1_says_the_same_without_digests() -> None:
     del said["digest"]
     for target in said["targets"].values():
         del target["fingerprint"]
-    assert tomli.loads(dumps(load(OLD))) == {**said, "lock-version": LOCK_VERSION}
+    assert tomli.loads(dumps(load(OLD))) == {**said, "lock-version": 2}
+
+
+def test_schema_2_stays_as_it_is_written_and_was_solved_for_the_first_patch_release() -> None:
+    lock = load(SECOND)
+    assert dumps(lock) == SECOND.read_text("utf-8")
+    assert lock.pythons[0].version != "3.11.0" and {one.inputs.full_python for one in lock} == {"3.11"}
+    written = dumps(replace(lock, schema=LOCK_VERSION))
+    assert {one.inputs.full_python for one in loads(written, "x")} == {lock.pythons[0].version}
+
+
+@pytest.mark.parametrize("key", ["python-range", "requires-python"])
+def test_schema_2_has_no_keys_of_schema_3(key: str) -> None:
+    near = "licence = " if key == "requires-python" else "glibc = "
+    text = SECOND.read_text("utf-8").replace(near, f'{key} = "<3.12"\n{near}', 1)
+    with pytest.raises(LockError, match=f'unknown key "{key}"'):
+        loads(text, "x")
+    assert shown(text.replace("lock-version = 2", "lock-version = 3"), "x")
 
 
 @pytest.mark.parametrize(

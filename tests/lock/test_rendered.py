@@ -12,6 +12,7 @@ from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 
 from envspec.errors import InternalError
+from envspec.lock.formats.conda_environment import conda_environment
 from envspec.lock.formats.pylock import pylock_toml
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.model import Lock, LockedTarget
@@ -126,3 +127,14 @@ def test_a_target_of_conda_packages_alone_has_no_requirements() -> None:
     pins = tuple(pin for pin in target("cpu").pins if pin.kind == "conda")
     lock = Lock("x", LOCK.inputs, (dataclasses.replace(target("cpu"), pins=pins),))
     assert rendered_files(lock).keys() == {"cpu/conda-lock.yml", "cpu/conda-linux-64.lock"}
+
+
+def test_pip_gets_its_option_for_what_the_spec_takes_against_its_requires_python() -> None:
+    """uv heeds no Requires-Python of what is pinned, and has no such option."""
+    pin = dataclasses.replace(wheel("server", "1.0"), requires_python="<3.12,>=3.9")
+    one = dataclasses.replace(target("cu126-volta"), pins=(pin,))
+    text = requirements_txt(sample_lock(), one)
+    assert "#   pip install --require-hashes --no-deps --ignore-requires-python -r requirements.txt\n" in text
+    assert "uv pip sync requirements.txt\n" in text
+    environment = conda_environment(sample_lock(), one, {})
+    assert "#   PIP_IGNORE_REQUIRES_PYTHON=1 conda env create --file environment.yml" in environment

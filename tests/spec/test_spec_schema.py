@@ -30,6 +30,7 @@ SHIPPED = Path(envspec.spec.schema.__file__).with_name("spec.schema.json")
 NOT_TOML = {case.stem for case in (HERE / "invalid").glob("toml-*.toml")}
 BEYOND_A_SCHEMA = {
     # what a text means
+    "python-range",
     "exclude-newer-no-such-day",
     "exclude-newer-no-such-offset",
     "match-spec-bad",

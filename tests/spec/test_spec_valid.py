@@ -158,3 +158,31 @@ def test_match_specs_that_are_not_plain_need_py_rattler(monkeypatch: pytest.Monk
     )
     assert caught.value.hint == "pip install 'envspec[conda]'"
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "minor", "bound"),
+    [
+        ("3.12", "3.12", None),
+        ("3.12.4", "3.12", "==3.12.4"),
+        (">=3.11, <3.13", "3.12", "<3.13,>=3.11"),
+        ("==3.12.*", "3.12", None),
+        ("~=3.12.4", "3.12", "~=3.12.4"),
+        (">=3.10,!=3.14.*,!=3.15.*", "3.13", "!=3.14.*,!=3.15.*,>=3.10"),
+    ],
+)
+def test_python_is_a_version_or_a_range(written: str, minor: str, bound: str | None) -> None:
+    spec = parse_spec(MINIMAL.replace('"3.12"', f'"{written}"'), "a.toml")
+    assert (spec.python, spec.python_range) == (minor, bound)
+
+
+def test_a_range_takes_the_minor_version_of_its_newest_build() -> None:
+    asked = []
+
+    def newest(bound: str, before: str | None) -> str:
+        asked.append((bound, before))
+        return "3.13"
+
+    text = MINIMAL.replace('"3.12"', '">=3.11"\nexclude-newer = "2026-01-01"')
+    assert parse_spec(text, "a.toml", newest=newest).python == "3.13"
+    assert asked == [(">=3.11", "2026-01-01T00:00:00Z")]

@@ -26,6 +26,7 @@ from envspec.cli import options
 from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
 from envspec.errors import EnvspecError, InputError, Place
+from envspec.lock.model import LOCK_VERSION
 from envspec.record import replace
 from envspec.texts import nearest, printable
 from envspec.user_config import HOST, trust_index
@@ -242,7 +243,9 @@ def _lock(spec: Spec, folder: LockFolder, choices: LockChoices, first: Sequence[
     upgrade, renew = choices.upgrade, choices.upgrade.everything or choices.images
     forced = upgrade.everything or upgrade.packages or choices.refresh or choices.targets or choices.pins
     fresh = old is not None and not forced and not _is_stale(spec, old) and not flaws_of(spec, old)
-    resolved = with_missing_pythons(old, partial(bound_in_time, spec, policy)) if fresh and old else None
+    # a lock of an older schema stays as long as nobody can be asked for what this one holds
+    stays = fresh and old is not None and (old.schema == LOCK_VERSION or choices.offline)
+    resolved = with_missing_pythons(old, partial(bound_in_time, spec, policy)) if stays and old else None
     if resolved is not None:
         tell_images(spec, resolved.targets, notice)  # the spec's [image] may have changed, and stales no lock
         # for a lock that stays nobody is asked, unless the site wants it
@@ -368,7 +371,8 @@ def _without_mere_time(old: Lock | None, new: Lock) -> Lock:
     if old is None:
         return new
     inputs = replace(new.inputs, exclude_newer=old.inputs.exclude_newer)
-    return old if replace(new, inputs=inputs, images=old.images) == old else new
+    same = old.schema == new.schema and replace(new, inputs=inputs, images=old.images) == old
+    return old if same else new
 
 
 def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None, by: str) -> None:

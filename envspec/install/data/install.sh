@@ -212,11 +212,17 @@ if [ -f "$here/requirements.txt" ]; then
 $places
 END
     uv=$(first uv)
+    # of a package that the spec takes against its Requires-Python, which pip heeds and uv doesn't
+    past=
+    for list in "$here/requirements.txt" "$here"/sources/*.txt "$here"/builds/*.txt; do
+        if grep -qs -e '^#.* --ignore-requires-python' "$list"; then past=--ignore-requires-python; fi
+    done
     install() {
         if [ -n "$uv" ]; then
             "$uv" pip install --no-config --offline --python "$prefix/bin/python" --no-deps "$@"
         else
-            "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-deps "$@"
+            # shellcheck disable=SC2086 # no option, or one
+            "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-deps $past "$@"
         fi
     }
     # a target may have nothing but what is compiled

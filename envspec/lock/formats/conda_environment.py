@@ -52,12 +52,14 @@ def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     # Without `nodefaults`, conda adds its default channels, which have licence terms of their own.
     channels = [*lock.inputs.channels, "nodefaults"]
     has_variants = any(map(_is_variant, hashed))
+    # pip takes the option from the environment alone: a requirements file has none
+    past = "PIP_IGNORE_REQUIRES_PYTHON=1 " if target.is_past_requires_python else ""
     return "\n".join(
         [
             f"# {describe(lock, target)}",
             "#",
-            f"#   conda env create --file {FILE_NAME}     # micromamba create, mamba env create: the same",
-            *_git_note(from_git, name, urls),
+            f"#   {past}conda env create --file {FILE_NAME}     # micromamba create, mamba env create: the same",
+            *_git_note(from_git, name, urls, past),
             *([_VARIANT_NOTE] if has_variants else []),
             f"name: {string(name)}",
             "channels:",
@@ -86,11 +88,11 @@ def _requirement(pin: Pin, urls: FileUrls) -> str:
     return f"{what} --hash=sha256:{artifact_of(pin).sha256}"
 
 
-def _git_note(pins: list[Pin], name: str, urls: FileUrls) -> list[str]:
+def _git_note(pins: list[Pin], name: str, urls: FileUrls, past: str) -> list[str]:
     if not pins:
         return []
     from shlex import quote
 
-    install = f"#   conda run --name {name} pip install --no-deps"
+    install = f"#   {past}conda run --name {name} pip install --no-deps"
     commands = (f"{install} {quote(f'{pin.name} @ {url_of(pin, urls)}')}" for pin in pins)
     return ["# pip refuses a git requirement beside hashes, so afterwards:", *commands]

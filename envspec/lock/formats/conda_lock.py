@@ -180,7 +180,7 @@ def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     from envspec.packages.edges import Markers, effective
     from envspec.packages.overrides import Overrides
 
-    markers = Markers(target.inputs.platform, target.inputs.python)
+    markers = Markers(target.inputs.platform, target.inputs.full_python)
     overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
     found: dict[str, set[str]] = {}
     for line in pin.dependencies:

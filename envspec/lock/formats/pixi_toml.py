@@ -148,7 +148,7 @@ def _conda(text: str) -> tuple[str, object]:
 
 def _asked(target: LockedTarget, pins: Mapping[str, Pin], addresses: Addresses) -> Iterator[tuple[str, object]]:
     """Give the requirements that hold on the target, as pixi's tables."""
-    environment = marker_environment(target.inputs.platform, target.inputs.python)
+    environment = marker_environment(target.inputs.platform, target.inputs.full_python)
     flat = {index for index, _ in target.inputs.find_links}
     found: dict[str, dict[str, object]] = {}
     for text in intent.asked_of(target):

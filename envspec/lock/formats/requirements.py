@@ -13,6 +13,8 @@ MARK = "# Rendered by envspec from "
 """How the first line of every rendered file starts. A file that starts otherwise is the user's own."""
 
 _PYPI = "pypi"
+IGNORE_REQUIRES_PYTHON = "--ignore-requires-python"
+"""pip's option to install what refuses the Python by its Requires-Python."""
 _PYTORCH = "pytorch/"
 _HEADINGS = {
     _PYPI: (),
@@ -51,13 +53,14 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
     cuda = f", CUDA {inputs.cuda}" if inputs.cuda else ""
     extra = sorted(index for index in groups if _place(index)[0] == 1)
     flat = {index for index, _ in inputs.find_links}
+    past = f"{IGNORE_REQUIRES_PYTHON} " if target.is_past_requires_python else ""
     return [
         f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
         f"# {lock.name}, target {target.name}: Python {inputs.python} on {inputs.platform}{cuda}.",
         "#",
         f"#   uv pip sync {_uv_options(extra, flat)}requirements.txt",
-        f"#   pip install --require-hashes --no-deps {_pip_options(extra, flat)}-r requirements.txt",
-        *_git_note(groups),
+        f"#   pip install --require-hashes --no-deps {past}{_pip_options(extra, flat)}-r requirements.txt",
+        *_git_note(groups, past),
         *_variant_note(target),
     ]
 
@@ -80,14 +83,14 @@ def _pip_options(extra: list[str], flat: Collection[str]) -> str:
     return "".join(f'{"--find-links" if index in flat else "--extra-index-url"}="URL of {index}" ' for index in extra)
 
 
-def _git_note(groups: Iterable[str]) -> list[str]:
+def _git_note(groups: Iterable[str], past: str) -> list[str]:
     if "git" not in groups:
         return []
     return [
         "#",
         "# pip refuses a git requirement beside hashes. With pip, install it apart:",
         "#   grep -v ' @ git+' requirements.txt > hashed.txt     # and install that as above",
-        "#   grep ' @ git+' requirements.txt > git.txt && pip install --no-deps -r git.txt",
+        f"#   grep ' @ git+' requirements.txt > git.txt && pip install --no-deps {past}-r git.txt",
     ]
 
 

@@ -30,18 +30,18 @@ def with_digests(written: str, text: str) -> str:
     """Give a lock as it is written without digests, with those of a text that `read` takes, each in its place."""
     head, fingerprints = _HEAD.match(text), iter(_FINGERPRINT.findall(text))
     assert head is not None
-    written = written.replace("lock-version = 1\n", f"lock-version = 1\n{head[1]}", 1)
+    written = written.replace("lock-version = 2\n", f"lock-version = 1\n{head[1]}", 1)
     return _TARGET.sub(lambda table: table[0] + next(fingerprints, ""), written)
 
 
-class _Reader(v2.Reader):
+class _Reader(v2.SecondReader):
     tables = (*(table for table in keys.TOP if table != "python"), "digest")
     target_keys: ClassVar[Mapping[str, type]] = {
-        **{name: kind for name, kind in keys.TARGET.items() if name != "cpu"},
+        **{name: kind for name, kind in v2.SecondReader.target_keys.items() if name != "cpu"},
         "fingerprint": str,
     }
     package_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.PACKAGE.items() if name not in ("publisher", "built-with")
+        name: kind for name, kind in v2.SecondReader.package_keys.items() if name not in ("publisher", "built-with")
     }
     artifact_keys: ClassVar[Mapping[str, type]] = {
         name: kind for name, kind in keys.ARTIFACT.items() if name not in ("variant", "properties", "priorities")

@@ -15,13 +15,17 @@ from envspec.packages.address import Address, parse_address
 from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits, place_of
 from envspec.packages.names import channel_name, conda_name, requirement_name
+from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
 from envspec.packages.requirement import admits as plainly_admits
+from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import final_release
 from envspec.record import replace
 
 if TYPE_CHECKING:
     from packaging.version import Version
+
+REFUSED_PYTHON = "requires-python"
 
 
 def unmet(case: LockedCase) -> Iterator[Flaw]:
@@ -46,12 +50,26 @@ def unmet(case: LockedCase) -> Iterator[Flaw]:
             yield case.flaw("requirement-unmet", own.name, f"the spec requires {requirement}, but {_what(own)}")
 
 
+def refused_pythons(case: LockedCase) -> Iterator[Flaw]:
+    """Yield the pins whose Requires-Python refuses the target's Python, or one that the machine may bring."""
+    inputs = case.target.inputs
+    exact = inputs.python_version is not None
+    versions = (inputs.full_python,) if exact else releases_of(inputs.python, inputs.python_range)
+    for pin in case.pins("pip"):
+        said = pin.requires_python
+        refused = next((one for one in versions if not takes_python(said, one)), None) if said else None
+        if refused is not None and not inputs.accepts(REFUSED_PYTHON, pin.name):
+            what = f"{pin.name} {pin.version} doesn't take Python {refused} (Requires-Python {said})"
+            some = "" if exact else ", which the machine may bring"
+            yield case.flaw(REFUSED_PYTHON, pin.name, f"{what}{some}")
+
+
 def broken_constraints(case: LockedCase) -> Iterator[Flaw]:
     """Yield the constraints of the spec that a package of pip's requirements breaks."""
     inputs = case.target.inputs
     if not inputs.constraints:
         return
-    markers = Markers(inputs.platform, inputs.python)
+    markers = Markers(inputs.platform, inputs.full_python)
     asked_for = {edge.target for edge in case.edges if edge.kind == "pip"}
     for text in inputs.constraints:
         for node in packages_named(case.target.pins, requirement_name(text)) if markers.hold(text) else ():
@@ -87,7 +105,7 @@ def _implied(case: LockedCase) -> tuple[str, ...]:
     inputs = case.target.inputs
     if not inputs.conda_requirements:
         return ()
-    return implied_match_specs(inputs.python, with_pip=bool(inputs.requirements))
+    return implied_match_specs(inputs.python, with_pip=bool(inputs.requirements), bound=inputs.python_range)
 
 
 def _what(pin: Pin) -> str:

@@ -17,7 +17,7 @@ def wrong_edges(case: LockedCase) -> Iterator[Flaw]:
     metadata = case.target.inputs.metadata
     if not metadata:
         return
-    markers = Markers(case.target.inputs.platform, case.target.inputs.python)
+    markers = Markers(case.target.inputs.platform, case.target.inputs.full_python)
     for pin in case.pins("pip"):
         stated = None if pin.is_wheel else stated_for(metadata, pin.name, pin.version)
         if stated is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.model import Artifact, Lock, LockedPython
 from envspec.lock.rules.case import Flaw
+from envspec.packages.python_range import is_within
 
 WRONG_PYTHON = "wrong-python"
 
@@ -40,8 +41,10 @@ def wrong_pythons(lock: Lock) -> Iterator[Flaw]:
             yield Flaw(WRONG_PYTHON, names, None, f"Python {one.version} for {one.platform} is locked for no target")
         seen.add(one.platform)
         for target in users:
-            if not one.version.startswith(f"{target.inputs.python}."):
-                said = f"Python {one.version} is locked, but the target asks for {target.inputs.python}"
+            inputs = target.inputs
+            if not is_within(one.version, inputs.python, inputs.python_range):
+                asked = inputs.python_range or inputs.python
+                said = f"Python {one.version} is locked, but the target asks for {asked}"
                 yield Flaw(WRONG_PYTHON, (target.name,), None, said)
         if not _is_file_of(one):
             said = f"{one.file} is not Python {one.version} of {one.build} for {one.platform}"

@@ -30,6 +30,7 @@ class CondaRequest:
     cpu            the oldest processor ("x86-64-v3"), None for any of the platform
     with_pip       the target has a pip half, so conda installs pip as well, as every conda tool expects
     exclude_newer  RFC 3339, or None
+    python_range   what the spec asks of Python beside X.Y, a specifier, or None
     """
 
     platform: str
@@ -44,11 +45,12 @@ class CondaRequest:
     cpu: str | None = None
     with_pip: bool = False
     exclude_newer: str | None = None
+    python_range: str | None = None
 
     @property
     def solved_specs(self) -> tuple[str, ...]:
         """The solver's match specs: the spec's own, its Python, and pip if it is needed."""
-        return (*self.specs, *implied_match_specs(self.python, with_pip=self.with_pip))
+        return (*self.specs, *implied_match_specs(self.python, with_pip=self.with_pip, bound=self.python_range))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +75,7 @@ def conda_request_for(
         cpu=target.cpu,
         with_pip=bool(target.requirements),
         exclude_newer=spec.exclude_newer,
+        python_range=target.python_range,
     )
 
 

@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
+from envspec.packages.python_range import minor_after
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import stated_for
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.edges import holding, reached
+from envspec.resolve.pip.edges import holding, reached, unsure_lines
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Asks, Releases, asks_of, skipped
 from envspec.resolve.pip.pins import completed, installed
@@ -47,7 +48,7 @@ def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> R
     edges = holding(request, metadata)
     bounds = {
         name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
-        for markers in (Markers(request.platform, request.python),)
+        for markers in (Markers(request.platform, request.full_python),)
         for name, one in metadata.items()
     }
     return Resolution(found, edges, asks_of(request, {name: (*edges[name], *bounds[name]) for name in edges}))
@@ -121,6 +122,26 @@ def refuse_sources(
             needed.setdefault(one, []).extend(groups[request])
     if needed:
         raise SourcesNeeded(needed)
+
+
+def refuse_two_answers(
+    answers: Mapping[Request, Resolution], groups: Mapping[Request, tuple[str, ...]], reading: Reading
+) -> None:
+    """Raise Infeasible for a marker that holds for some of the Pythons that a machine may bring, and not for others.
+    Raises what reading METADATA raises."""
+    for request, answer in answers.items():
+        if not request.any_python:
+            continue
+        for name, line, python in unsure_lines(request, _metadata(answer.found, request, reading)):
+            who = f"{name} requires" if name else "the spec asks for"
+            error = Infeasible(
+                f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "
+                "others, and the machine brings its own",
+                hint=f'say which: python = ">={python},<{minor_after(request.python)}", or "{request.python}" below '
+                f"{python}; or let the lock name the build: leave out [image] python",
+            ).concerning(*filter(None, [name]))
+            error.key = "env.python"
+            raise error
 
 
 def older_sources(found: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:

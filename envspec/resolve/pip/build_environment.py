@@ -72,6 +72,7 @@ class BuildWanted:
             exclude_newer=asked.exclude_newer,
             exempt=asked.exempt,
             find_links=asked.find_links,
+            python_version=asked.python_version,
         )
 
     @property

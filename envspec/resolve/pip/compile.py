@@ -70,7 +70,7 @@ def compile_request(
         answer.write_text(_preferences(preferences, request), encoding="utf-8")
     command = [
         "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
-        "--python", sys.executable, "--python-version", request.python, "--python-platform", request.uv_platform,
+        "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,
         "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
         # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
         "--only-binary", ":all:", *(f"--no-binary={name}" for name in _built_by_uv(request)),
@@ -121,7 +121,7 @@ def _overrides(request: Request, direct: DirectFiles) -> list[str]:
 
 
 def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool) -> str:
-    lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.python}"']
+    lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.full_python}"']
     asked = (with_hash(requirement, direct) for requirement in request.requirements)
     lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in asked), "]"]
     sources = sorted((package, index.name) for index in indexes for package in index.packages)

@@ -78,7 +78,7 @@ class DirectReader:
         Raises SpecError for one that isn't and for a source that may not be built, IndexFailure, ToolError or
         StorageError.
         """
-        markers = Markers(request.platform, request.python)
+        markers = Markers(request.platform, request.full_python)
         found: dict[str, DirectFile] = {}
         overridden = {head_of(text).name for text in request.overrides}
         named = [text for text in request.requirements if head_of(text).name not in overridden]

@@ -13,6 +13,7 @@ from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import requirement_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
+from envspec.record import replace
 from envspec.redact import without_credentials
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _NONE = Overrides(())
+_PATCHES = re.compile(r"\b(?:python_full_version|implementation_version)\b")
+"""What tells patch releases of Python apart."""
 _HINT = "name another release of that package in the spec"
 
 
@@ -45,7 +48,7 @@ def _followed(
     request: Request, packages: Mapping[str, Metadata], more: Iterable[tuple[str, frozenset[str]]] = ()
 ) -> dict[str, tuple[str, ...]]:
     """Follow the lines that hold, from the request's requirements and `more` packages, to each package's edges."""
-    markers = _markers(request.platform, request.python)
+    markers = _markers(request.platform, request.full_python)
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
 
@@ -55,7 +58,7 @@ def _followed(
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
         lines = packages[name].requires_dist
         try:
-            edges[name], texts = _edges(lines, extras, request.platform, request.python, request.overrides)
+            edges[name], texts = _edges(lines, extras, request.platform, request.full_python, request.overrides)
         except IndexFailure as failure:
             failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
             raise failure.concerning(name) from None
@@ -66,7 +69,27 @@ def _followed(
     return edges
 
 
-@lru_cache
+def unsure_lines(request: Request, packages: Mapping[str, Metadata]) -> Iterator[tuple[str, str, str]]:
+    """Find the lines of packages, and of the spec (""), that hold for some of a request's possible Pythons and not for
+    others: the package, the line, and the first Python with another answer. Raises as `holding` does."""
+    lines = (line for one in packages.values() for line in one.requires_dist)
+    if not any(_PATCHES.search(line) for line in (*request.requirements, *lines)):
+        return
+
+    def held(python: str) -> Mapping[str, tuple[str, ...]]:
+        markers = _markers(request.platform, python)
+        own = tuple(filter(markers.hold, request.requirements))
+        return {"": own, **holding(replace(request, python_version=python), packages)}
+
+    first, *others = request.any_python
+    known = held(first)
+    for python in others:
+        now = held(python)
+        for name, edges in known.items():
+            yield from ((name, line, python) for line in sorted({*edges} ^ {*now[name]}))
+
+
+@lru_cache(maxsize=64)
 def _markers(platform: str, python: str) -> Markers:
     return Markers(platform, python)
 

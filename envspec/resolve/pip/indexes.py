@@ -144,7 +144,7 @@ class UvIndexes:
                 return ()
             own = self._named(request, sources[name]) if name in sources else None
             upstream = own or next(one for one in (special, torch, usual) if one.serves(name))
-            return self.pages.releases(upstream, name, (request.platform, request.python, request.glibc))
+            return self.pages.releases(upstream, name, (request.platform, request.full_python, request.glibc))
 
         return releases
 
@@ -181,7 +181,7 @@ def _asked_roots(request: Request, upstreams: tuple[Upstream, ...]) -> AskedRoot
     named = [name for name, _ in (*request.sources, *request.provided)]
     placed = [requirement_name(text) for text in request.addressed if "@" in text]
     elsewhere = _PYTORCH.union(named, placed, map(requirement_name, request.overrides))
-    return AskedRoots(upstreams, elsewhere, markers_of(request.platform, request.python))
+    return AskedRoots(upstreams, elsewhere, markers_of(request.platform, request.full_python))
 
 
 def _own_names(request: Request) -> frozenset[str]:

@@ -179,7 +179,7 @@ def admitted(release: Release, request: Request, name: str, asks: Asks | None) -
     bound = request.not_after(name)
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
         return False
-    return takes_python(release.requires_python or "", request.python) and (
+    return takes_python(release.requires_python or "", request.full_python) and (
         asks is None or _contains(asks.specifier, version)
     )
 

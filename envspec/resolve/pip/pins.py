@@ -12,6 +12,7 @@ from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
+from envspec.packages.python_range import judged
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, taken
 from envspec.record import replace
@@ -53,6 +54,7 @@ def pins_of(
             described[p.name],
             _left_out(published[p.name][0], request),
             tuple(sorted({*edges[p.name], *_beside(edges[p.name], described[p.name][0], request)})),
+            judged(described[p.name][0].requires_python, request.python),
             p.name in direct,
             _index_name(p, installed(p, request), sources, request, index, proxy),
             newer(p, request, releases) if p.name in corrected else None,
@@ -66,7 +68,7 @@ def _beside(edges: tuple[str, ...], metadata: Metadata, request: Request) -> tup
     major = request.cuda.partition(".")[0] if request.cuda else None
     if all(cuda_major_in(requirement_name(line)) in (None, major) for line in edges) or major is None:
         return ()
-    return for_other_cuda(edges, metadata.requires_dist, Markers(request.platform, request.python), major)
+    return for_other_cuda(edges, metadata.requires_dist, Markers(request.platform, request.full_python), major)
 
 
 def completed(description: Description, request: Request) -> Description:
@@ -85,7 +87,7 @@ def installed(package: Found, request: Request) -> FoundFile | None:
         return package.archive
     files = {one.file: one for one in package.files}
     listed = (ReleaseFile(one.file, one.yanked, one.requires_python) for one in package.files)
-    file = taken(listed, request.platform, request.python, request.glibc)
+    file = taken(listed, request.platform, request.full_python, request.glibc)
     if file is None:
         raise InternalError(f"none of uv's wheels of {package.name} {package.version} runs on {request.uv_platform}")
     return files[file]
@@ -118,6 +120,7 @@ def _pin(
     description: Description,
     added: tuple[str, ...],
     edges: tuple[str, ...],
+    requires_python: str | None,
     direct: bool,
     index: str,
     newer: tuple[str, ...] | None,
@@ -130,6 +133,7 @@ def _pin(
         index=index,
         artifact=artifact,
         dependencies=edges,
+        requires_python=requires_python,
         direct=direct,
         licence=without_unseen(metadata.licence) or None if metadata.licence else None,
         git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,

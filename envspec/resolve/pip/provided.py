@@ -32,7 +32,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
     from envspec.packages.edges import Markers
 
     provided = dict(request.provided)
-    markers = Markers(request.platform, request.python)
+    markers = Markers(request.platform, request.full_python)
     for text in request.effective:
         version = provided.get(requirement_name(text))
         if version is None:

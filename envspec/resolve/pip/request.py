@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
+from envspec.facts.python_builds import newest_build
 from envspec.lock.machine import machine_of
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import PUBLIC, requirement_name
+from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.record import dataclass, replace
@@ -51,6 +53,8 @@ class Request:
     machine         what the target says of its machines; None in what targets share as long as no variant is met
     accepted        findings that the spec accepts, as `TargetInputs.accept` has their codes
     final           packages with final releases that envspec's own bounds leave out: no pre-release stands in for them
+    python_version  the exact Python: of the build that the target gets, or else the oldest that the spec admits
+    any_python      the versions of which the machine may bring any; none where the build is known
     own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
@@ -75,7 +79,18 @@ class Request:
     machine: TargetMachine | None = None
     accepted: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
+    python_version: str | None = None
+    any_python: tuple[str, ...] = ()
     own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def full_python(self) -> str:
+        """The Python that markers and Requires-Python are judged for; of another minor version than the target's, as it
+        is tried for a remedy, its newest build."""
+        if self.python_version and self.python_version.startswith(f"{self.python}."):
+            return self.python_version
+        build = newest_build(self.python, self.platform) if self.python_version else None
+        return build.version if build else self.python
 
     @property
     def addressed(self) -> tuple[str, ...]:
@@ -169,6 +184,8 @@ def request_for(
         find_links=target.find_links,
         accepted=tuple(code for code, _ in target.accept if code.startswith("requires-python")),
         final=final,
+        python_version=target.full_python,
+        any_python=() if target.python_version else releases_of(target.python, target.python_range),
         own_machine=machine_of(target),
     )
 

@@ -101,7 +101,7 @@ def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Re
     own = next((one for one in page if one.version == package.version), None)
     if own is None:
         return
-    if not takes_python(own.requires_python or "", request.python):
+    if not takes_python(own.requires_python or "", request.full_python):
         release: Release | None = own
     elif names_python(own, request.python):
         return

@@ -39,6 +39,7 @@ from envspec.resolve.pip.answer import (
     named_corrections,
     older_sources,
     refuse_sources,
+    refuse_two_answers,
     said_of,
     with_hashes,
 )
@@ -174,6 +175,7 @@ class PipResolver:
                     return answer_of(more, request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
+                refuse_two_answers(answers, groups, reading)
                 refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
                 of = self._uv_indexes.releases
                 solved = {

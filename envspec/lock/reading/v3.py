@@ -1,0 +1,265 @@
+"""The lock's text in schema 3: tables of the spec's inputs, images, targets and packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from envspec.lock import keys
+from envspec.lock.env_table import KEYS, inputs_of, metadata_of
+from envspec.lock.listed import joined
+from envspec.lock.model import (
+    LOCK_VERSION,
+    Artifact,
+    BuildPin,
+    GitSource,
+    Lock,
+    LockedCorrection,
+    LockedImage,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    Publisher,
+    TargetInputs,
+    WheelVariant,
+)
+from envspec.lock.names import FOLDER_NAME
+from envspec.lock.reading.document import LockText, Where
+from envspec.lock.toml_text import key
+from envspec.packages.python_range import releases_of
+from envspec.packages.requirement import is_requirement
+from envspec.regex import regex
+from envspec.texts import printable
+
+_IMAGE_NAME = regex(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
+"""The characters of an image reference without a digest of its own."""
+_IMAGE_DIGEST = regex(r"sha256:[0-9a-f]{64}")
+Value = TypeVar("Value")
+
+
+def read(text: str, path: str) -> Lock:
+    """Parse a text whose `lock-version` is 3. Raises LockError."""
+    return Reader(text, path).lock()
+
+
+class Reader(LockText):
+    """A reading of one text, table by table. `schema` is the version of what it reads."""
+
+    schema: ClassVar[int] = LOCK_VERSION
+    tables: ClassVar[Collection[str]] = keys.TOP
+    target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
+    package_keys: ClassVar[Mapping[str, type]] = keys.PACKAGE
+    artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
+
+    def lock(self) -> Lock:
+        data = self.table()
+        self.refuse_unknown(data, self.tables)
+        env_at = ("[env]", 0)
+        env = self.check(data.get("env"), KEYS, ("name",), env_at)
+        if not FOLDER_NAME.fullmatch(env["name"]):
+            self.fail(f"name can't be {env['name']!r}", env_at, "name")
+        sources = env.get("sources", {})
+        for name, index in sources.items():
+            for value, (shape, said) in ((name, keys.SHAPES["package"]), (index, keys.SHAPES["index"])):
+                if type(value) is not str or not shape.fullmatch(value):
+                    self.fail(f"{name} must be {said}, not {value!r}", ("[env.sources]", 0), name)
+        inputs = inputs_of(env)
+        tables = data.get("targets")
+        if type(tables) is not dict or not tables:
+            self.fail("a lock needs targets", env_at)
+        for name in tables:
+            if not FOLDER_NAME.fullmatch(name):
+                self.fail(f'"{name}" can\'t name a target', env_at)
+        pins = self.pins(data, tuple(tables))
+        lock = Lock(
+            name=env["name"],
+            inputs=inputs,
+            targets=tuple(self.target(name, tables[name], env, tuple(pins[name].values())) for name in sorted(tables)),
+            images=self.images(data.get("images", {})),
+            corrections=tuple(LockedCorrection(**row) for row in self.rows(data, "corrections", keys.CORRECTION)),
+            pythons=tuple(LockedPython(**row) for row in self.rows(data, "python", keys.PYTHON)),
+            schema=self.schema,
+        )
+        return lock.with_python_versions()
+
+    def metadata(
+        self, table: Any, types: Mapping[str, type], required: Sequence[str], where: Where
+    ) -> Mapping[str, Any]:
+        checked = self.check(table, types, required, where)
+        for text in checked["dependencies"]:
+            if type(text) is not str or not is_requirement(text):
+                self.fail(f"metadata holds {text!r}, which isn't a requirement", where, "metadata")
+        return checked
+
+    def images(self, table: Any) -> tuple[LockedImage, ...]:
+        where = ("[images]", 0)
+        if type(table) is not dict:
+            self.fail("this must be a table", where)
+        for name, digest in table.items():
+            if not _IMAGE_NAME.fullmatch(name):
+                self.fail(f"{name!r} can't name an image", where)
+            if type(digest) is not str or not _IMAGE_DIGEST.fullmatch(digest):
+                self.fail(f'an image\'s digest must be "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
+        return tuple(LockedImage(name, table[name]) for name in sorted(table))
+
+    def rows(self, data: Mapping[str, Any], name: str, types: Mapping[str, type]) -> list[dict[str, Any]]:
+        """Return the tables of an array at the top, checked. Only a size may be missing."""
+        header, tables = f"[[{name}]]", data.get(name, [])
+        if type(tables) is not list:
+            self.fail("this must be an array of tables", (header, 0))
+        for nth, table in enumerate(tables):
+            self.check(table, types, [key for key in types if key != "size"], (header, nth))
+            if not is_requirement(table.get("constraint", "a")):
+                self.fail("constraint isn't a requirement", (header, nth), "constraint")
+        return list(tables)
+
+    def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
+        where = (f"[targets.{key(name)}]", 0)
+        self.check(table, self.target_keys, ("platform", "python"), where)
+        python, bound = table["python"], table.get("python-range")
+        if bound is not None and not releases_of(python, bound):
+            self.fail(f"python-range admits no Python {python}", where, "python-range")
+        stated, at = (table["metadata"], where) if "metadata" in table else (env.get("metadata", ()), ("[env]", 0))
+        inputs = TargetInputs(
+            platform=table["platform"],
+            python=python,
+            glibc=table.get("glibc"),
+            cuda=table.get("cuda"),
+            gpus=tuple(table.get("gpus", ())),
+            driver=table.get("driver"),
+            cpu=table.get("cpu"),
+            metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
+            inspect=table.get("inspect", True),
+            python_range=bound,
+            python_version=None,
+            **joined(env, table),
+        )
+        return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))
+
+    def pins(self, data: Mapping[str, Any], every: tuple[str, ...]) -> dict[str, dict[tuple[str, str], Pin]]:
+        """Return the pins of each target, by kind and name, in the file's order."""
+        found: dict[str, dict[tuple[str, str], Pin]] = {name: {} for name in every}
+        for kind in ("conda", "pip"):
+            header = f"[[{kind}]]"
+            tables = data.get(kind, [])
+            if type(tables) is not list:
+                self.fail("this must be an array of tables", (header, 0))
+            for nth, table in enumerate(tables):
+                for target, pin in self.package(kind, table, every, (header, nth)):
+                    if found[target].setdefault((kind, pin.name), pin) is not pin:
+                        self.fail(f"{target} has {pin.name} twice", (header, nth))
+        return found
+
+    def package(self, kind: str, table: Any, every: tuple[str, ...], where: Where) -> list[tuple[str, Pin]]:
+        """Return a package's pin for each of its targets. Targets that agree share one value."""
+        direct = table.get("direct", False) if type(table) is dict else False
+        types = {**self.package_keys, "direct": list if type(direct) is list else bool}
+        self.check(table, types, ("name", "version", "index"), where)
+        if direct is False and "direct" in table:
+            self.fail("direct is true or a list of targets", where, "direct")
+        targets = tuple(table["targets"]) if "targets" in table else every
+        self.check_targets(targets, every, where)
+        directly = self.check_targets(direct, targets, where) if type(direct) is list else targets if direct else ()
+
+        git = table.get("git")
+        if git is not None:
+            self.check(git, keys.GIT, ("url", "commit"), where)
+            git = GitSource(git["url"], git["commit"], git.get("subdirectory"))
+        publisher = table.get("publisher")
+        if publisher is not None:
+            publisher = Publisher(**self.check(publisher, keys.PUBLISHER, ("kind",), where))
+        built_with = self.per_target(table, "built-with", targets, where, self.build_pin)
+        is_built = "built-with" in table
+        artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
+        dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
+
+        made: dict[tuple[int, ...], Pin] = {}
+        out = []
+        for target in targets:
+            files = artifacts.get(target, ())
+            if len(files) > 1:
+                self.fail(f"{target} has more than one artifact of {table['name']}", where, "artifacts")
+            requires = dependencies.get(target, ())
+            wheels = built_with.get(target, ()) if is_built else None
+            # what targets share is the same object, and comparing by value takes longer than reading it
+            differing = (id(files), id(requires), id(wheels), target in directly)
+            pin = made.get(differing)
+            if pin is None:
+                pin = made[differing] = Pin(
+                    kind=kind,
+                    name=table["name"],
+                    version=table["version"],
+                    index=table["index"],
+                    artifact=files[0] if files else None,
+                    dependencies=requires,
+                    direct=target in directly,
+                    licence=table.get("licence"),
+                    build=table.get("build"),
+                    git=git,
+                    url=table.get("url"),
+                    provides=tuple(table.get("provides", ())),
+                    publisher=publisher,
+                    built_with=wheels,
+                    requires_python=table.get("requires-python"),
+                )
+            out.append((target, pin))
+        return out
+
+    def per_target(
+        self,
+        table: Mapping[str, Any],
+        key: str,
+        targets: tuple[str, ...],
+        where: Where,
+        read: Callable[[Any, Where], tuple[Value, list[str] | None]],
+    ) -> dict[str, tuple[Value, ...]]:
+        """Return the items of a list by target, in the file's order; empty where the table has no such list. Targets
+        with the same items share them."""
+        if key not in table:
+            return {}
+        items = [read(item, where) for item in table.get(key, ())]
+        for _, names in items:
+            if names is not None:
+                self.check_targets(names, targets, where, key)
+        if all(names is None for _, names in items):
+            return dict.fromkeys(targets, tuple(value for value, _ in items))
+        shared: dict[tuple[int, ...], tuple[Value, ...]] = {}
+        found = {}
+        for target in targets:
+            held = tuple(nth for nth, (_, names) in enumerate(items) if names is None or target in names)
+            found[target] = shared.setdefault(held, tuple(items[nth][0] for nth in held))
+        return found
+
+    def dependency(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
+        if type(item) is not str:
+            self.check(item, keys.EDGE, ("requires", "targets"), where)
+        text, targets = (item, None) if type(item) is str else (item["requires"], item["targets"])
+        if where[0] == "[[pip]]" and not is_requirement(text):
+            self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
+        return text, targets
+
+    def build_pin(self, item: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
+        self.check(item, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)
+        return BuildPin(item["name"], item["version"], item["file"], item["sha256"], item.get("size")), item.get(
+            "targets"
+        )
+
+    def artifact(self, item: Any, where: Where) -> tuple[Artifact, list[str] | None]:
+        self.check(item, self.artifact_keys, ("file", "sha256"), where)
+        label, properties = item.get("variant"), tuple(item.get("properties", ()))
+        priorities = tuple(item.get("priorities", ()))
+        for name, values in (("properties", properties), ("priorities", priorities)):
+            if values and label is None:
+                self.fail(f"{name} are a variant's", where, name)
+        variant = None if label is None else WheelVariant(label, properties, priorities)
+        return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
+
+    def check_targets(
+        self, names: Sequence[str], known: tuple[str, ...], where: Where, key: str = "targets"
+    ) -> Sequence[str]:
+        for name in names:
+            if name not in known:
+                self.fail(f'"{name}" is not one of the targets {", ".join(known)}', where, key)
+        if not names:
+            self.fail("an empty list of targets", where, key)
+        return names
