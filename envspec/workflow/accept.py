@@ -44,7 +44,7 @@ def accept(
     CUDA got in, SpecError for a source that only a package names,
     InternalError when the result contradicts itself.
     """
-    of_its_pins = {one.name: (*judge(one), *_retreats(spec, one)) for one in solved}
+    of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
     tell_findings(
@@ -70,7 +70,8 @@ def accept(
     return locked
 
 
-def _retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    """Judge the older releases that a solved target has in place of what was given up."""
     return accepted(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
 
 
@@ -87,7 +88,7 @@ def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
 
 def _unasked(solved: Solved) -> frozenset[str]:
     """Collect the accepted findings that resolving would have refused: of packages that are locked."""
-    codes = (code for code, _ in solved.prepared.inputs.accept if code.startswith("requires-python"))
+    codes = (code for code, _ in solved.prepared.inputs.accept if code.startswith(("requires-python", "retreat")))
     return frozenset(code for code in codes if code.partition(":")[2] in {"", *solved.versions})
 
 

@@ -8,6 +8,7 @@ from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.record import dataclass, replace
+from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.accepted import hint_to_keep
 from envspec.rules.finding import Finding
 
@@ -59,7 +60,9 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
     for one in given_up:
         moved = one.moved({name: pin.version for name, pin in now.items()})
         pin = now.get(moved)
-        if not one.finding.outgrown or pin is None or names_torch(pin.dependencies, now.get("torch")):
+        torch = now["torch"].version if "torch" in now else None
+        lost = torch is None and "torch" in one.pins
+        if pin is None or not (one.finding.outgrown or lost) or names_torch(pin.dependencies, torch):
             continue
         name = f"{moved} {one.pins[moved]}"
         leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
@@ -77,20 +80,6 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
             ),
         )
     return tuple(found.values())
-
-
-def names_torch(requires: Iterable[str], torch: Pin | None) -> bool:
-    """Say whether requirements name a locked release of torch: by a pin, or a bound that refuses the next minor."""
-    from packaging.version import Version
-
-    if torch is None:
-        return False
-    own = Version(torch.version.partition("+")[0])
-    following = f"{own.major}.{own.minor + 1}"
-    bounds = [published_requirement(line).specifier for line in requires if head_of(line).name == "torch"]
-    return any(
-        one.contains(str(own), prereleases=True) and not one.contains(following, prereleases=True) for one in bounds
-    )
 
 
 def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[GivenUp, ...]:

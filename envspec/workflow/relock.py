@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from envspec.errors import AnswerNo, EnvspecError, InputError, Place
+from envspec.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
 from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import LOCK_VERSION, Lock, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.record import replace
+from envspec.resolve.pip.retreat import Retreated, Way
 from envspec.rules.finding import Finding
 from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
-from envspec.workflow.keep import Upgrade, kept_of
+from envspec.workflow.keep import Kept, Upgrade, kept_of
 from envspec.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
-from envspec.workflow.prepare import NotAfter, prepare
+from envspec.workflow.prepare import NotAfter, Prepared, prepare
 from envspec.workflow.pythons import PACKAGE, chosen_pythons
 from envspec.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 
@@ -94,8 +97,30 @@ def relock(
 
         return of_pins(spec, one)
 
+    def tried(way: Way, names: Collection[str]) -> str | None:
+        """Say whether a change of the spec gives the first of these targets a lock that is right, and what else that
+        takes."""
+        from envspec.resolve.pip.sources_needed import SourcesNeeded
+        from envspec.workflow.accept import of_pins, of_retreats
+
+        targets = tuple(replace(one, cuda=way.cuda or one.cuda) for one in spec.targets if one.name in names)[:1]
+        changed = replace(spec, python=way.python or spec.python, targets=targets)
+        try:
+            ready = [_with_way(one, way) for one in prepare(changed, targets, _untold, not_after)]
+            (one,) = solve(ready, resolver, conda, Kept(), partial(of_pins, changed), inspect)
+        except SourcesNeeded as needed:
+            return f", with {' and '.join(needed.names)} from source"
+        except (AnswerNo, InputError, OutsideError):
+            return None
+        judged = (*of_pins(changed, one), *of_retreats(changed, one))
+        return None if any(one.severity == "error" for one in judged) else ""
+
     with _placing(spec):
-        solved = solve(prepared, resolver, conda, kept, judged, inspect)
+        try:
+            solved = solve(prepared, resolver, conda, kept, judged, inspect)
+        except Retreated as refused:
+            refused.tell_ways(partial(tried, names=refused.targets))
+            raise
         tell({one.name: one.pip for one in solved})
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.workflow.accept import accept
@@ -119,6 +144,13 @@ def relock(
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     return Lock(spec.name, shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
+
+
+def _with_way(prepared: Prepared, way: Way) -> Prepared:
+    """Give a target with a change of the spec's requirements."""
+    inputs = prepared.inputs
+    lines, bounds = way.requirements(inputs.requirements), tuple(sorted({*inputs.constraints, *way.bounds}))
+    return replace(prepared, inputs=replace(inputs, requirements=lines, constraints=bounds))
 
 
 def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:

@@ -104,11 +104,12 @@ class Solved:
         return request_for(
             prepared.shared,
             prepared.inputs,
-            tuple(sorted({*prepared.constraints, *self.constraints, *self._bounds})),
+            tuple(sorted({*prepared.constraints, *self.constraints})),
             provided_by(self.conda),
             self.corrections,
             prepared.exempt,
             tuple(sorted({name for one in self.gave_up if (name := one.final)})),
+            tuple(sorted(set(self._bounds))),
         )
 
     @property

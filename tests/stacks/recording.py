@@ -62,18 +62,18 @@ class Recording:
     files: dict[str, bytes] = field(default_factory=dict, repr=False)
     sources: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
-    def save(self) -> None:
+    def save(self, path: Path = RECORDING) -> None:
         """Write the recording; the same gives the same bytes."""
         asked = (*self.metadata, *self.says, *self.files)
         says = {wheel: said for wheel, said in self.says.items() if wheel not in self.files}
         sources = {source: members for source, members in self.sources.items() if source not in self.files}
         more = {"metadata": self.metadata, "says": says, "sources": sources}
-        RECORDING.write_bytes(pack(self.pages, self.files, asked, more))
+        path.write_bytes(pack(self.pages, self.files, asked, more))
 
     @staticmethod
-    def load() -> Recording:
-        """Read the recording."""
-        pages, files, more = unpack(RECORDING.read_bytes())
+    def load(path: Path = RECORDING) -> Recording:
+        """Read a recording."""
+        pages, files, more = unpack(path.read_bytes())
         return Recording(ChainMap({}, cast("Any", pages)), more["metadata"], more["says"], files, more["sources"])
 
 

@@ -34,6 +34,12 @@ def pypi(recording: Recording) -> Iterator[RecordedPyPI]:
         yield index
 
 
+@pytest.fixture(autouse=True)
+def without_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv's unbounded answer isn't recorded: it changes no pin, and asks for METADATA that no stack's lock needs."""
+    monkeypatch.setattr("envspec.resolve.pip.solve.may_be_behind", lambda *asked: False)
+
+
 def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes]:
     """Lock a stack on a machine of its own; gives the lock, and its text."""
     machine = Machine(folder, index)

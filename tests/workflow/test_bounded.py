@@ -154,3 +154,11 @@ def test_an_older_release_without_what_was_outgrown_must_name_the_torch(
         (one,) = found
         assert one.message == "a 2 leads to b: b 2 is for CUDA 12; a 1 doesn't, and names nothing newer"
         assert one.package == "a" and 'to take 1 knowingly, write "a<=1"' in str(one.remedy)
+
+
+def test_a_release_without_the_torch_that_the_newer_one_had_is_no_answer() -> None:
+    one = gave_up(False)
+    lost = GivenUp(one.finding, one.path, {**one.pins, "torch": "2.14.1"})
+    assert retreats([lost], (pin("a", "1"), pin("torch", "2.14.1"))) == ()
+    (found,) = retreats([lost], (pin("a", "1"),))
+    assert found.code == "retreat" and found.package == "a"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.index import Index
@@ -10,6 +12,9 @@ from support.machine import Machine, Ran, cpu
 from support.packages import Dist, sdist, wheel
 
 from envspec.lock.read import load
+from envspec.resolve.pip.question import Question
+from envspec.resolve.pip.request import Request
+from envspec.uv.answer import Found
 
 pytestmark = pytest.mark.e2e
 
@@ -74,6 +79,94 @@ def test_a_retreat_once_taken_doesnt_stay(machine: Machine, server: Index) -> No
     machine.spec(cpu("server", python="3.13"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1 and "server 2.0 doesn't take Python 3.13" in ran.error
+
+
+def test_an_older_release_that_was_locked_doesnt_stay_once_its_bound_is_gone(machine: Machine, server: Index) -> None:
+    machine.spec(cpu("server<=1.0", python="3.13"))
+    assert locked(machine)["server"] == "1.0"
+    machine.spec(cpu("server", python="3.13"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "server 2.0 doesn't take Python 3.13" in ran.error
+    assert '"server<=1.0"' in ran.hint, "the edit that keeps what was locked"
+
+
+def test_a_package_on_the_way_doesnt_go_back_instead(machine: Machine, index: Index) -> None:
+    """app 2 needs the release that refuses this Python; app 1 needs nothing, and says nothing of it either."""
+    index.add(of(wheel("server", "2.0"), ">=3.9,<3.13"), of(wheel("server", "1.5"), ">=3.9,<3.14"))
+    index.add(wheel("app", "2.0", "server>=2"), wheel("app", "1.0"))
+    machine.spec(cpu("app", python="3.13"))
+    assert "server 2.0 doesn't take Python 3.13" in refused(machine).error
+
+
+def test_only_ways_that_give_a_lock_are_printed(machine: Machine, index: Index) -> None:
+    """On Python 3.12 the newest needs what no index has; the older one needs a source."""
+    index.add(of(wheel("server", "2.0", "gone; python_version < '3.13'"), ">=3.9,<3.13"))
+    index.add(wheel("server", "1.0", "old"), sdist("old", "1.0"))
+    machine.spec(cpu("server", python="3.13"))
+    hint = refused(machine).hint
+    assert "3.12" not in hint and '"server<=1.0", with old from source' in hint
+
+
+def test_several_refusals_have_ways_that_hold_for_all(machine: Machine, server: Index) -> None:
+    server.add(of(wheel("other", "2.0"), ">=3.9,<3.12"), wheel("other", "1.0"))
+    machine.spec(cpu("server", "other", python="3.13"))
+    ran = refused(machine)
+    assert "server 2.0" in ran.error and "other 2.0" in ran.error
+    assert 'python = "3.11"' in ran.hint and 'python = "3.12"' not in ran.hint
+    assert 'accept = { requires-python = { other = "why", server = "why" } }' in ran.hint
+
+
+def test_a_dry_run_lists_what_is_refused_of_several_specs(machine: Machine, server: Index) -> None:
+    server.add(wheel("fine", "1.0"))
+    machine.spec(cpu("server", python="3.13"))
+    machine.spec(cpu("fine", python="3.13").replace("demo", "fine"), "fine")
+    ran = machine.envspec("lock", "specs/demo.toml", "specs/fine.toml", "--dry-run", "--json")
+    document = json.loads(ran.out)
+    assert ran.status == 1 and [one["status"] for one in document["specs"]] == ["refused", "would-change"]
+    assert "server<=1.0" in document["specs"][0]["errors"][0]["hint"]
+
+
+NEWER_GLIBC = "cp38-abi3-manylinux_2_31_x86_64"
+
+
+def test_what_stays_far_behind_is_a_warning_above_everything_else(machine: Machine, index: Index) -> None:
+    index.add(*(wheel("server", f"0.{n}", "guidance<2" if n < 3 else "guidance>=2") for n in range(1, 8)))
+    index.add(wheel("guidance", "1.0"), wheel("guidance", "2.0", tag=NEWER_GLIBC))
+    machine.spec(cpu("server", extra="sources = { nobody = 'pypi' }"))
+    first, hint, *more = machine.envspec("lock", "specs/demo.toml").err.splitlines()
+    said = "cpu: server 0.2 is locked, not 0.7: guidance 2.0 wants glibc 2.31, and the target has 2.28"
+    assert first == f"warning: {said}" and hint == 'hint: if the machines have it: glibc = "2.31" in the target'
+    assert any(line.startswith("warning: ") for line in more), "another warning, below it"
+    machine.spec(cpu("server").replace("linux-64'", "linux-64'\nglibc = '2.31'"))
+    assert locked(machine, "--upgrade")["server"] == "0.7"
+
+
+def test_a_conflict_in_which_the_target_has_no_part_stays_uvs(machine: Machine, index: Index) -> None:
+    index.add(*(wheel("app", f"{n}.0", "lib<2" if n < 8 else "lib<1") for n in range(1, 9)))
+    index.add(wheel("lib", "1.0"), wheel("other", "1.0", "lib>=1"))
+    machine.spec(cpu("app", "other"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "warning" not in ran.err, ran.err
+
+
+def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most twice more for floors, once for the unbounded answer."""
+    runs: list[Request] = []
+    ask = Question.ask
+
+    def counted(self: Question, request: Request, *more: Any) -> tuple[Found, ...]:
+        runs.append(request)
+        return ask(self, request, *more)
+
+    monkeypatch.setattr(Question, "ask", counted)
+    index.add(wheel("app", "1.0"), wheel("lib", "1.0"))
+    machine.spec(cpu("app", "lib"))
+    locked(machine)
+    assert len(runs) == 1
+    index.add(wheel("app", "2.0", "lib<1"))
+    runs.clear()
+    assert locked(machine, "--upgrade") == {"app": "1.0", "lib": "1.0"}
+    assert len(runs) <= 5
 
 
 def test_a_release_that_lifts_the_bound_is_named(machine: Machine, server: Index) -> None:

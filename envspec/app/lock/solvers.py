@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +39,13 @@ def notice(finding: Finding) -> None:
 
 @contextmanager
 def resolvers_for(
-    spec: Spec, *, offline: bool, refresh: bool, fresh: bool = False, quiet: bool
+    spec: Spec,
+    *,
+    offline: bool,
+    refresh: bool,
+    fresh: bool = False,
+    quiet: bool,
+    notice: Callable[[Finding], None] = notice,
 ) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
     """Give the resolvers with this machine's network, caches and progress bar, and a temporary scratch folder.
 

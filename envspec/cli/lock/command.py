@@ -25,7 +25,7 @@ from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_sp
 from envspec.cli import options
 from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
-from envspec.errors import EnvspecError, InputError, Place
+from envspec.errors import AnswerNo, EnvspecError, InputError, Place
 from envspec.lock.model import LOCK_VERSION
 from envspec.record import replace
 from envspec.texts import nearest, printable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
     from envspec.policy.model import Policy
+    from envspec.rules.finding import Finding
     from envspec.spec.model import Spec
     from envspec.workflow.keep import Upgrade
 
@@ -137,7 +138,7 @@ def command(
     # every spec is read before the first is resolved: a typing error in the last one should cost no time
     parsed = [inputs.read_spec(path) for path in all_specs(specs)]
     _refuse_shared_locks(parsed, locks_dir)
-    results = []
+    results, refused = [], 0
     for number, spec in enumerate(parsed, start=1):
         try:
             done = lock_spec(spec, choices)
@@ -145,6 +146,11 @@ def command(
             if len(parsed) == 1:
                 raise
             failure = told(Failure.of(_placed(error, spec)))
+            if dry_run and isinstance(error, AnswerNo):
+                # nothing is written, so that all are asked
+                results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
+                refused = failure.exit_code
+                continue
             if left := parsed[number:]:
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
             if as_json:
@@ -154,7 +160,7 @@ def command(
     keep_bounded()
     if as_json:
         options.print_json("lock", {"specs": results, "facts": edition_document()})
-    return 0
+    return refused
 
 
 def lock_spec(spec: Spec, choices: LockChoices) -> dict[str, object]:
@@ -305,16 +311,18 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     from envspec.resolve.pip.build_environment import build_environments
     from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.sources_needed import SourcesNeeded
+    from envspec.resolve.pip.unbounded import FAR
     from envspec.spec.edit import allow_source
     from envspec.workflow.relock import relock
 
     tell_edition()
     first = first_pins(spec, choices.pins) if choices.pins else None
     while True:
+        told: list[Finding] = []
         try:
             newer = bool(choices.upgrade.everything or choices.upgrade.packages)
             settings = {"offline": choices.offline, "refresh": choices.refresh, "fresh": newer, "quiet": choices.quiet}
-            with resolvers_for(spec, **settings) as (pip, conda):
+            with resolvers_for(spec, notice=told.append, **settings) as (pip, conda):
                 bounded = _bounded(spec, old, choices)
                 lock = relock(
                     bounded,
@@ -325,7 +333,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
                     only=choices.targets,
                     refreshed=choices.refresh,
                     not_after=bound_of(bounded, policy),
-                    notice=notice,
+                    notice=told.append,
                     inspect=pip.inspector,
                     builds=partial(build_environments, pip),
                     publishers=partial(publishers, pip),
@@ -342,6 +350,10 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
             say(f"note: {needed.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
             spec = inputs.read_spec(spec.path)
+        finally:
+            # what stays far behind stands above everything else
+            for one in sorted(told, key=lambda one: one.code != FAR):
+                notice(one)
 
 
 def _bounded(spec: Spec, old: Lock | None, choices: LockChoices) -> Spec:

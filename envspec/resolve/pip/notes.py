@@ -12,6 +12,7 @@ from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.newest import Releases, behind
 from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
 from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.unbounded import Lag, tell_lags
 from envspec.resolve.pip.variants import tell_variants
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.rules.finding import Finding
@@ -49,19 +50,25 @@ def last_solutions(
 
 def tell_notes(
     solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
+    lags: Mapping[Request, Sequence[Lag]],
     releases: Callable[[Request], Releases],
-    refusal: Callable[[Request, str], str],
+    refusal: Callable[[Request, tuple[str, ...]], str],
     undated: Callable[[tuple[str, str]], bool],
     notice: Callable[[Finding], None],
 ) -> None:
-    """Write what there is to say of solutions. `refusal` says in uv's words what keeps a request from meeting a
-    bound, and `undated` whether a flat index has no dates."""
+    """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
+    `refusal` says in uv's words what keeps a request from meeting bounds, and `undated` whether a flat index has no
+    dates."""
     groups = {request: names for request, (_, names) in solutions.items()}
     over = {}
     for request, (one, _) in solutions.items():
         of = releases(request)
         several = behind(one.answer.found, request, one.answer.asks, one.kept, of)
-        over[request] = tuple(passed_over(several, request, one.index, of, partial(refusal, request)))
+        far = {lag.name for lag in lags.get(request, ()) if lag.far}
+        near = [one for one in several if one.name not in far]
+        over[request] = tuple(passed_over(near, request, one.index, of, partial(refusal, request)))
+    said = {request: {one.name for one in several} for request, several in over.items()}
+    tell_lags(lags, said, groups, notice)
     tell_passed_over(over, groups, notice)
     tell_variants({request: one.answer.found for request, (one, _) in solutions.items()}, groups, notice)
     tell_undated(groups, undated, notice)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envspec.facts.wheels import FAMILY
+from envspec.packages.requirement import canonical_name
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
@@ -13,6 +15,9 @@ from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.unheld import Unheld, asking_for, unheld
 from envspec.rules.finding import Finding
 from envspec.uv.errors import unfitting
+
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+"""What may be a package's name."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +49,25 @@ class Unbuilt:
 
 
 def passed_over(
-    several: Iterable[Behind], request: Request, index: TorchIndex, releases: Releases, refusal: Callable[[str], str]
+    several: Iterable[Behind],
+    request: Request,
+    index: TorchIndex,
+    releases: Releases,
+    refusal: Callable[[tuple[str, ...]], str],
 ) -> Iterator[PassedOver | Unbuilt]:
     """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
-    what keeps a bound from being met."""
+    what keeps bounds from being met: of several conflicts it names one, so that it's asked twice."""
+    # what bounds torch's family is its companions' table, and told with it
+    asked = [one for one in several if one.fits and one.name not in FAMILY]
+    said: dict[str, str] = {}
+    for _ in range(2):
+        if left := [one for one in asked if one.name not in said]:
+            message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in left))
+            said |= dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
     for one in several:
-        # what bounds torch's family is its companions' table, and told with it
-        if one.fits and one.name in FAMILY:
+        if one.fits and one not in asked:
             continue
-        why = refusal(f"{one.name}>={one.newer[-1]}") if one.fits else ""
+        why = said.get(one.name, "") if one.fits else ""
         for torch in unheld(why, request, index):
             asking = asking_for(one.name, one.newer, torch, why, request, index)
             yield Unbuilt(one.name, one.taken, torch, asking == set(one.newer))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.packages.names import requirement_name
 from envspec.record import dataclass, replace
 from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.direct import DirectFiles
@@ -61,13 +61,13 @@ class Question:
             proxy_host=self.proxy.host,
         )
 
-    def refusal(self, request: Request, bound: str, found: Sequence[Found]) -> str:
-        """Say, in uv's words, why a bound (`name>=2`) can't be met beside what was found; nothing where it can."""
-        # no other package goes back: uv would read releases of ten years, sources among them, for one line
-        name = requirement_name(bound)
-        floors = tuple(f"{other}>={version}" for other, version in versions_of(found).items() if other != name)
+    def refusal(self, request: Request, bounds: Sequence[str], found: Sequence[Found]) -> str:
+        """Say, in uv's words, why bounds (`name>=2`) can't be met beside the torch that was found; nothing where they
+        can."""
+        own = versions_of(found)
+        floors = tuple(f"{name}>={own[name]}" for name in FAMILY if name in own)
         try:
-            self.ask(replace(request, constraints=(*request.constraints, *floors, bound)))
+            self.ask(replace(request, constraints=(*request.constraints, *floors, *bounds)))
         except Unsatisfiable as conflict:
             return conflict.message
         except EnvspecError:

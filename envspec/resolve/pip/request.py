@@ -52,6 +52,7 @@ class Request:
     variants        names whose releases uv sees as the variant that `machine` installs
     machine         what the target says of its machines; None in what targets share as long as no variant is met
     accepted        findings that the spec accepts, as `TargetInputs.accept` has their codes
+    own             the constraints that are envspec's own: of releases that it gave up
     final           packages with final releases that envspec's own bounds leave out: no pre-release stands in for them
     python_version  the exact Python: of the build that the target gets, or else the oldest that the spec admits
     any_python      the versions of which the machine may bring any; none where the build is known
@@ -78,6 +79,7 @@ class Request:
     variants: tuple[str, ...] = ()
     machine: TargetMachine | None = None
     accepted: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
     python_version: str | None = None
     any_python: tuple[str, ...] = ()
@@ -158,6 +160,7 @@ def request_for(
     corrections: Corrections = NO_CORRECTIONS,
     exempt: tuple[tuple[str, str | None], ...] = (),
     final: tuple[str, ...] = (),
+    own: tuple[str, ...] = (),
 ) -> Request:
     """Make the request of one target. Packages of conda have no index. Packages from conda, or from an index of the
     spec's own, are other builds than those whose METADATA is known to lack something."""
@@ -171,7 +174,7 @@ def request_for(
         glibc=target.glibc,
         requirements=target.requirements,
         cuda=target.cuda,
-        constraints=tuple(sorted({*constraints, *target.constraints})),
+        constraints=tuple(sorted({*constraints, *own, *target.constraints})),
         allow_source=spec.allow_source,
         sources=tuple(sorted((name, index) for name, index in sources.items() if name not in names)),
         public=tuple(sorted(spec.sources.keys() - sources.keys() - names)),
@@ -182,7 +185,8 @@ def request_for(
         corrections=corrections.without(others).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
-        accepted=tuple(code for code, _ in target.accept if code.startswith("requires-python")),
+        accepted=tuple(code for code, _ in target.accept if code.startswith(("requires-python", "retreat"))),
+        own=own,
         final=final,
         python_version=target.full_python,
         any_python=() if target.python_version else releases_of(target.python, target.python_range),

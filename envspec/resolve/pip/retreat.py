@@ -12,14 +12,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NoReturn
 
-from envspec.errors import EnvspecError, Infeasible, InfeasibleTargets
+from envspec.errors import Infeasible
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.tags import takes_python
 from envspec.record import dataclass, replace
-from envspec.resolve.pip.newest import Asks, Releases, admitted, is_skipped, newer_than, wheels_fit
+from envspec.resolve.pip.newest import (
+    Asks,
+    Releases,
+    admitted,
+    asks_of,
+    is_skipped,
+    newer_than,
+    wheels_fit,
+)
 from envspec.resolve.pip.request import Request, with_constraints
-from envspec.uv.answer import Found
+from envspec.uv.answer import Found, FoundFile
 
 CODE = "requires-python"
 """The finding of a release that refuses the target's Python. A spec can accept it, by package."""
@@ -94,6 +102,27 @@ def retreats(
     return tuple(one for package in found for one in _of(package, request, asks, releases))
 
 
+def newest_asked(request: Request, releases: Releases) -> tuple[Found, ...]:
+    """Give the newest releases of what the spec asks for that uv may take, which takes no notice of an upper bound in
+    Requires-Python; each alone, as the pages have them."""
+    asks, provided = asks_of(request, {}), dict(request.provided)
+    found = []
+    for name in sorted({requirement_name(line) for line in request.effective if " @ " not in line} - {*provided}):
+        for one in releases(name):
+            if not _is_capped(one.requires_python or "", request.python):
+                if admitted(one, request, name, asks.get(name)) and (one.source or not is_skipped(one, request, name)):
+                    break
+            elif admitted(replace(one, requires_python=None), request, name, asks.get(name)):
+                found.append(Found(name, one.version, (FoundFile("", one.version, None),)))
+                break
+    return tuple(found)
+
+
+def _is_capped(requires: str, python: str) -> bool:
+    """Say whether a Requires-Python refuses a Python for being too new."""
+    return not takes_python(requires, python) and any(takes_python(requires, one) for one in _older(python))
+
+
 def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Releases) -> Iterator[Retreat]:
     if not package.files or not package.version or {CODE, f"{CODE}:{package.name}"} & {*request.accepted}:
         return
@@ -158,53 +187,95 @@ def in_place_of(back: Sequence[Retreat], request: Request) -> Request:
     return with_constraints(replace(request, unfit=(*request.unfit, *unfit)), bounds)
 
 
-Ask = Callable[[Request], object]
-"""Has uv solve a request. Raises Unsatisfiable, or another EnvspecError, where that has no answer."""
+def leading_to(names: Iterable[str], found: Iterable[Found], edges: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Give the versions of what leads to packages of a solution."""
+    asked = {name: {requirement_name(line) for line in lines} for name, lines in edges.items()}
+    leading, waiting = set[str](), [*names]
+    while waiting:
+        name = waiting.pop()
+        more = {one for one, asks in asked.items() if name in asks} - leading
+        leading |= more
+        waiting += more
+    return {one.name: one.version for one in found if one.name in leading and one.version}
 
 
-def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, ask: Ask, releases: Releases) -> NoReturn:
-    """Raise Infeasible for packages that have no answer on a target's Python, with ways that have one: each was asked.
-    `label` names the targets."""
-    refused = [
-        Infeasible(f"{label}: {one.message(request.python)}", hint=_ways(one, request, ask, releases)).concerning(
-            one.name
-        )
-        for one in lost
-    ]
-    raise refused[0] if len(refused) == 1 else InfeasibleTargets(refused)
+def went_back(before: Mapping[str, str], found: Iterable[Found], request: Request, releases: Releases) -> bool:
+    """Say whether a package on the way to one that was bounded went back to a release that doesn't name the Python."""
+    for one in found:
+        version, former = version_of(one.version or ""), version_of(before.get(one.name, ""))
+        if version is not None and former is not None and version < former:
+            release = next((each for each in releases(one.name) if each.version == one.version), None)
+            if release is not None and not names_python(release, request.python):
+                return True
+    return False
 
 
-def _ways(one: Retreat, request: Request, ask: Ask, releases: Releases) -> str:
-    ways = [text for text, asked in _tries(one, request, releases) if _has_an_answer(asked, ask)]
-    if one.refuses:
-        ways.append(f'if it works for you, add to [pip]: accept = {{ {CODE} = {{ {one.name} = "why" }} }}')
-    return "; or ".join(ways) or f"leave {one.name} out"
+@dataclass(frozen=True)
+class Way:
+    """A change of the spec that may give an answer where an older release is none.
+
+    text    what the user writes
+    python  the spec's Python in place of its own; likewise the targets' `cuda`
+    line    a requirement in place of the spec's on its package
+    bounds  constraints besides: what the user writes, or what has to come of it
+    """
+
+    text: str
+    python: str | None = None
+    cuda: str | None = None
+    line: str | None = None
+    bounds: tuple[str, ...] = ()
+
+    def requirements(self, lines: Iterable[str]) -> tuple[str, ...]:
+        """Give the spec's requirements with this change."""
+        if self.line is None:
+            return tuple(lines)
+        name = requirement_name(self.line)
+        return tuple(sorted({*(line for line in lines if requirement_name(line) != name), self.line}))
 
 
-def _tries(one: Retreat, request: Request, releases: Releases) -> Iterator[tuple[str, Request]]:
-    """List what may be written instead, and the request that it would make."""
+class Retreated(Infeasible):
+    """The only answers are older releases that name nothing of what the target has. `ways` may lead to one; whoever can
+    judge a lock tries them, and tells those that work (`tell_ways`). What is `accepted` always works."""
+
+    def __init__(self, message: str, ways: Iterable[Way], accepted: str, *packages: str) -> None:
+        super().__init__(message)
+        self.ways, self.accepted = tuple(ways), accepted
+        self.concerning(*packages)
+        self.tell_ways(lambda way: None)
+
+    def tell_ways(self, tried: Callable[[Way], str | None]) -> None:
+        """Make the hint of the ways that work: `tried` gives what else one takes, None for one that doesn't."""
+        ways = [f"{way.text}{more}" for way in self.ways if (more := tried(way)) is not None]
+        self.hint = "; or ".join((*ways, f"if it works for you, add to [pip]: accept = {self.accepted}"))
+
+
+def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
+    """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
+    said = dict.fromkeys(one.message(request.python) for one in lost)
+    ways = dict.fromkeys(way for one in lost for way in _ways(one, request, releases))
+    accepted = {one.name: one.refuses for one in lost}
+    code = CODE if all(accepted.values()) else "retreat"
+    names = ", ".join(f'{name} = "why"' for name in accepted)
+    raise Retreated(f"{label}: {'; '.join(said)}", ways, f"{{ {code} = {{ {names} }} }}", *accepted)
+
+
+def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
+    page = releases(one.name)
     lifting = [
         release
-        for release in newer_than(releases(one.name), version_of(one.release.version))
+        for release in newer_than(page, version_of(one.release.version))
         if admitted(release, request, one.name, None) and not is_skipped(release, request, one.name)
     ]
-    lines = tuple(line for line in request.requirements if requirement_name(line) != one.name)
-    if lifting:
+    asked = one.name in {requirement_name(line) for line in request.requirements}
+    if lifting and asked:
         exact = f"{one.name}=={lifting[-1].version}"
-        yield f"take {exact}, which the bounds leave out", replace(request, requirements=(*lines, exact))
+        yield Way(f"take {exact}, which the bounds leave out", line=exact)
     if (python := newest_taken(one, request)) is not None:
-        yield f'python = "{python}"', replace(request, python=python)
-    if one.older is not None:
+        yield Way(f'python = "{python}"', python=python, bounds=(f"{one.name}>={one.release.version}",))
+    if one.older is not None and asked:
         bound = f"{one.name}<={one.older}"
-        yield f'to take {one.older} knowingly, write "{bound}"', with_constraints(request, (bound,))
-
-
-def _has_an_answer(request: Request, ask: Ask) -> bool:
-    try:
-        ask(request)
-    except EnvspecError:
-        return False
-    return True
+        yield Way(f'to take {one.older} knowingly, write "{bound}"', bounds=(bound,))
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.errors import AnswerNo, EnvspecError, IndexFailure, Unsatisfiable
+from envspec.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
@@ -50,16 +50,26 @@ from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.floors import as_bounds, floors, is_older
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import Releases, admitted, has_pre_release, unasked
+from envspec.resolve.pip.newest import Releases, admitted, asks_of, has_pre_release, unasked
 from envspec.resolve.pip.notes import Solution, last_solutions, tell_notes
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone, stray_repository
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
-from envspec.resolve.pip.retreat import Retreat, in_place_of, refuse_retreats, retreats, suspects
+from envspec.resolve.pip.retreat import (
+    Retreat,
+    in_place_of,
+    leading_to,
+    newest_asked,
+    refuse_retreats,
+    retreats,
+    suspects,
+    went_back,
+)
 from envspec.resolve.pip.sharing import after, as_built, first_of, last_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.unbounded import Lag, lags, may_be_behind, names_torch, refuse_outgrown, without_bounds
 from envspec.resolve.pip.variants import in_rounds
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
@@ -118,6 +128,8 @@ class PipResolver:
     notice: Callable[[Finding], None] = lambda finding: None
     _solutions: dict[str, list[Solution]] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
+    _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
+    _lags: dict[Request, tuple[Lag, ...]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -202,16 +214,17 @@ class PipResolver:
         with ExitStack() as stack:
             proxies: list[IndexProxy] = []
 
-            def refusal(request: Request, bound: str) -> str:
+            def refusal(request: Request, bounds: tuple[str, ...]) -> str:
                 if not proxies:
                     proxies.append(stack.enter_context(self._serving(groups, Counting(self.progress)))[0])
                 one, names = solutions[request]
                 label = ", ".join(names)
                 question = self._question(request, one.index, proxies[0], label, _below(self.scratch), one.direct)
-                return question.refusal(with_constraints(request, one.index.constraints), bound, one.answer.found)
+                return question.refusal(with_constraints(request, one.index.constraints), bounds, one.answer.found)
 
             of = self._uv_indexes.releases
-            tell_notes(solutions, of, refusal, lambda one: self.pages.undated(self.flat[one]), self.notice)
+            undated = lambda one: self.pages.undated(self.flat[one])  # noqa: E731
+            tell_notes(solutions, self._lags, of, refusal, undated, self.notice)
 
     @contextmanager
     def _serving(
@@ -317,15 +330,15 @@ class PipResolver:
         barred: tuple[str, ...] = ()
         releases = self._uv_indexes.releases(request)
 
-        def ask(asked: Request, *, sources: bool = True) -> tuple[Found, ...]:
+        def ask(asked: Request, *, sources: bool = True, of: Question = question) -> tuple[Found, ...]:
             while True:
                 try:
-                    found = question.ask(asked, preferences, barred)
+                    found = of.ask(asked, preferences, barred)
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
                         found = in_own_addresses(found, proxy, question.direct)
                         if not (older := older_sources(found, asked, self._uv_indexes.releases(asked))):
-                            return with_hashes(found, request, self.hashes)
+                            return with_hashes(found, asked, self.hashes)
                         asked = replace(asked, unfit=(*asked.unfit, *older))
                         continue
                 except Unsatisfiable as conflict:
@@ -347,17 +360,19 @@ class PipResolver:
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
 
-        def settle(begun: Request, *, sources: bool = True) -> tuple[Found, ...]:
+        def settle(begun: Request, back: tuple[Retreat, ...] = (), *, sources: bool = True) -> tuple[Found, ...]:
             nonlocal barred
-            asking, back = begun, tuple[Retreat, ...]()
+            asking, ways_there = in_place_of(back, begun), dict[str, str]()
             while True:
                 try:
                     found = asked_for(ask(asking, sources=sources), request, reading)
                 except Unsatisfiable:
                     if back:
                         # the releases that name the target's Python can't stand beside the rest
-                        refuse_retreats(back, begun, label, ask, releases)
+                        refuse_retreats(back, begun, label, releases)
                     raise
+                if went_back(ways_there, found, request, releases):
+                    refuse_retreats(back, begun, label, releases)
                 unsure = suspects(found, asking, releases)
                 if not unsure and not has_pre_release(found, preferences.versions):
                     return found
@@ -365,8 +380,9 @@ class PipResolver:
                 more_back = [one for one in retreats(unsure, asking, answer.asks, releases) if not one.is_asked(asking)]
                 if more_back:
                     if lost := [one for one in more_back if not one.may_be_built and one.named is None]:
-                        refuse_retreats(lost, asking, label, ask, releases)
+                        refuse_retreats(lost, asking, label, releases)
                     back = (*back, *(one for one in more_back if not one.may_be_built))
+                    ways_there |= leading_to((one.name for one in back), found, answer.edges)
                     asking = in_place_of(more_back, asking)
                     continue
                 more = unasked(found, request, answer.asks, preferences.versions, releases)
@@ -376,10 +392,24 @@ class PipResolver:
 
         try:
             asking = with_constraints(request, index.constraints)
-            found = settle(asking)
+            capped = retreats(newest_asked(asking, releases), asking, asks_of(asking, {}), releases)
+            if lost := [one for one in capped if one.named is None]:
+                refuse_retreats(lost, asking, label, releases)
+            found = settle(asking, capped)
+            stands_in_the_way, alone = "", asks_of(replace(asking, constraints=()), {})
+            last = {
+                name: version
+                for name, version in last.items()
+                if name in alone and alone[name].specifier.contains(version, prereleases=True)
+            }
             if higher := floors(found, asking, preferences.versions, releases):
-                found = _raised(found, higher, last, lambda more: settle(with_constraints(asking, more), sources=False))
-                self._tell_downgrades(found, higher, last, label)
+                found, stands_in_the_way = _raised(
+                    found, higher, last, lambda more: settle(with_constraints(asking, more), capped, sources=False)
+                )
+            self._tell_downgrades(found, last, label, stands_in_the_way)
+            if may_be_behind(found, request, preferences.versions, releases):
+                free = replace(question, torch=TorchIndex(None), gated=False)
+                self._compare(found, request, label, partial(ask, of=free), reading)
             return found
         except Unsatisfiable as conflict:
             about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
@@ -405,15 +435,40 @@ class PipResolver:
                 raise
             raise torch_holes.unreached(failure, request, index, label) from None
 
-    def _tell_downgrades(
-        self, found: Iterable[Found], asked: Iterable[str], last: Mapping[str, str], label: str
+    def _compare(
+        self,
+        found: tuple[Found, ...],
+        request: Request,
+        label: str,
+        ask: Callable[[Request], tuple[Found, ...]],
+        reading: Reading,
     ) -> None:
-        now = versions_of(tuple(found))
-        for name in asked:
-            if name in now and is_older(now[name], last.get(name)):
-                message = (
-                    f"{label}: {name} goes back from {last[name]} to {now[name]}: newer ones don't go with the rest"
-                )
+        """Compare a solution with uv's unbounded one, which `ask` gives. Raises Retreated for a package that goes back
+        for the target's CUDA to a release that doesn't name its torch."""
+        free = without_bounds(request)
+        if free not in self._unbounded:
+            try:
+                self._unbounded[free] = ask(free)
+            except (AnswerNo, OutsideError):
+                # the solution stands without it: this only says more of it
+                self._unbounded[free] = found
+        several = lags(found, self._unbounded[free], request, self._uv_indexes.releases(request))
+        self._lags[request] = several
+        if not request.own and any(one.outgrown for one in several):
+            edges = answer_of(found, request, reading).edges
+            refuse_outgrown(
+                [one for one in several if not names_torch(edges.get(one.name, ()), one.own)], request, label
+            )
+
+    def _tell_downgrades(self, found: tuple[Found, ...], last: Mapping[str, str], label: str, conflict: str) -> None:
+        """Warn of what is older than in the `last` lock. `conflict` is what uv said against the newer ones."""
+        now = versions_of(found)
+        named = {canonical_name(word) for word in _WORD.findall(conflict)}
+        for name in sorted(last.keys() & now.keys()):
+            if is_older(now[name], last[name]):
+                beside = [f"{one} {now[one]}" for one in sorted(named & now.keys() - {name})]
+                why = f"newer ones don't go with {', '.join(beside) or 'the rest'}"
+                message = f"{label}: {name} goes back from {last[name]} to {now[name]}: {why}"
                 self.notice(
                     Finding("warning", "downgrade", message, remedy=f'to hold it, write "{name}>={last[name]}"')
                 )
@@ -507,26 +562,24 @@ def _raised(
     higher: Mapping[str, str],
     last: Mapping[str, str],
     settle: Callable[[tuple[str, ...]], tuple[Found, ...]],
-) -> tuple[Found, ...]:
-    """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or of
-    those that a conflict names, what the `last` lock had. The one that was `found` where there is none. Asks for two
-    more at the most."""
+) -> tuple[tuple[Found, ...], str]:
+    """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or what
+    the `last` lock had, which can stand together. The one that was `found` where there is none. Asks for two more at
+    the most. Gives too what uv last said against it."""
     taken = versions_of(found)
-    wanted = dict(higher)
+    wanted, said = dict(higher), ""
     for _ in range(2):
         try:
-            return settle(as_bounds(wanted))
-        except Unsatisfiable as conflict:
-            named = {canonical_name(word) for word in _WORD.findall(conflict.message)}
-            held = {name: last[name] if is_older(taken[name], last.get(name)) else taken[name] for name in wanted}
-            left = {name: held[name] if name in named else version for name, version in wanted.items()}
-            if left == wanted or all(left[name] == taken[name] for name in left):
-                break
-            wanted = left
-        except AnswerNo:
-            # the newest releases together aren't an answer, for another reason
+            return settle(as_bounds(wanted)), said
+        except AnswerNo as no:
+            # Unsatisfiable, or the newest releases together aren't an answer for another reason
+            said = no.message
+            named = {canonical_name(word) for word in _WORD.findall(said)}
+            held = {name: taken[name] if name in named else version for name, version in wanted.items()}
+            wanted = {name: last.get(name, held[name]) for name in wanted}
+        if all(wanted[name] == taken[name] for name in wanted):
             break
-    return found
+    return found, said
 
 
 def _strayed(names: Iterable[str], request: Request) -> list[str]:

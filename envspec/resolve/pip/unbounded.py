@@ -1,0 +1,213 @@
+"""How far an answer stays behind the one that uv has without envspec's own bounds, and whether it may. Pure.
+
+Without them: torch from PyPI, whatever CUDA it is for, no release given up, and wheels for a newer glibc than the
+target's. What differs then is the target's doing; what doesn't is a conflict in which it has no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from envspec.facts import torch_builds
+from envspec.facts.cuda_stack import is_toolkit
+from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import version_of
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import head_of, published_requirement
+from envspec.record import dataclass, replace
+from envspec.resolve.pip.floors import is_older
+from envspec.resolve.pip.newest import Releases, admitted, asks_of, needed_glibc, newer_than
+from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.retreat import Retreated, Way
+from envspec.rules.finding import Finding
+from envspec.uv.answer import Found
+
+_NEWEST_GLIBC = "2.40"
+"""The newest that uv has a platform name for."""
+_NEWEST_MINOR = 14
+"""The newest Python 3 that is offered as a way."""
+FAR = "far-behind"
+"""The warning above everything else."""
+_RELEASES, _DAYS = 3, 365
+"""Feature releases and days of which an answer may be behind without a warning."""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """A package that the spec asks for, and that stays behind uv's unbounded answer.
+
+    free     its version there
+    far      whether it is more than three feature releases or a year behind
+    needs    packages of that answer whose wheels want a newer glibc than the target's: name, version and glibc
+    glibc    with which all wheels of that answer fit
+    torch    the release of torch there; None without one
+    own      the release of torch here; None without one
+    """
+
+    name: str
+    taken: str
+    free: str
+    far: bool
+    needs: tuple[tuple[str, str, str], ...] = ()
+    glibc: str | None = None
+    torch: str | None = None
+    own: str | None = None
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether the newer release goes with an older torch than the target's, or the answer has lost its torch."""
+        return not self.needs and self.torch is not None and (self.own is None or is_older(self.torch, self.own))
+
+    def reason(self, request: Request) -> str:
+        """Say what the newer release wants that the target hasn't."""
+        if self.needs:
+            listed = [f"{name} {version} wants glibc {glibc}" for name, version, glibc in self.needs[:3]]
+            return f"{' and '.join(listed)}, and the target has {request.glibc or '2.28'}"
+        cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
+        if self.torch and is_older(self.own or "0", self.torch):
+            return f"it goes with torch {self.torch}, and the target's for {cuda} is {self.own or 'none'}"
+        if self.outgrown:
+            return f"it goes with torch {self.torch}, and not with the target's for {cuda}"
+        return "newer ones don't go with what the target's CUDA, glibc and Python admit of the rest"
+
+
+def may_be_behind(found: Iterable[Found], request: Request, kept: Mapping[str, str], releases: Releases) -> bool:
+    """Say whether uv's unbounded answer could have newer releases of what the spec asks for: an index has one that the
+    spec admits, or a solution was given up for envspec's own bounds. Versions `kept` from the old lock stay there too.
+    """
+    if request.own:
+        return True
+    alone, direct = asks_of(request, {}), _direct(request)
+    for package in found:
+        version = version_of(package.version or "")
+        if package.name in direct and package.files and version and kept.get(package.name) != package.version:
+            newer = newer_than(releases(package.name), version)
+            if any(admitted(one, request, package.name, alone.get(package.name)) for one in newer):
+                return True
+    return False
+
+
+def without_bounds(request: Request) -> Request:
+    """Give the request for uv's unbounded answer."""
+    constraints = tuple(line for line in request.constraints if line not in request.own)
+    glibc = _NEWEST_GLIBC if request.platform.startswith("linux-") else request.glibc
+    return replace(request, constraints=constraints, own=(), final=(), glibc=glibc)
+
+
+def lags(found: Sequence[Found], free: Sequence[Found], request: Request, releases: Releases) -> tuple[Lag, ...]:
+    """Find the packages of the spec that are older in a solution than in uv's unbounded one, for the target's doing."""
+    here, there = ({one.name: one.version or "" for one in several} for several in (found, free))
+    torch, own = (one.get("torch", "").partition("+")[0] or None for one in (there, here))
+    lost = (torch is not None and own is None) or (any(map(is_toolkit, there)) and not any(map(is_toolkit, here)))
+    needs = tuple(_needs(free, request, releases))
+    glibc = max((one[2] for one in needs), key=_minor, default=None)
+    several = []
+    for name in sorted(_direct(request)):
+        older = is_older(here.get(name, ""), there.get(name))
+        if older and (lost or torch != own or needs or request.own):
+            far = _is_far(here[name], there[name], name, releases)
+            several.append(Lag(name, here[name], there[name], far, needs, glibc, torch, own))
+    return tuple(several)
+
+
+def names_torch(requires: Iterable[str], torch: str | None) -> bool:
+    """Say whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
+    from packaging.version import Version
+
+    if torch is None:
+        return False
+    own = Version(torch.partition("+")[0])
+    following = f"{own.major}.{own.minor + 1}"
+    bounds = [published_requirement(line).specifier for line in requires if head_of(line).name == "torch"]
+    return any(
+        one.contains(str(own), prereleases=True) and not one.contains(following, prereleases=True) for one in bounds
+    )
+
+
+def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> None:
+    """Raise Retreated for packages that the target's torch sent back to releases that don't name it, but for those that
+    the spec accepts. `label` names the targets."""
+    lost = [one for one in several if one.outgrown and not {"retreat", f"retreat:{one.name}"} & {*request.accepted}]
+    if lost:
+        said = [f"{one.name} {one.free}: {one.reason(request)}; {one.taken} names none of it" for one in lost]
+        bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
+        written = ", ".join(f'"{bound}"' for bound in bounds)
+        ways = [
+            *(Way(f'python = "{python}"', python=python) for python in _newer_pythons(request.python)),
+            *(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(lost[0], request)),
+            Way(f"to take the older knowingly, write {written}", bounds=bounds),
+        ]
+        names = [one.name for one in lost]
+        accepted = ", ".join(f'{name} = "why"' for name in names)
+        raise Retreated(f"{label}: {'; '.join(said)}", ways, f"{{ retreat = {{ {accepted} }} }}", *names)
+
+
+def tell_lags(
+    several: Mapping[Request, Sequence[Lag]],
+    said: Mapping[Request, Collection[str]],
+    groups: Mapping[Request, tuple[str, ...]],
+    notice: Callable[[Finding], None],
+) -> None:
+    """Write what stays behind uv's unbounded answer: a warning each for what is far behind; one note for all else that
+    isn't `said`."""
+    for request, names in groups.items():
+        label = ", ".join(names)
+        for one in several.get(request, ()):
+            way = f'if the machines have it: glibc = "{one.glibc}" in the target' if one.glibc else None
+            message = f"{label}: {one.name} {one.taken} is locked, not {one.free}: {one.reason(request)}"
+            if one.outgrown and request.own:
+                continue  # judged with what was given up
+            if one.far:
+                notice(Finding("warning", FAR, message, remedy=way))
+            elif one.name not in said[request]:
+                notice(Finding("info", "passed-over", message, remedy=way))
+
+
+def _newer_pythons(python: str) -> tuple[str, ...]:
+    major, minor = python.split(".")[:2]
+    return tuple(f"{major}.{one}" for one in range(int(minor) + 1, _NEWEST_MINOR + 1))
+
+
+def _other_cudas(lag: Lag, request: Request) -> list[str]:
+    """List the CUDA versions with a build of the torch that the newer release goes with, the newest first."""
+    built = torch_builds.builds(version=lag.torch, platform=request.platform) if lag.torch and request.cuda else ()
+    cudas = {one.cuda for one in built if one.cuda and one.cuda != request.cuda}
+    return sorted(cudas, key=torch_builds.order, reverse=True)[:2]
+
+
+def _direct(request: Request) -> set[str]:
+    """List what the spec asks for by name, without what follows the target's CUDA: torch's family and what it pins."""
+    names = {requirement_name(line) for line in request.effective if " @ " not in line}
+    return {name for name in names if name not in (*FAMILY, "triton") and not is_toolkit(name)}
+
+
+def _needs(free: Iterable[Found], request: Request, releases: Releases) -> Iterator[tuple[str, str, str]]:
+    for package in free:
+        wheels = [one.file for one in package.files if one.file.endswith(".whl")]
+        page = next((one for one in releases(package.name) if one.version == package.version), None) if wheels else None
+        fitting = needed_glibc(page.wheels, request) if page is not None else None
+        if page is not None and fitting and not _fits(page.wheels, request):
+            yield package.name, str(package.version), fitting
+
+
+def _fits(wheels: Sequence[str], request: Request) -> bool:
+    from envspec.resolve.pip.newest import wheels_fit
+
+    return wheels_fit(wheels, request)
+
+
+def _minor(glibc: str) -> int:
+    return int(glibc.split(".")[1])
+
+
+def _is_far(taken: str, free: str, name: str, releases: Releases) -> bool:
+    own, there = version_of(taken), version_of(free)
+    assert own is not None and there is not None
+    page = [(version, one.uploaded) for one in releases(name) if (version := version_of(one.version)) is not None]
+    between = {(one.epoch, *one.release[:2]) for one, _ in page if own < one <= there and not one.is_prerelease}
+    if len(between - {(own.epoch, *own.release[:2])}) > _RELEASES:
+        return True
+    times = [next((at for one, at in page if one == version and at), None) for version in (own, there)]
+    first, last = (datetime.fromisoformat(at.replace("Z", "+00:00")) if at else None for at in times)
+    return bool(first and last and (last - first).days > _DAYS)

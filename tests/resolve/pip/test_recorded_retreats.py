@@ -1,0 +1,35 @@
+"""Which older release is an answer: uv on pages of real packages as they were on one day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from recorded_retreats import CASES, RECORDED, answer
+from stacks.recording import RecordedPyPI, Recording
+from support.machine import Machine
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    return Recording.load(RECORDED)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_older_release_is_an_answer_only_if_it_names_what_the_target_has(
+    name: str, recording: Recording, tmp_path: Path
+) -> None:
+    one = CASES[name]
+    with RecordedPyPI(recording=recording) as index:
+        said = answer(one, Machine(tmp_path, default=index.url))
+    if isinstance(one.right, str) or isinstance(said.came, str):
+        assert said.came == one.right, said.text
+    else:
+        assert one.right.items() <= said.came.items()
+    assert [words for words in one.said if words not in said.text] == [], said.text
+
+
+def test_the_recording_is_small() -> None:
+    assert RECORDED.stat().st_size < 600_000
