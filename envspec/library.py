@@ -50,7 +50,7 @@ def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Complaint
     """Say why a lock, the files beside it or the recipes made from it aren't fresh, as `envspec check` does; empty when
     they are. Asks no network. Raises SpecError and what else keeps it from judging.
     """
-    from envspec.cli.check import state_of
+    from envspec.app.check import state_of
 
     state = state_of(os.fspath(path), _folder(locks_dir))
     if state.error is not None:
@@ -68,8 +68,8 @@ def render(
     pylock, conda-lock and conda-explicit ask the user's indexes for the files' URLs; nothing else asks a network.
     Raises as `load_lock`, and InputError for an unknown format or target.
     """
+    from envspec.app.export.render import CHOICES, render_files
     from envspec.app.inputs import locked_targets, read_lock
-    from envspec.cli.export.command import CHOICES, render_files
 
     if form not in CHOICES:
         raise InputError(f"{form!r} is no format", hint=f"the formats: {', '.join(CHOICES)}")

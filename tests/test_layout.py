@@ -176,7 +176,7 @@ def test_programs_are_imported_by_nobody(program: str) -> None:
 
 READS_LOCKS = {
     "app.inputs": "judges them: whoever installs, exports or runs gets its lock there; `why` only prints paths of one",
-    "cli.check": "judges, and says so",
+    "app.check": "judges, and says so",
     "cli.lock.command": "judges, and solves anew what fails",
     "app.doctor_lock": "judges, and calls no target feasible that fails",
     "app.doctor_policy": "only to say what the site's policy forbids of it",

@@ -52,6 +52,10 @@ class Observer:
         """Follow downloads of so many bytes (0: unknown) until the block ends; takes the bytes that came."""
         return nullcontext(lambda count: None)
 
+    def counting(self, description: str) -> AbstractContextManager[Callable[[int, int], None]]:
+        """Follow a count until the block ends; takes what is done and how much there is."""
+        return nullcontext(lambda done, total: None)
+
 
 _observers = [Observer()]
 

@@ -30,6 +30,11 @@ class Terminal(Observer):
 
         return image_progress(quiet=quiet)
 
+    def counting(self, description: str) -> AbstractContextManager[Callable[[int, int], None]]:
+        from envspec.cli.progress import counting
+
+        return counting(description)
+
     @contextmanager
     def fetching(self, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
         from envspec.cli.progress import bars, of_downloads

@@ -6,6 +6,7 @@ import io
 import shutil
 import subprocess
 import zipfile
+from typing import Literal
 
 import pytest
 
@@ -56,7 +57,9 @@ def asked(members: dict[str, bytes]) -> NumpyAbi:
     ("kind", "expected"), [("numpy1", 1), ("numpy2", 2), ("pybind11", None), ("cimport", None), ("plain", None)]
 )
 @pytest.mark.parametrize("suffix", [".cpython-312-x86_64-linux-gnu.so", ".abi3.so", ".so.1400", ".cp312-win_amd64.pyd"])
-def test_a_module_of_each_kind(modules: dict[str, bytes], kind: str, expected: int | None, suffix: str) -> None:
+def test_a_module_of_each_kind(
+    modules: dict[str, bytes], kind: str, expected: Literal[1, 2] | None, suffix: str
+) -> None:
     found = asked({f"acme/_m{suffix}": modules[kind], "acme/__init__.py": b""})
     assert found == NumpyAbi(expected, f"acme/_m{suffix}" if expected else None)
 

@@ -1,0 +1,184 @@
+"""Whether a spec's lock is fresh: judged by its spec and the site's policy, and compared with what was made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envspec.app import inputs
+from envspec.app.lock.images import stale_images
+from envspec.app.lock.summary import describe
+from envspec.app.observer import warn
+from envspec.errors import AnswerNo, EnvspecError, LockError, ToolError
+from envspec.lock.inputs import has_equal_inputs
+from envspec.lock.judge import UnsoundLock, judge, sound
+from envspec.lock.render import rendered_files
+from envspec.record import dataclass, replace
+from envspec.signing.model import SUFFIX
+
+if TYPE_CHECKING:
+    from envspec.lock.freshness import Reason
+    from envspec.lock.judge import Flaw, SoundLock
+    from envspec.lock.store import LockFile, LockFolder
+    from envspec.policy.model import Breach
+    from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class SpecState:
+    """The result for one spec.
+
+    status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the
+             lock's pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock
+             exists; "drifted": only the files rendered from the lock, its signature, or recipes, differ from it;
+             "error": envspec couldn't judge it
+    summary  what a fresh lock contains
+    hint     what to do next
+    compared the lock, if it is sound and of this spec
+    file     the lock as it lies there, if it can be read
+    recipes  the folder of the spec's recipes, which may not be there
+    """
+
+    spec: str
+    lock: str | None
+    status: str
+    summary: str = ""
+    reasons: tuple[Reason | Flaw | Breach, ...] = ()
+    hint: str | None = None
+    error: EnvspecError | None = None
+    compared: SoundLock | None = None
+    file: LockFile | None = None
+    recipes: Path = Path("recipes")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the lock."""
+        return Path(self.lock or "").parent
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        return 0 if self.status == "fresh" else AnswerNo.exit_code
+
+
+def state_of(path: str, locks_dir: Path | None) -> SpecState:
+    """Judge the lock of the spec that a path means, and what was made from it. An error is part of the answer."""
+    lock_path = None
+    try:
+        spec = inputs.read_spec(path)
+        folder = inputs.folder_of(spec, locks_dir)
+        lock_path = str(folder.path)
+        elsewhere = inputs.elsewhere(locks_dir)
+        found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+        found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
+        recipes = inputs.recipes_of(spec, locks_dir)
+        return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
+    except EnvspecError as error:
+        return SpecState(path, lock_path, "error", error=error)
+
+
+def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
+    lock_path = str(folder.path)
+    try:
+        file = folder.read_signed()
+    except LockError as error:
+        from envspec.lock.freshness import LockDamaged
+
+        return SpecState(
+            spec.path, lock_path, "stale", reasons=(LockDamaged("lock-damaged", str(error)),), hint=error.hint or relock
+        )
+    if file is None:
+        from envspec.lock.freshness import LockMissing
+
+        return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing("lock-missing"),), hint=relock)
+    lock = file.lock
+    expected, found = rendered_files(lock), folder.rendered(lock)
+    stale: tuple[Reason, ...] = ()
+    drifted: tuple[Reason, ...] = ()
+    flaws: tuple[Flaw, ...] = ()
+    equal, accepted = has_equal_inputs(spec, lock), None
+    if equal:
+        try:
+            accepted = sound(lock, spec, lock_path)
+        except UnsoundLock as error:
+            flaws = error.flaws
+    else:
+        # what the spec asks for otherwise is told below; this is what was wrong before
+        flaws = judge(lock)
+    if not (equal and expected == found):
+        # Loading the reasons takes longer than telling that there are none.
+        from envspec.lock.freshness import reasons, rendered_reasons
+
+        stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
+    stale = (*stale, *stale_images(spec, lock))
+    if flaws or stale or drifted:
+        return SpecState(
+            spec.path,
+            lock_path,
+            "unsound" if flaws else "stale" if stale else "drifted",
+            reasons=(*flaws, *stale, *drifted),
+            hint=f"run {relock} to resolve again what fails; if your team didn't change the lock, find out who did"
+            if flaws
+            else relock,
+            compared=accepted,
+            file=file,
+        )
+    return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted, file=file)
+
+
+def _with_signature(found: SpecState, sign: str) -> SpecState:
+    """Add to a finding that the lock's signature, if it has one, isn't of this lock. Who signed is `verify`'s to say,
+    or the policy's."""
+    if found.file is None or found.file.signature is None:
+        return found
+    from envspec.lock.signed import stale_signature
+
+    try:
+        stale = stale_signature(found.file)
+    except ToolError as error:
+        warn(f"the signature of {found.lock} wasn't checked: {error.message}")
+        return found
+    if stale is None:
+        return found
+    again = f"{sign} (or remove {found.lock}{SUFFIX})"
+    hint = f"{found.hint}, then {again}" if found.hint else again
+    status = "drifted" if found.status == "fresh" else found.status
+    return replace(found, status=status, summary="", reasons=(*found.reasons, stale), hint=hint)
+
+
+def _with_policy(found: SpecState, spec: Spec) -> SpecState:
+    """The finding, with what the site's policy forbids, as far as that can be told offline."""
+    from envspec.app.policy import ask, judge_file
+    from envspec.app.site_policy import site_policy
+
+    policy = site_policy()
+    if policy is None:
+        return found
+    from envspec.policy.judge import judge_lock, judge_spec
+
+    breaches = judge_spec(policy, spec)
+    if found.compared is not None and found.file is not None:
+        breaches += judge_lock(policy, found.compared) + judge_file(policy, found.file)
+    if not breaches:
+        return found
+    status = "forbidden" if found.status in ("fresh", "drifted") else found.status
+    forbids = f"{policy.path} forbids it: {ask(policy)}"
+    hint = f"{found.hint}; {forbids}" if found.hint else forbids
+    return replace(found, status=status, summary="", reasons=(*breaches, *found.reasons), hint=hint)
+
+
+def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
+    """Add to a finding how the exported recipes differ. A stale lock comes first: recipes follow from it."""
+    lock, recipes = found.compared, found.recipes
+    if lock is None or found.status == "stale":
+        return found
+    from envspec.app.export.recipes import recipe_drift
+
+    reasons, again = recipe_drift(spec, lock, recipes)
+    if not reasons:
+        return found
+    export = f"{again}{elsewhere}"
+    hint = f"{found.hint}, then {export}" if found.hint else export
+    status = found.status if found.status == "forbidden" else "drifted"
+    return replace(found, status=status, summary="", reasons=(*found.reasons, *reasons), hint=hint)

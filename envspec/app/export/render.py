@@ -1,0 +1,100 @@
+"""The texts that `envspec export` writes: a lock in another tool's format, and recipes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from envspec.app.export.file_urls import file_urls, index_addresses
+from envspec.app.export.formats import FORMATS, PROJECTS, Format
+from envspec.app.observer import observer
+from envspec.errors import InputError
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
+from envspec.recipes import folder as recipes
+from envspec.redact import without_credentials
+from envspec.spec.model import Spec
+from envspec.texts import printable
+
+if TYPE_CHECKING:
+    from envspec.recipes.plan import SpecPlan
+
+ALL = "all"
+"""The value of --format for every recipe that a target admits, but for `recipes.BY_NAME`. It leaves out the lock's own
+formats: they need URLs, or stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects
+too.
+"""
+
+CHOICES = (*FORMATS, *PROJECTS, *recipes.FORMATS, ALL)
+"""The values of --format."""
+
+
+def render_files(
+    spec: Spec,
+    lock: SoundLock,
+    targets: Sequence[LockedTarget],
+    names: Sequence[str],
+    place: str,
+    on_left_out: Callable[[str], None] = lambda line: None,
+) -> tuple[dict[str, str], SpecPlan | None]:
+    """Render all texts before the first is written, by path relative to the spec's folder. Also gives the plan of the
+    recipes, if there are any. Calls `on_left_out` with what other tools' projects can't hold.
+    """
+    everything = ALL in names
+    own = {name: FORMATS[name] for name in FORMATS if name in names}
+    wanted = [name for name in recipes.FORMATS if name in names or (everything and name not in recipes.BY_NAME)]
+    _refuse_without_conda(targets, own)
+    made = _render(spec, lock, targets, tuple(own.values()))
+    for name in (name for name in PROJECTS if name in names):
+        made |= _project(spec, lock, targets, name, on_left_out)
+    if not wanted:
+        return made, None
+    from envspec.recipes.make import PLATFORMS, make_plan, make_spec_plan
+
+    plan = make_spec_plan(spec, lock, place)
+    asked = {name for name in names if name in recipes.FORMATS}
+    for target in targets:
+        if everything and target.inputs.platform not in PLATFORMS:
+            continue
+        of = make_plan(spec, lock, target, place)
+        for name in (name for name in wanted if name in recipes.OF_A_TARGET):
+            made |= recipes.render(of, name) if name in asked else recipes.admitted(of, [name]).get(name, {})
+    for name in (name for name in wanted if name in recipes.OF_A_SPEC):
+        made |= recipes.render_spec(plan, name) if name in asked else recipes.admitted_spec(plan, [name]).get(name, {})
+    return made, plan
+
+
+def _project(
+    spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], name: str, on_left_out: Callable[[str], None]
+) -> dict[str, str]:
+    from envspec.lock.formats.intent import named_indexes
+
+    addresses = index_addresses(named_indexes(lock, targets), spec, os.environ)
+    wanted = PROJECTS[name]
+    project = wanted.render(spec, lock, targets, addresses)
+    for line in project.left_out:
+        on_left_out(f"{wanted.file}: left out: {printable(line)}")
+    return {wanted.file: project.text}
+
+
+def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:
+    without = [target.name for target in targets if all(pin.kind != "conda" for pin in target.pins)]
+    names = [name for name, wanted in formats.items() if wanted.needs_conda]
+    if without and names:
+        raise InputError(
+            f"{', '.join(names)} needs conda packages, and the target {', '.join(without)} has none",
+            hint="choose targets with --target, or use --format requirements or --format pylock",
+        )
+
+
+def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
+    """Render all texts before the first is written, by path relative to the output folder."""
+    pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
+    urls: Mapping[tuple[str, str], str] = {}
+    if pins:
+        with observer().counting("asking the indexes") as on_page:
+            urls = file_urls(pins, spec, os.environ, on_page)
+        # whoever installs from a file that is passed on has a login of their own
+        urls = {key: without_credentials(url) for key, url in urls.items()}
+    return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
