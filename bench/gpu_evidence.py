@@ -62,7 +62,7 @@ print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "folde
 
 CARDS = """
 import json, sys
-from envspec.recipes.target_json import cards
+from envspec.export.target_json import cards
 print(json.dumps(cards(tuple(sys.argv[1:]))))
 """
 """What envspec knows of the products of these architectures: the check takes the one that the machine has."""

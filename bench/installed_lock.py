@@ -36,11 +36,11 @@ CHECK = Path(__file__).resolve().parents[1] / "check"
 def ask(spec_path: Path, target_name: str | None, output: Path) -> None:
     """Write what the check is asked with. Raises EnvspecError."""
     from envspec.app import inputs
+    from envspec.base.settings import load_settings
+    from envspec.export.target_json import dumps, target_document
     from envspec.lock.conda_files import artifact_of
     from envspec.net.remote_file import open_remote
-    from envspec.recipes.target_json import dumps, target_document
-    from envspec.settings import load_settings
-    from envspec.smoke.run.records import record_digest
+    from envspec.prove.smoke.run.records import record_digest
     from tools.refresh.__main__ import WHOLE, LiveIndex
 
     spec, lock = inputs.read_lock(str(spec_path), None)

@@ -15,8 +15,8 @@ from html import escape
 from pathlib import Path
 
 from envspec.lock.model import Lock
-from envspec.report.collect import page_of
-from envspec.report.page import html
+from envspec.review.report.collect import page_of
+from envspec.review.report.page import html
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 

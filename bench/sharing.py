@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.measure import envspec, run
 from envspec.lock.read import load
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
 REQUIREMENTS = (

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias, Union
 
-from envspec.errors import EnvspecError, InputError
+from envspec.base.errors import EnvspecError, InputError
+from envspec.base.record import dataclass
 from envspec.lock.model import Lock
-from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 StrPath: TypeAlias = Union[str, "os.PathLike[str]"]

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from envspec.errors import EnvspecError
-from envspec.record import dataclass
+from envspec.base.errors import EnvspecError
+from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget
-    from envspec.smoke.report.result import Run
+    from envspec.prove.smoke.report.result import Run
 
 Ran = tuple[int, str, str]
 """The end of a process: its exit code and its output on stdout and stderr."""
@@ -83,8 +83,8 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     """Say why this machine can't run a case with these options of `envspec smoke`; None when it can."""
     from envspec.app import inputs
     from envspec.app.this_machine import this_machine
-    from envspec.doctor.fits import misfit
-    from envspec.programs import find_program
+    from envspec.base.programs import find_program
+    from envspec.prove.doctor.fits import misfit
 
     words = [*case.words, *words]
     spec, lock = inputs.read_lock(case.path, None)
@@ -101,7 +101,7 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
 
 def smoke(argv: Sequence[str]) -> Ran:
     """Run `envspec smoke` as a process. On Ctrl-C, interrupt it and give it time to end its own processes."""
-    from envspec import programs
+    from envspec.base import programs
 
     with programs.start([*programs.ENVSPEC, "smoke", *argv], os.environ, programs.HERE) as process:
         try:
@@ -128,7 +128,7 @@ def prove(
     if reason:
         pytest.skip(f"{case}: {reason}")
     from envspec.cli.smoke.table import lines
-    from envspec.smoke.report.result import Results
+    from envspec.prove.smoke.report.result import Results
 
     code, out, err = ask([case.path, "--target", case.target, "--json", *case.words, *words])
     run = _run(case, code, out, err)
@@ -140,9 +140,9 @@ def prove(
 
 
 def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
-    from envspec.documents import read_json
-    from envspec.smoke.report.read import report_of
-    from envspec.smoke.report.result import Run
+    from envspec.base.documents import read_json
+    from envspec.prove.smoke.report.read import report_of
+    from envspec.prove.smoke.report.result import Run
 
     try:
         (run,) = read_json(out)["runs"]
@@ -194,7 +194,7 @@ class SpecTarget(pytest.Item):
 
     def runtest(self) -> None:
         from envspec.cli.smoke.table import lines
-        from envspec.smoke.report.result import Results
+        from envspec.prove.smoke.report.result import Results
 
         run = prove(self.case, _words(self.config))
         # for JUnit files, and for `-rP`: a pass without a GPU says so

@@ -15,22 +15,42 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("record", "regex"),
-    ("errors", "redact", "documents"),
-    ("texts", "programs", "flock", "storage", "shortage", "packages", "condarc", "ownership", "places", "rungs"),
-    ("site",),
-    ("user_config",),
-    ("settings", "open_folder", "scratch", "facts"),
-    ("atomic", "binaries", "cache"),
+    ("base.record", "base.regex"),
+    ("base.errors", "base.redact", "base.documents"),
+    (
+        "base.texts",
+        "base.programs",
+        "base.flock",
+        "base.storage",
+        "base.shortage",
+        "packages",
+        "base.condarc",
+        "base.ownership",
+        "base.places",
+        "prove.rungs",
+    ),
+    ("base.site",),
+    ("base.user_config",),
+    ("base.settings", "base.open_folder", "base.scratch", "facts"),
+    ("base.atomic", "binaries", "base.cache"),
     ("spec",),
     ("rules",),
     ("net",),
-    ("uv", "signing"),
+    ("resolve.uv", "lock.signing"),
     ("lock",),
-    ("resolve", "doctor", "git", "recipes", "policy"),
-    ("workflow", "install", "audit", "diff", "smoke", "verify", "link", "compiles"),
-    ("proof",),
-    ("report", "draft", "environments", "image"),
+    ("resolve", "prove.doctor", "review.git", "export", "review.policy"),
+    (
+        "resolve.workflow",
+        "install",
+        "review.audit",
+        "review.diff",
+        "prove.smoke",
+        "review.verify",
+        "prove.link",
+        "prove.compiles",
+    ),
+    ("prove.proof",),
+    ("review.report", "draft", "install.environments", "image"),
     ("app",),
     ("cli",),
     ("pytest_plugin", "library", "__main__"),
@@ -38,40 +58,58 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
 
-EVERYWHERE = ("record", "regex")
+EVERYWHERE = ("base.record", "base.regex")
 """What may be imported wherever it stands below."""
 
 ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
-    "spec": ("errors", "redact", "documents", "texts", "packages", "open_folder", "atomic"),
-    "facts": ("errors", "redact", "texts", "packages"),
+    "spec": (
+        "base.errors",
+        "base.redact",
+        "base.documents",
+        "base.texts",
+        "packages",
+        "base.open_folder",
+        "base.atomic",
+    ),
+    "facts": ("base.errors", "base.redact", "base.texts", "packages"),
     # pure, but for the one file that it reads: what indexes say is handed in
-    "policy": ("errors", "redact", "texts", "packages", "ownership", "rungs", "spec", "signing.model", "lock.model"),
+    "review.policy": (
+        "base.errors",
+        "base.redact",
+        "base.texts",
+        "packages",
+        "base.ownership",
+        "prove.rungs",
+        "spec",
+        "lock.signing.model",
+        "lock.model",
+    ),
     # pure, but for reading wheels and keeping their facts: who fetches them is the command
-    "link": ("errors", "texts", "documents", "packages", "binaries", "cache", "lock.model"),
+    "prove.link": ("base.errors", "base.texts", "base.documents", "packages", "binaries", "base.cache", "lock.model"),
     # pure, but for running what wheels bring: who fetches them is the command
-    "compiles": ("programs", "binaries", "facts", "packages", "lock.model"),
-    "binaries": ("errors", "redact", "documents", "texts", "storage", "facts", "packages"),
+    "prove.compiles": ("base.programs", "binaries", "facts", "packages", "lock.model"),
+    "binaries": ("base.errors", "base.redact", "base.documents", "base.texts", "base.storage", "facts", "packages"),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
-            "errors",
-            "redact",
-            "documents",
-            "texts",
-            "programs",
-            "storage",
-            "settings",
-            "condarc",
+            "base.errors",
+            "base.redact",
+            "base.documents",
+            "base.texts",
+            "base.programs",
+            "base.storage",
+            "base.settings",
+            "base.condarc",
             "packages",
-            "scratch",
+            "base.scratch",
             "facts",
-            "atomic",
-            "cache",
+            "base.atomic",
+            "base.cache",
             "binaries",
             "spec",
         ),
-        *("rules", "net", "uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
+        *("rules", "net", "resolve.uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
     ),
 }
 """What imports less than all that stands below it, and why."""
@@ -132,21 +170,30 @@ def is_within(module: str, allowed: str) -> bool:
     return module == allowed or module.startswith(f"{allowed}.")
 
 
+GROUPS = ("base", "review", "prove")
+"""Folders that only hold parts."""
+
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
+
+
+def part_of(module: str) -> str:
+    """Give the part that a module is of: the longest name in FLOORS that it begins with; `carried` is its own."""
+    names = module.split(".")
+    return next((".".join(names[:n]) for n in range(len(names), 0, -1) if ".".join(names[:n]) in FLOOR), names[0])
 
 
 def forbidden(module: str, source: str) -> list[str]:
     """What a module imports that isn't below it."""
-    part = module.partition(".")[0]
+    part = part_of(module)
     # The root holds the version, which every part may read, and the library's names, which are imported when asked for.
     imported = [name for name in imports_of(source) if name and (module or name != "library")]
     if part == STAND_ALONE:
         return imported
-    return [name for name in imported if not is_within(name, part) and not is_below(name, part)]
+    return [name for name in imported if part_of(name) != part and not is_below(name, part)]
 
 
 def is_below(name: str, part: str) -> bool:
-    if FLOOR.get(name.partition(".")[0], len(FLOORS)) >= FLOOR[part]:
+    if FLOOR.get(part_of(name), len(FLOORS)) >= FLOOR[part]:
         return False
     return part not in ONLY or any(is_within(name, allowed) for allowed in (*EVERYWHERE, *ONLY[part]))
 
@@ -186,7 +233,7 @@ READS_LOCKS = {
     "cli.git_merge": "judges what it merged",
     "cli.git_textconv": "for git's own diff, which is shown",
     "cli.completion": "for names on a shell's command line",
-    "diff.foreign.read": "for `diff`, which judges",
+    "review.diff.foreign.read": "for `diff`, which judges",
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
@@ -225,26 +272,25 @@ def test_no_lock_gets_past_the_judge() -> None:
 
 
 def test_every_part_has_its_floor() -> None:
-    parts = {name.partition(".")[0] for name in MODULES} - {"", STAND_ALONE}
+    parts = {part_of(name) for name in MODULES} - {"", STAND_ALONE, *GROUPS}
     assert parts == set(FLOOR), "FLOORS names each part of the package, and nothing else"
-    assert {name for only in ONLY.values() for name in only if "." not in name} <= parts
-    assert {name for only in ONLY.values() for name in only if "." in name} <= MODULES.keys()
+    assert {name for only in ONLY.values() for name in only} <= parts | MODULES.keys()
 
 
 @pytest.mark.parametrize(
     ("module", "source", "found"),
     [
         ("spec.parse", "from envspec.lock.model import Lock", ["lock.model"]),
-        ("spec.parse", "from envspec.errors import SpecError\nfrom envspec.spec import model", []),
+        ("spec.parse", "from envspec.base.errors import SpecError\nfrom envspec.spec import model", []),
         ("spec.parse", "import envspec.facts.gpus", ["facts.gpus"]),
         ("facts.gpus", "from envspec.spec import model", ["spec.model"]),
         ("rules.judge", "from envspec.spec.model import Target", []),
         ("resolve.pip.solve", "from envspec.lock.model import Pin", []),
         ("resolve.pip.solve", "from envspec.lock.judge import SoundLock", ["lock.judge"]),
         ("lock.model", "def late():\n    from envspec.cli import main", ["cli.main"]),
-        ("diff.side", "from envspec.audit import model", ["audit.model"]),
-        ("carried.check.envspec_check.lock", "from envspec.errors import EnvspecError", ["errors"]),
-        ("errors", "from envspec.spec.model import Spec", ["spec.model"]),
+        ("review.diff.side", "from envspec.review.audit import model", ["review.audit.model"]),
+        ("carried.check.envspec_check.lock", "from envspec.base.errors import EnvspecError", ["base.errors"]),
+        ("base.errors", "from envspec.spec.model import Spec", ["spec.model"]),
         ("cli.inputs", "from tools.refresh import rows", ["tools.refresh.rows"]),
         ("tools.refresh.rows", "from envspec.cli import main\nfrom tools.refresh import published", []),
         ("cli.inputs", "from envspec import __version__\nfrom envspec.lock.model import Lock\nimport json", []),
@@ -293,7 +339,7 @@ def test_every_frozen_dataclass_is_made_the_fast_way() -> None:
     texts = {
         name: path.read_text(encoding="utf-8")
         for name, path in MODULES.items()
-        if name.partition(".")[0] not in (STAND_ALONE, "record")
+        if name.partition(".")[0] != STAND_ALONE and name != "base.record"
     }
     slow = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
     assert [name for name, text in texts.items() if "@dataclass(frozen=True)" in text and slow.search(text)] == []

@@ -1,4 +1,4 @@
-"""One way to start a program: `envspec.programs`, which decides where it starts and with which environment."""
+"""One way to start a program: `envspec.base.programs`, which decides where it starts and with which environment."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 from support.parsed import PARSED, nodes_of
 
-from envspec import programs
+from envspec.base import programs
 
 PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 
 STARTERS = {
-    "programs.py": "all others start theirs through it",
+    "base/programs.py": "all others start theirs through it",
     # programs that run without envspec
     "../check/envspec_check/interface.py": "all of the check's, through one function",
     "../check/envspec_check/process.py": "itself, forked",
     "carried/bytecode.py": "itself again, in an image, and processes that compile",
     "carried/fetch_variants.py": "uv, in an image",
-    "compiles/worker.py": "a wheel's compiler, in a process that has nothing of envspec to change",
+    "prove/compiles/worker.py": "a wheel's compiler, in a process that has nothing of envspec to change",
 }
 """The files that may start a process."""
 
@@ -92,8 +92,8 @@ def test_what_may_start_processes_does() -> None:
 
 FOLDERS = {
     # all others start at the root
-    "compiles/build.py": "folder",  # a scratch folder
-    "git/program.py": "work_tree(folder) or programs.ROOT",
+    "prove/compiles/build.py": "folder",  # a scratch folder
+    "review/git/program.py": "work_tree(folder) or programs.ROOT",
     "install/build.py": "folder",  # a scratch folder
     "install/interpreter.py": "Path('/')",
     "install/pip.py": "Path('/') place",  # a scratch folder
@@ -102,12 +102,12 @@ FOLDERS = {
     "pytest_plugin.py": "programs.HERE",  # the user's own paths, to envspec
     "resolve/pip/compile.py": "folder",  # a scratch folder
     "resolve/pip/source.py": "folder",  # a scratch folder, or a checkout that envspec made in one
-    "signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
-    "smoke/run/process.py": "command.cwd or programs.ROOT",
-    "smoke/run/local.py": "HERE",  # the user's own paths, to envspec
-    "uv/default_index.py": "Path('/') folder",  # a scratch folder
-    "uv/processes.py": "cwd",  # its callers' are above
-    "uv/program.py": "cwd",
+    "lock/signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
+    "prove/smoke/run/process.py": "command.cwd or programs.ROOT",
+    "prove/smoke/run/local.py": "HERE",  # the user's own paths, to envspec
+    "resolve/uv/default_index.py": "Path('/') folder",  # a scratch folder
+    "resolve/uv/processes.py": "cwd",  # its callers' are above
+    "resolve/uv/program.py": "cwd",
 }
 """The closed list of folders that programs start in, by the caller."""
 
@@ -125,7 +125,7 @@ def test_where_and_with_what_programs_start_is_a_closed_list() -> None:
     environments = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in nodes_of(path.read_text(encoding="utf-8")):
-            if not isinstance(node, ast.Call) or path == PACKAGE / "programs.py":
+            if not isinstance(node, ast.Call) or path == PACKAGE / "base/programs.py":
                 continue
             named, called = {one.arg: one.value for one in node.keywords}, ast.unparse(node.func)
             given = [named["cwd"]] if "cwd" in named else []

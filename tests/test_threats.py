@@ -51,7 +51,7 @@ def test_each_promise_has_its_test_beside_it(section: str, least: int) -> None:
 
 
 def test_the_numbers_of_forged_and_honest_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("forged", "diff", "hostile"):
+    for folder in ("forged", "review/diff", "hostile"):
         monkeypatch.syspath_prepend(str(ROOT / "tests" / folder))
     before = set(sys.modules)
     import forging

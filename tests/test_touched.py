@@ -47,15 +47,15 @@ def test_each_rule_means_files_that_are_there(project_files: tuple[Path, ...]) -
         ([], []),
         (["README.md", "docs/gpu.md", "tests/lock/test_graph.py"], []),
         (
-            ["envspec/recipes/nix.py"],
+            ["envspec/export/nix.py"],
             [
                 "tests/e2e/test_nix_environments.py",
-                "tests/recipes/test_hostile.py",
-                "tests/recipes/test_hostile_nix.py",
+                "tests/export/test_hostile.py",
+                "tests/export/test_hostile_nix.py",
             ],
         ),
         (["tests/e2e/test_image.py"], ["tests/e2e/test_image.py", "tests/e2e/test_services_from_lock.py"]),
-        (["envspec/smoke/run/jobs.py"], ["tests/e2e/test_smoke_slurm.py"]),
+        (["envspec/prove/smoke/run/jobs.py"], ["tests/e2e/test_smoke_slurm.py"]),
     ],
 )
 def test_what_a_change_concerns(paths: list[str], files: list[str]) -> None:

@@ -38,11 +38,11 @@ ANY = re.compile(rf"\b(?:{'|'.join(RULED_OUT.values())})\b", re.IGNORECASE)
 
 ALLOWED: dict[tuple[str, str], str] = {
     ("../check/envspec_check/checks/dataloader.py", "unable to"): "torch's own words",
-    ("recipes/python_build.py", "prerelease"): "a key of uv's",
+    ("export/python_build.py", "prerelease"): "a key of uv's",
     ("../tools/refresh/python_builds_table.py", "prerelease"): "a key of uv's",
-    ("recipes/make.py", "nobody"): "a user of Debian's",
+    ("export/make.py", "nobody"): "a user of Debian's",
     ("resolve/pip/compile.py", "prerelease"): "an option of uv's",
-    ("smoke/run/slurm_queue.py", "unable to"): "Slurm's own words",
+    ("prove/smoke/run/slurm_queue.py", "unable to"): "Slurm's own words",
 }
 """(file, word): the reason, such as words of another tool that a message quotes or a pattern matches."""
 

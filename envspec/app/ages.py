@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from envspec.errors import OutsideError
+from envspec.base.errors import OutsideError
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
@@ -17,10 +17,10 @@ def upload_times(
 ) -> dict[tuple[str, str], str | None]:
     """When each file came (RFC 3339), by index and file name; a file without a date has None or is left out. Raises
     OutsideError where an index can't be asked."""
-    from envspec.audit.packages import packages
-    from envspec.audit.sources import IndexPages, pypi_address, shipped_files
+    from envspec.base.settings import load_settings
     from envspec.net.connections import index_fetcher
-    from envspec.settings import load_settings
+    from envspec.review.audit.packages import packages
+    from envspec.review.audit.sources import IndexPages, pypi_address, shipped_files
 
     targets = tuple(targets)
     if offline:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from envspec.base.record import dataclass, replace
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
-from envspec.record import dataclass, replace
 from envspec.rules.build import works
 from envspec.rules.case import CandidateBuild, Case
 
@@ -93,7 +93,7 @@ def nearest_build(
     from_conda: bool, cuda: str | None, gpus: Iterable[str], version: str | None, platform: str, python: str | None
 ) -> str | None:
     """Give the nearest question that has an answer, in the rules' words."""
-    from envspec.errors import Place
+    from envspec.base.errors import Place
     from envspec.rules.judge import judge
     from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 

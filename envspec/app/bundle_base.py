@@ -10,7 +10,12 @@ from pathlib import Path
 
 from envspec.app.image.base import opened_base
 from envspec.app.observer import observer
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.open_folder import open_folder
+from envspec.base.record import dataclass
+from envspec.base.settings import load_settings
+from envspec.export.apptainer import render_bundled
+from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
 from envspec.image.build import copy_base
 from envspec.image.layout import Layout
@@ -20,11 +25,6 @@ from envspec.install.bundle import BASE, BASE_SUMS, DEFINITION, PYTHON
 from envspec.install.python_archive import fetched_build
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
-from envspec.open_folder import open_folder
-from envspec.recipes.apptainer import render_bundled
-from envspec.recipes.plan import Plan
-from envspec.record import dataclass
-from envspec.settings import load_settings
 
 _NAME = "base"
 _MICROMAMBA = ("bin/micromamba", "usr/bin/micromamba", "usr/local/bin/micromamba")

@@ -8,21 +8,21 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from envspec.app.observer import say, warn
-from envspec.errors import EnvspecError
-from envspec.places import ENVIRONMENTS
-from envspec.settings import Settings, load_settings, refuse_shared
+from envspec.base.errors import EnvspecError
+from envspec.base.places import ENVIRONMENTS
+from envspec.base.settings import Settings, load_settings, refuse_shared
 
 if TYPE_CHECKING:
-    from envspec.cache.model import CacheContents, Entry
+    from envspec.base.cache.model import CacheContents, Entry
 
 
 def looked_at(settings: Settings) -> CacheContents:
     """What is in the cache; nothing where there is none. Raises InputError for one that others may write to,
     StorageError."""
-    from envspec.cache.model import CacheContents
-    from envspec.cache.survey import survey
-    from envspec.open_folder import open_folder
-    from envspec.storage import storage_error
+    from envspec.base.cache.model import CacheContents
+    from envspec.base.cache.survey import survey
+    from envspec.base.open_folder import open_folder
+    from envspec.base.storage import storage_error
 
     refuse_shared(settings.cache_dir)
     try:
@@ -36,9 +36,9 @@ def looked_at(settings: Settings) -> CacheContents:
 
 def environments_at(settings: Settings) -> tuple[Entry, ...]:
     """The environments that have no prefix of their own. Raises StorageError."""
-    from envspec.environments.survey import environments_in
-    from envspec.open_folder import open_folder
-    from envspec.storage import storage_error
+    from envspec.base.open_folder import open_folder
+    from envspec.base.storage import storage_error
+    from envspec.install.environments.survey import environments_in
 
     try:
         with open_folder(settings.environments) as folder:
@@ -51,9 +51,9 @@ def environments_at(settings: Settings) -> tuple[Entry, ...]:
 
 def removed(settings: Settings, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
     """Take entries of the cache and environments away: those that are gone, and why others aren't."""
-    from envspec.cache.remove import remove
-    from envspec.environments.survey import KIND, remove_environments
-    from envspec.open_folder import open_folder
+    from envspec.base.cache.remove import remove
+    from envspec.base.open_folder import open_folder
+    from envspec.install.environments.survey import KIND, remove_environments
 
     every = tuple(entries)
     gone: tuple[Entry, ...] = ()
@@ -71,13 +71,13 @@ def removed(settings: Settings, entries: Iterable[Entry]) -> tuple[tuple[Entry, 
 def keep_bounded() -> None:
     """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. What
     goes wrong is told: the command has done its work."""
-    from envspec.texts import byte_size
+    from envspec.base.texts import byte_size
 
     try:
         settings = load_settings()
         if settings.cache_size is None:
             return
-        from envspec.cache.model import GRACE, Bound, to_prune
+        from envspec.base.cache.model import GRACE, Bound, to_prune
 
         contents = looked_at(settings)
         if contents.size <= settings.cache_size:

@@ -9,18 +9,18 @@ from envspec.app import inputs
 from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
-from envspec.errors import AnswerNo, EnvspecError, LockError, ToolError
+from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
+from envspec.base.record import dataclass, replace
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
-from envspec.record import dataclass, replace
-from envspec.signing.model import SUFFIX
+from envspec.lock.signing.model import SUFFIX
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import Flaw, SoundLock
     from envspec.lock.store import LockFile, LockFolder
-    from envspec.policy.model import Breach
+    from envspec.review.policy.model import Breach
     from envspec.spec.model import Spec
 
 
@@ -155,7 +155,7 @@ def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     policy = site_policy()
     if policy is None:
         return found
-    from envspec.policy.judge import judge_lock, judge_spec
+    from envspec.review.policy.judge import judge_lock, judge_spec
 
     breaches = judge_spec(policy, spec)
     if found.compared is not None and found.file is not None:

@@ -26,11 +26,11 @@ def collect(
     Raises IndexFailure, StorageError.
     """
     from envspec.app.export.file_urls import file_urls
+    from envspec.base.settings import load_settings
     from envspec.install.addresses import pip_addresses
     from envspec.install.collect import Collector
     from envspec.net.connections import index_fetcher
     from envspec.net.file_store import ARTIFACTS, FileStore
-    from envspec.settings import load_settings
 
     settings = load_settings(os.environ)
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), os.environ, offline=offline)
@@ -58,9 +58,9 @@ def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, 
     found = collect(spec, pins, again=True, quiet=quiet)
     conda = [pin for pin in pins if pin.kind == "conda"]
     if conda:
+        from envspec.base.scratch import scratch_folder
+        from envspec.base.settings import load_settings
         from envspec.install.conda_look import refuse_unfit_packages
-        from envspec.scratch import scratch_folder
-        from envspec.settings import load_settings
 
         with scratch_folder(load_settings(os.environ).cache()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.places import ENVIRONMENTS
+from envspec.base.places import ENVIRONMENTS
 
 if TYPE_CHECKING:
     from envspec.lock.judge import SoundLock
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def default_prefix(spec: Spec, lock: SoundLock, target: LockedTarget, *, make: bool) -> Path:
     """Give the default prefix of a target, and with `make`, make the folder in which it lies. Raises InputError for a
     folder that others may write to, StorageError."""
-    from envspec.environments.make import make_folder
-    from envspec.environments.place import prefix_of
+    from envspec.base.settings import load_settings
+    from envspec.install.environments.make import make_folder
+    from envspec.install.environments.place import prefix_of
     from envspec.install.host import this_host
-    from envspec.settings import load_settings
 
     prefix = prefix_of(load_settings(os.environ).environments, spec, lock, target, this_host())
     if make:

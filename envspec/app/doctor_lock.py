@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.app import inputs
-from envspec.doctor.feasibility import Feasibility
-from envspec.errors import LockError
-from envspec.record import replace
+from envspec.base.errors import LockError
+from envspec.base.record import replace
+from envspec.prove.doctor.feasibility import Feasibility
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from envspec.app import inputs
 from envspec.app.policy import ask, judge_file
 from envspec.app.site_policy import site_policy
-from envspec.errors import LockError
+from envspec.base.errors import LockError
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.doctor.result import Result
-    from envspec.policy.model import Policy
+    from envspec.prove.doctor.result import Result
+    from envspec.review.policy.model import Policy
 
 
 def policy_results() -> tuple[Result, ...]:
     """What the policy demands, and whom to ask; empty where the site has none. Raises nothing for a broken one: it is
     an error of its own."""
-    from envspec.doctor.result import Result
-    from envspec.policy.read import PolicyError
-    from envspec.policy.tell import rules
+    from envspec.prove.doctor.result import Result
+    from envspec.review.policy.read import PolicyError
+    from envspec.review.policy.tell import rules
 
     try:
         policy = site_policy()
@@ -38,7 +38,7 @@ def policy_results() -> tuple[Result, ...]:
 
 def forbidden(policy: Policy, spec: Spec, locks_dir: Path | None) -> tuple[Finding, ...]:
     """What the policy forbids of a spec and its lock. Raises ToolError."""
-    from envspec.policy.judge import judge_lock, judge_spec
+    from envspec.review.policy.judge import judge_lock, judge_spec
 
     try:
         file = inputs.folder_of(spec, locks_dir).read_signed()

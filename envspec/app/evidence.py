@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.app.observer import say
 from envspec.app.outputs import write_text
-from envspec.errors import StorageError
-from envspec.texts import printable
+from envspec.base.errors import StorageError
+from envspec.base.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
-    from envspec.proof.model import Standing
+    from envspec.prove.proof.model import Standing
 
 FOLDER = Path("docs", "evidence")
 """Where records lie, from the folder that has `specs/`."""
@@ -30,7 +30,7 @@ def keep(
 ) -> None:
     """Write a record for each target that is proved as far as a rung; `details` are by target. Raises StorageError."""
     from envspec.lock.slice import slice_digest, slice_of
-    from envspec.proof.model import KIND, SCHEMA
+    from envspec.prove.proof.model import KIND, SCHEMA
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,8 +57,8 @@ def standings_of(
 ) -> tuple[Standing, ...]:
     """Say how far targets are proved by the records in a folder, else by those beside the spec's own. What proves
     nothing is told. Raises InputError, StorageError."""
-    from envspec.proof.records import read_records
-    from envspec.proof.standing import standings
+    from envspec.prove.proof.records import read_records
+    from envspec.prove.proof.standing import standings
     from envspec.spec.document import project_root
 
     if folder is None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from envspec.errors import Place, SpecError
+from envspec.base.errors import Place, SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path

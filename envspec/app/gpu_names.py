@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from envspec.errors import InputError
-from envspec.texts import printable
+from envspec.base.errors import InputError
+from envspec.base.texts import printable
 
 if TYPE_CHECKING:
     from envspec.facts.gpus import Gpu

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from envspec.app.find_specs import FOLDER, spec_file
 from envspec.app.observer import say, warn
-from envspec.errors import AnswerNo, InputError
-from envspec.texts import nearest, printable
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.texts import nearest, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +179,7 @@ def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]
 
 def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) -> None:
     """Tell of each target whose cuda-compat isn't in what a command makes."""
-    from envspec.recipes import compat
+    from envspec.export import compat
 
     for target in targets:
         if lacking := compat.lacking(spec, target, what):

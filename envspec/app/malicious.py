@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from envspec.app.observer import say, warn
 from envspec.app.policy import ask as whom_to_ask
 from envspec.app.site_policy import site_policy
-from envspec.audit.kept import kept_files
-from envspec.errors import AnswerNo, OutsideError, Place
-from envspec.settings import load_settings
-from envspec.texts import printable, shown
+from envspec.base.errors import AnswerNo, OutsideError, Place
+from envspec.base.settings import load_settings
+from envspec.base.texts import printable, shown
+from envspec.review.audit.kept import kept_files
 
 if TYPE_CHECKING:
-    from envspec.audit.model import AuditFinding
     from envspec.lock.model import LockedTarget
+    from envspec.review.audit.model import AuditFinding
     from envspec.spec.model import Spec
 
 _OSV = "https://api.osv.dev"
@@ -50,8 +50,8 @@ def refuse_malicious(
     if service is None and not wanted and not kept_files(load_settings(os.environ).cache()):
         # nobody to ask, nothing known, and nobody to tell
         return
-    from envspec.audit.malicious import look_for_malicious
-    from envspec.audit.packages import packages
+    from envspec.review.audit.malicious import look_for_malicious
+    from envspec.review.audit.packages import packages
 
     found = packages(targets)
     look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)

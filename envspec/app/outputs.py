@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from envspec.open_folder import Location, located
-from envspec.storage import storage_error
+from envspec.base.open_folder import Location, located
+from envspec.base.storage import storage_error
 
 
 def location(path: Path, specs: Iterable[str] = ()) -> Location:
@@ -42,7 +42,7 @@ def within_repository(lock: Path) -> PurePosixPath:
 @contextmanager
 def written(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[BinaryIO]:
     """Open a file that is written whole or not at all; `option` gave its path. Raises NotPlain, StorageError."""
-    from envspec import atomic
+    from envspec.base import atomic
 
     try:
         with atomic.staged(location(path.parent, specs), path.name) as file:

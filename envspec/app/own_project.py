@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from envspec.app.collecting import collect_conda_too
 from envspec.app.observer import say
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 
 if TYPE_CHECKING:
     from envspec.install.build import WheelBuilder
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: bool) -> WheelBuilder:
     """Make the builder of a target's wheels; `scratch` is an empty folder of its own."""
+    from envspec.base.settings import load_settings
     from envspec.install.build import BuildRules, WheelBuilder
     from envspec.install.host import this_host
     from envspec.install.model import SilentInstall
-    from envspec.settings import load_settings
-    from envspec.uv.program import find_uv
+    from envspec.resolve.uv.program import find_uv
 
     return WheelBuilder(
         rules=BuildRules.of(spec, target),
@@ -42,8 +42,8 @@ def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: boo
 def built_project(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: bool) -> Path | None:
     """Build the wheel of the spec's own project in an empty folder; None without one. Raises InputError, IndexFailure,
     ToolError, StorageError."""
+    from envspec.export.project import project_of
     from envspec.install.project import bundled_project
-    from envspec.recipes.project import project_of
 
     project = project_of(spec, target)
     if project is None:
@@ -124,8 +124,8 @@ def _make_whole(builder: WheelBuilder, sources: list[Pin], use: str) -> None:
 def refuse_newer_glibc(target: LockedTarget, built: Mapping[str, Path]) -> None:
     """Raise InputError for wheels that were compiled on a newer system than the target's: its glibc is in them.
     `built` are wheels by package."""
-    from envspec.link.wheel import MACHINES, read_wheel
     from envspec.packages.version_numbers import numbers_in
+    from envspec.prove.link.wheel import MACHINES, read_wheel
 
     inputs = target.inputs
     if not inputs.glibc or inputs.platform not in MACHINES:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 from envspec.app.observer import say
 from envspec.app.site_policy import site_policy
-from envspec.errors import AnswerNo, Place
-from envspec.texts import printable
+from envspec.base.errors import AnswerNo, Place
+from envspec.base.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFile
-    from envspec.policy.model import Breach, Policy
+    from envspec.resolve.workflow.prepare import NotAfter
+    from envspec.review.policy.model import Breach, Policy
     from envspec.spec.model import Spec
-    from envspec.workflow.prepare import NotAfter
 
 _TOLD = 8
 
@@ -60,7 +60,7 @@ def refuse_spec(spec: Spec) -> Policy | None:
     PolicyError, and InputError for a broken configuration."""
     policy = site_policy()
     if policy is not None:
-        from envspec.policy.judge import judge_spec
+        from envspec.review.policy.judge import judge_spec
 
         _refuse(policy, (*judge_spec(policy, spec), *_addresses(policy, spec, _indexes_of(spec))), spec.path)
     return policy
@@ -72,7 +72,7 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
     policy = site_policy()
     if policy is None:
         return
-    from envspec.policy.judge import judge_lock, judge_spec
+    from envspec.review.policy.judge import judge_lock, judge_spec
 
     used = [one for one in judge_file(policy, file) if making is None or not one.code.startswith(f"{making}-")]
     _refuse(policy, (*judge_spec(policy, spec), *judge_lock(policy, lock), *used), path)
@@ -80,12 +80,12 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
 
 def judge_file(policy: Policy, file: LockFile) -> tuple[Breach, ...]:
     """What the policy demands of a lock that is used, and this one lacks. Raises ToolError without ssh-keygen."""
-    from envspec.policy.judge import judge_use
-    from envspec.signing.model import LOCK, Refusal, allowed_keys
+    from envspec.lock.signing.model import LOCK, Refusal, allowed_keys
+    from envspec.review.policy.judge import judge_use
 
     unsigned = None
     if policy.signers:
-        from envspec.signing.ssh_keygen import signer_of
+        from envspec.lock.signing.ssh_keygen import signer_of
 
         found = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.signers, LOCK))
         unsigned = found if isinstance(found, Refusal) else None
@@ -94,7 +94,7 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Breach, ...]:
 
 def refuse_written(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline: bool) -> None:
     """Judge a lock that was just made, before it is written, or that is fresh. Raises Forbidden, OutsideError."""
-    from envspec.policy.judge import judge_lock
+    from envspec.review.policy.judge import judge_lock
 
     found = (*judge_lock(policy, lock), *_ages(policy, spec, tuple(lock), lock, offline=offline))
     _refuse(policy, found, path, spec.path)
@@ -102,7 +102,7 @@ def refuse_written(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline
 
 def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
     """Refuse to write into a spec that packages may be built which may not. Raises Forbidden."""
-    from envspec.policy.judge import judge_builds
+    from envspec.review.policy.judge import judge_builds
 
     _refuse(policy, judge_builds(policy, names), path)
 
@@ -113,7 +113,7 @@ def bound_of(spec: Spec, policy: Policy | None) -> NotAfter | None:
     moment = bound_in_time(spec, policy)
     if policy is None or moment is None or moment == spec.exclude_newer:
         return None
-    from envspec.workflow.prepare import NotAfter
+    from envspec.resolve.workflow.prepare import NotAfter
 
     said = f"nothing published after {moment} is taken: {policy.path}, [releases] minimum-age"
     say(f"note: {said}; {printable(policy.contact)} knows why", style="cyan")
@@ -124,7 +124,7 @@ def bound_in_time(spec: Spec, policy: Policy | None) -> str | None:
     """The same moment, the spec's own included; not told."""
     if policy is None:
         return spec.exclude_newer
-    from envspec.policy.judge import not_after
+    from envspec.review.policy.judge import not_after
 
     return not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
 
@@ -158,9 +158,9 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Breach
     """What the policy says of where this machine asks these indexes: by the user's settings, variables and all."""
     if policy.indexes is None and not policy.places:
         return ()
-    from envspec.policy.judge import judge_addresses
+    from envspec.base.settings import load_settings
     from envspec.resolve.conda.channels import channel_addresses, load_conda_config
-    from envspec.settings import load_settings
+    from envspec.review.policy.judge import judge_addresses
 
     settings = load_settings(os.environ)
     channels = channel_addresses(spec.conda.channels, settings, load_conda_config(os.environ))
@@ -184,8 +184,8 @@ def _ages(
     if policy.minimum_age is None:
         return ()
     from envspec.app.ages import upload_times
-    from envspec.policy.judge import judge_ages
-    from envspec.record import replace
+    from envspec.base.record import replace
+    from envspec.review.policy.judge import judge_ages
 
     # what is built with them runs, too
     targets = tuple(replace(target, pins=target.fetched) for target in targets)

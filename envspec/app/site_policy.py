@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envspec.policy.model import Policy
+    from envspec.review.policy.model import Policy
 
 PLACE = "/etc/envspec/policy.toml"
 """The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
@@ -27,6 +27,6 @@ def site_policy() -> Policy | None:
         pass
     from pathlib import Path
 
-    from envspec.policy.read import load_policy
+    from envspec.review.policy.read import load_policy
 
     return load_policy(Path(PLACE), OWNER)

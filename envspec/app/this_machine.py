@@ -6,13 +6,13 @@ import os
 from functools import cache
 from importlib.util import find_spec
 
-from envspec.doctor.fits import LocalMachine
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
+from envspec.prove.doctor.fits import LocalMachine
 
 
 def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
     """This machine's facts that decide what it can run. Only the search for Pythons starts programs."""
-    from envspec.doctor.gather import gather_hardware
+    from envspec.prove.doctor.gather import gather_hardware
 
     machine = gather_hardware(os.environ)
     devices = machine.nvidia.devices if not machine.nvidia.hidden else ()

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from envspec.errors import AnswerNo, IndexFailure, InputError
+from envspec.base.errors import AnswerNo, IndexFailure, InputError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.texts import printable
 from envspec.facts import toolkits
 from envspec.lock.model import WheelVariant
 from envspec.lock.variant_build import architectures_of, cuda_of
@@ -17,9 +20,6 @@ from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, TargetMachine, of_namespace
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import NVIDIA, InvalidVariants, Property, Variants, read_property
-from envspec.record import dataclass
-from envspec.redact import redact
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -62,11 +62,11 @@ class VariantRow:
 def published(package: str, index: str | None) -> tuple[str, Page, Mapping[Version, VersionFiles]]:
     """List a package's files on the user's default index, or on the one at this address: where that is, all of its
     rows, and its wheels and sources by version. Raises OutsideError, InputError for a broken configuration."""
+    from envspec.base.settings import load_settings
     from envspec.net.connections import index_fetcher
     from envspec.net.index_proxy.releases import by_version
     from envspec.net.simple_page import ACCEPT, read_page
     from envspec.resolve.artifact_urls import index_address
-    from envspec.settings import load_settings
 
     settings = load_settings(os.environ)
     address = index or index_address("pypi", {}, settings, os.environ)
@@ -84,9 +84,9 @@ def published(package: str, index: str | None) -> tuple[str, Page, Mapping[Versi
 def variant_rows(package: str, index: str | None) -> list[VariantRow]:
     """List the variants of a package's newest release, or of that in `NAME==VERSION`; the best first, as the release
     orders namespaces. Raises InputError, OutsideError, and AnswerNo for one without variants."""
+    from envspec.base.settings import load_settings
     from envspec.net.connections import index_fetcher
     from envspec.net.variant_reader import VariantReader, about_variants
-    from envspec.settings import load_settings
 
     asked = re.fullmatch(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==([A-Za-z0-9.+!_-]+))?", package)
     if asked is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from envspec.base.record import dataclass
 from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
-from envspec.record import dataclass
 
 
 class Kind(Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from envspec.documents import Unreadable, read_json
-from envspec.record import dataclass
+from envspec.base.documents import Unreadable, read_json
+from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.binaries.wheel import Budget, OpenWheel

@@ -16,12 +16,12 @@ from zipfile import ZipInfo
 
 import msgspec
 
+from envspec.base.record import dataclass
 from envspec.binaries.architecture import Kind
 from envspec.binaries.library import Library, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, parse
-from envspec.record import dataclass
 
 PACKED, UNPACKED = 48 << 20, 512 << 20
 """Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from envspec.record import dataclass, replace
+from envspec.base.record import dataclass, replace
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183

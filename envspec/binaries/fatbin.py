@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import struct
 
+from envspec.base.record import dataclass
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
-from envspec.record import dataclass
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 """The first bytes of every fat binary: magic, version and header size."""

@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
+from envspec.base.record import dataclass
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
-from envspec.record import dataclass
 
 PACKED, UNPACKED = 16 << 20, 64 << 20
 """Bytes of Python modules that are read at most, packed and unpacked; a wheel with more isn't read."""

@@ -13,15 +13,15 @@ from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO, Protocol
 
+from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.record import replace
 from envspec.binaries import members
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.library import Inspection, Library, compiled_by, merge, scan
 from envspec.binaries.members import Member
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
-from envspec.errors import InputError, Place, StorageError
 from envspec.packages.variants import InvalidVariants, of_wheel
-from envspec.record import replace
 
 THREADS = 4
 """Threads: decompression releases the interpreter's lock, and a thread holds some megabytes at most."""

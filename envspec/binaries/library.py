@@ -9,6 +9,7 @@ from dataclasses import field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from envspec.base.record import dataclass
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.cubin import MAGIC as ELF_MAGIC
 from envspec.binaries.cubin import read_cubin
@@ -18,7 +19,6 @@ from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
 from envspec.packages.build_label import label_of
-from envspec.record import dataclass
 
 _PROFILING = re.compile(
     r"lib(?:cupti|nvperf_host|nvperf_target|checkpoint|pcsamplingutil)(?:_static)?\.(?:so|a)\b|cupti64_"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from envspec.base.record import dataclass
 from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
-from envspec.record import dataclass
 
 MAGICS = (b"\x7fELF", b"MZ", b"!<arch>\n", FATBIN_MAGIC)
 """The first bytes of such files: ELF (libraries and cubins), Windows DLLs, static archives, fat binaries."""

@@ -13,9 +13,9 @@ import re
 from typing import Literal
 from zipfile import ZipInfo
 
+from envspec.base.record import dataclass
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
-from envspec.record import dataclass
 
 _NUMPY_1 = b"module compiled against API version"
 _NUMPY_2 = b"numpy._core._multiarray_umath"

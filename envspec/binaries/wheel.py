@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, cast
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 BROKEN = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),

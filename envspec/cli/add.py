@@ -7,12 +7,12 @@ from functools import partial
 import click
 
 from envspec.app.lock.choices import LockChoices
+from envspec.base.errors import InputError
+from envspec.base.record import replace
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.edited import edit_and_lock
 from envspec.cli.lock.choices import lock_choices
-from envspec.errors import InputError
-from envspec.record import replace
-from envspec.texts import printable
 
 EPILOG = """\b
 Examples:

@@ -11,15 +11,15 @@ import click
 
 from envspec.app import inputs
 from envspec.app.outputs import within_repository
+from envspec.base.errors import AnswerNo, InputError, OutsideError
+from envspec.base.texts import printable, shown
 from envspec.cli import look_up, options
 from envspec.cli.console import columns, out, out_json, silence_stdout, styled, warn
 from envspec.cli.progress import counting
-from envspec.errors import AnswerNo, InputError, OutsideError
-from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
-    from envspec.audit.model import AuditedPackage, AuditFinding
-    from envspec.audit.report import AuditReport
+    from envspec.review.audit.model import AuditedPackage, AuditFinding
+    from envspec.review.audit.report import AuditReport
 
 EPILOG = """\b
 Examples:
@@ -80,12 +80,12 @@ def command(
     yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, or the user's own
     index in its place, and keeps the answers for --offline.
     """
-    from envspec.audit.learn import How, look_up_facts
-    from envspec.audit.packages import packages
-    from envspec.audit.report import AuditReport, Database
-    from envspec.audit.rules import findings, in_order, not_asked, oldest, page_of, published
-    from envspec.audit.waivers import about_waivers
     from envspec.lock.write import digest, dumps
+    from envspec.review.audit.learn import How, look_up_facts
+    from envspec.review.audit.packages import packages
+    from envspec.review.audit.report import AuditReport, Database
+    from envspec.review.audit.rules import findings, in_order, not_asked, oldest, page_of, published
+    from envspec.review.audit.waivers import about_waivers
 
     if as_json and form in ("sarif", "gitlab"):
         raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
@@ -115,7 +115,7 @@ def command(
         if form == "sarif":
             _print_sarif(report, lock_path, dumps(lock))
         elif form == "gitlab":
-            from envspec.audit.code_quality import code_quality
+            from envspec.review.audit.code_quality import code_quality
 
             out(code_quality(report, within_repository(lock_path), dumps(lock)))
         elif form == "json" or as_json:
@@ -181,7 +181,7 @@ def _coloured(level: str) -> str:
 def _print_sarif(report: AuditReport, lock: Path, lock_text: str) -> None:
 
     from envspec import __version__
-    from envspec.audit.sarif import sarif
+    from envspec.review.audit.sarif import sarif
 
     document = sarif(report, within_repository(lock), lock_text, __version__)
     out_json(document)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from envspec import programs
-from envspec.errors import ToolError
+from envspec.base import programs
+from envspec.base.errors import ToolError
 
 _umask: list[int] = []
 """The umask with which this process was started."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.app.gpu_names import known_gpus
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.texts import nearest, printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.table import aligned
-from envspec.errors import AnswerNo, InputError
-from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from envspec.app.build_rows import BuildRow

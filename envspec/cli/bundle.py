@@ -12,10 +12,10 @@ from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect_conda_too
 from envspec.app.outputs import written
+from envspec.base.errors import InputError, Place
+from envspec.base.texts import byte_size
 from envspec.cli import options
 from envspec.cli.console import out, say, warn
-from envspec.errors import InputError, Place
-from envspec.texts import byte_size
 
 if TYPE_CHECKING:
     from envspec.app.bundle_base import BundledBase
@@ -86,6 +86,8 @@ def command(
     """
     from envspec.app.malicious import refuse_malicious
     from envspec.app.policy import refuse_fetched
+    from envspec.base.scratch import scratch_folder
+    from envspec.base.settings import load_settings
     from envspec.cli.image.progress import image_progress
     from envspec.install.build import BuildRules
     from envspec.install.bundle import (
@@ -100,8 +102,6 @@ def command(
         write_bundle,
     )
     from envspec.install.collect import refuse_git
-    from envspec.scratch import scratch_folder
-    from envspec.settings import load_settings
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
@@ -200,16 +200,16 @@ def _base(
     spec: Spec, lock: SoundLock, target: LockedTarget, given: str | None, scratch: Path, *, quiet: bool
 ) -> BundledBase:
     from envspec.app.bundle_base import bundled_base
-    from envspec.recipes.make import make_plan
+    from envspec.export.make import make_plan
 
     return bundled_base(make_plan(spec, lock, target), lock, target, given, spec.path, scratch, quiet=quiet)
 
 
 def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:
     """Fetch the build of Python that the lock names; None where it names none, or the user lets none be fetched."""
+    from envspec.base.settings import load_settings
     from envspec.install.python_archive import fetched_build
     from envspec.install.python_builds import are_asked_for
-    from envspec.settings import load_settings
 
     build = lock.python(target)
     if build is None:
@@ -225,9 +225,9 @@ def _carried(
     spec: Spec, lock: SoundLock, target: LockedTarget, held: LockedTarget, rules: BuildRules
 ) -> dict[str, str]:
     """Give the carried files, as in an image, and the lists of pip's and conda's packages as the bundle holds them."""
+    from envspec.export.make import make_plan
+    from envspec.export.plan import CARRIED_FOLDER
     from envspec.install.bundle import build_files, explicit_list
-    from envspec.recipes.make import make_plan
-    from envspec.recipes.plan import CARRIED_FOLDER
 
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
@@ -238,9 +238,9 @@ def _carried(
 def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, bytes]:
     """Build the wheel of the spec's own project, by its path in the bundle."""
     from envspec.app.own_project import built_project
+    from envspec.base.scratch import scratch_folder
+    from envspec.base.settings import load_settings
     from envspec.install.bundle import PROJECT
-    from envspec.scratch import scratch_folder
-    from envspec.settings import load_settings
 
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         wheel = built_project(spec, target, scratch, quiet=quiet)

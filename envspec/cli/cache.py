@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.app.cache_size import environments_at, looked_at, removed
+from envspec.base.errors import InputError
+from envspec.base.settings import Settings, load_settings
+from envspec.base.texts import byte_size, bytes_of, nearest, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, warn
 from envspec.cli.table import aligned
-from envspec.errors import InputError
-from envspec.settings import Settings, load_settings
-from envspec.texts import byte_size, bytes_of, nearest, printable
 
 if TYPE_CHECKING:
-    from envspec.cache.model import CacheContents, Entry
+    from envspec.base.cache.model import CacheContents, Entry
 
 EPILOG = """\b
 Examples:
@@ -68,7 +68,7 @@ def size(as_json: bool) -> int:
     if as_json:
         options.print_json("cache", _document(settings, contents))
         return 0
-    from envspec.cache.model import KINDS
+    from envspec.base.cache.model import KINDS
 
     found = contents.by_kind().items()
     rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in found]
@@ -91,7 +91,7 @@ def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
 
     Without options, the bound is `[cache] max-size` of envspec's configuration.
     """
-    from envspec.cache.model import Bound, to_prune
+    from envspec.base.cache.model import Bound, to_prune
 
     settings = load_settings()
     most = settings.cache_size if max_size is None and older_than is None else _size(max_size)
@@ -115,7 +115,7 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
     """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays, and environments
     go only by name.
     """
-    from envspec.cache.model import KINDS
+    from envspec.base.cache.model import KINDS
 
     for kind in kinds:
         if kind not in KINDS:
@@ -131,7 +131,7 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
 
 def _everything(settings: Settings) -> CacheContents:
     """What is in the cache, and the environments."""
-    from envspec.cache.model import CacheContents
+    from envspec.base.cache.model import CacheContents
 
     contents = looked_at(settings)
     return CacheContents((*contents.entries, *environments_at(settings)), contents.foreign)

@@ -14,18 +14,18 @@ import click
 
 from envspec.app.check import SpecState, state_of
 from envspec.app.find_specs import all_specs
+from envspec.base.errors import MOST
+from envspec.base.record import replace
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.failure import error_json, parts, tell
-from envspec.errors import MOST
 from envspec.lock.model import LOCK_VERSION
-from envspec.record import replace
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import Flaw
-    from envspec.policy.model import Breach
+    from envspec.review.policy.model import Breach
 
 EPILOG = """\b
 Examples:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 TABLE = Path(__file__).with_suffix(".toml")
 

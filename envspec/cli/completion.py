@@ -9,8 +9,8 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from envspec.app import inputs
+from envspec.base.errors import EnvspecError
 from envspec.cli.console import out_file
-from envspec.errors import EnvspecError
 from envspec.lock.model import Lock
 from envspec.spec.model import Spec
 

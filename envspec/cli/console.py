@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
 
-from envspec.redact import redact
-from envspec.regex import regex
-from envspec.texts import visible
+from envspec.base.redact import redact
+from envspec.base.regex import regex
+from envspec.base.texts import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,19 +9,19 @@ import click
 
 from envspec.app import inputs
 from envspec.app.edition import tell_edition
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.regex import regex
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.table import aligned_each, coloured
-from envspec.errors import AnswerNo, InputError
-from envspec.regex import regex
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envspec.doctor.feasibility import Feasibility
-    from envspec.doctor.hardware import Hardware
-    from envspec.doctor.result import Result
+    from envspec.prove.doctor.feasibility import Feasibility
+    from envspec.prove.doctor.hardware import Hardware
+    from envspec.prove.doctor.result import Result
     from envspec.rules.finding import Finding
 
 EPILOG = """\b
@@ -82,8 +82,8 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
 
 def _machine(as_json: bool) -> int:
     from envspec.app.doctor_policy import policy_results
-    from envspec.doctor.examine import examine
-    from envspec.doctor.gather import gather
+    from envspec.prove.doctor.examine import examine
+    from envspec.prove.doctor.gather import gather
 
     machine = gather()
     results = (*examine(machine), *_git_results(), *policy_results())
@@ -99,9 +99,9 @@ def _git_results() -> tuple[Result, ...]:
     """Say where git's configuration has a driver that runs modules of the folder that git is in; empty without one."""
     from pathlib import Path
 
-    from envspec.doctor.result import Result
-    from envspec.errors import ToolError
-    from envspec.git.setup import old_drivers
+    from envspec.base.errors import ToolError
+    from envspec.prove.doctor.result import Result
+    from envspec.review.git.setup import old_drivers
     from envspec.rules.finding import Finding
 
     try:
@@ -124,16 +124,16 @@ def _spec(
     path: str, targets: tuple[str, ...], described: Hardware | None, locks_dir: Path | None, as_json: bool
 ) -> int:
     from envspec.app.site_policy import site_policy
-    from envspec.doctor.feasibility import assess, overall
+    from envspec.prove.doctor.feasibility import assess, overall
     from envspec.spec.messages import refuse_unknown_targets
 
     spec = inputs.read_spec(path)
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
     results: tuple[Result, ...] = ()
     if described is None:
-        from envspec.doctor.examine import CPU, HARDWARE, examine
-        from envspec.doctor.gather import gather_hardware
-        from envspec.doctor.hardware import hardware_of
+        from envspec.prove.doctor.examine import CPU, HARDWARE, examine
+        from envspec.prove.doctor.gather import gather_hardware
+        from envspec.prove.doctor.hardware import hardware_of
 
         machine = gather_hardware()
         results = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
@@ -169,7 +169,7 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
     if not (gpus or driver or glibc):
         return None
     from envspec.app.gpu_names import known_gpus
-    from envspec.doctor.hardware import Hardware
+    from envspec.prove.doctor.hardware import Hardware
 
     if driver is not None and not _DRIVER.fullmatch(driver):
         raise InputError(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from envspec.app import inputs
 from envspec.app.find_specs import spec_file
 from envspec.app.lock.choices import LockChoices
+from envspec.base.errors import EnvspecError, SpecError
 from envspec.cli.console import out, say
 from envspec.cli.lock.command import exclusive, lock_held
-from envspec.errors import EnvspecError, SpecError
 from envspec.spec.edit import EditOfText, read_text, write_text
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """From a command line to an environment that is ready: the way of `envspec run` and `envspec shell`.
 
-Most runs find everything as the last one left it (`envspec.environments.memo`), and read nothing but that. So all that
-judges, chooses and installs is imported where it is needed.
+Most runs find everything as the last one left it (`envspec.install.environments.memo`), and read nothing but
+that. So all that judges, chooses and installs is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.app.find_specs import all_specs, spec_file
+from envspec.base.errors import InputError
+from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
+from envspec.base.record import dataclass
 from envspec.cli.console import has_terminal, say
-from envspec.environments import memo
-from envspec.environments.in_use import hold
-from envspec.environments.ready import Ready
-from envspec.errors import InputError
-from envspec.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
-from envspec.record import dataclass
+from envspec.install.environments import memo
+from envspec.install.environments.in_use import hold
+from envspec.install.environments.ready import Ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envspec.doctor.fits import LocalMachine
+    from envspec.base.settings import Settings
     from envspec.install.environment import Installation
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
-    from envspec.settings import Settings
+    from envspec.prove.doctor.fits import LocalMachine
     from envspec.spec.model import Spec
 
 
@@ -126,7 +126,7 @@ def _made(asked: RunOptions, path: str, key: str) -> Ready:
 def _sources(asked: RunOptions, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
     from envspec.app import inputs, site_policy
-    from envspec.signing.model import SUFFIX
+    from envspec.lock.signing.model import SUFFIX
     from envspec.spec.project_file import FILE, project_location
 
     own = [os.path.abspath(path), site_policy.PLACE, str(config_file(os.environ, home_of(os.environ)).absolute())]
@@ -147,10 +147,10 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from envspec.app import inputs
     from envspec.app.default_prefix import default_prefix
-    from envspec.environments.choose import remark
+    from envspec.base.settings import load_settings
+    from envspec.install.environments.choose import remark
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
-    from envspec.settings import load_settings
 
     spec, lock = inputs.read_lock(path, asked.locks_dir)
     inputs.refuse_stale(spec, lock)
@@ -168,7 +168,7 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
 def _able() -> LocalMachine:
     """Give this machine as one with every Python: what lacks one gets one."""
     from envspec.app.this_machine import this_machine
-    from envspec.record import replace
+    from envspec.base.record import replace
 
     return replace(this_machine(), has_python=lambda version: True)
 
@@ -176,7 +176,7 @@ def _able() -> LocalMachine:
 def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, ask: bool) -> tuple[LockedTarget, str]:
     """Choose the target for this machine, and say why. With `ask`, a terminal is asked where only the user can choose.
     Raises InputError."""
-    from envspec.environments.choose import ChosenTarget, choose
+    from envspec.install.environments.choose import ChosenTarget, choose
 
     found = choose(spec, targets, _able(), settings.run_targets)
     if isinstance(found, ChosenTarget):
@@ -209,7 +209,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     from envspec.app.malicious import refuse_malicious
     from envspec.app.policy import refuse_fetched
     from envspec.cli.install_progress import shown, tell_outcome
-    from envspec.environments.make import make_folder, ready_of
+    from envspec.install.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
 
     make_folder(planned.prefix, ENVIRONMENTS)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import click
 
+from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.codes import Meaning, meanings
 from envspec.cli.console import out
-from envspec.errors import InputError
 
 EPILOG = """\b
 Examples:
@@ -63,7 +63,7 @@ def _tell_correction(name: str) -> bool:
 
 
 def _unknown(code: str, known: Mapping[str, Meaning]) -> InputError:
-    from envspec.texts import nearest, printable
+    from envspec.base.texts import nearest, printable
 
     meant = nearest(code, tuple(known))
     hint = f"did you mean {meant}?" if meant else "`envspec explain` lists the codes"

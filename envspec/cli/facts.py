@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from envspec.app.edition import edition_document
+from envspec.base.texts import plural
 from envspec.cli import options
 from envspec.cli.console import out, warn
 from envspec.cli.table import aligned
-from envspec.texts import plural
 
 EPILOG = """\b
 Examples:

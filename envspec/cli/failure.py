@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from envspec.base.errors import EnvspecError, InfeasibleTargets, OutsideError, SpecErrors
+from envspec.base.record import dataclass
 from envspec.cli.console import say
-from envspec.errors import EnvspecError, InfeasibleTargets, OutsideError, SpecErrors
-from envspec.record import dataclass
 
 SCHEMA = "envspec/error/1"
 

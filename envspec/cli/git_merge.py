@@ -6,10 +6,10 @@ from pathlib import Path, PurePosixPath
 
 import click
 
+from envspec.base.errors import LockError, StorageError
+from envspec.base.texts import printable
 from envspec.cli.console import say
-from envspec.errors import LockError, StorageError
 from envspec.lock.model import Lock
-from envspec.texts import printable
 
 EPILOG = """\b
 Example:
@@ -38,8 +38,8 @@ def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
 
 
 def _merge_lock(base: Path, ours: Path, theirs: Path, path: str) -> int:
-    from envspec.git.conflicted import conflicted
     from envspec.lock.write import dumps
+    from envspec.review.git.conflicted import conflicted
 
     where = printable(path)
     merged, problems = _merge(base, ours, theirs)
@@ -63,8 +63,8 @@ def _merge_lock(base: Path, ours: Path, theirs: Path, path: str) -> int:
 
 def _merge_rendered(base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Merge a requirements.txt that was rendered from a lock; merge any other file as git itself would."""
-    from envspec.git.conflicted import by_line
-    from envspec.git.merge_rendered import merge_requirements
+    from envspec.review.git.conflicted import by_line
+    from envspec.review.git.merge_rendered import merge_requirements
 
     texts = [file.read_bytes().decode(errors="surrogateescape") for file in (base, ours, theirs)]
     merged = merge_requirements(*texts)
@@ -81,8 +81,8 @@ def _merge_rendered(base: Path, ours: Path, theirs: Path, path: str) -> int:
 
 def _merge(base: Path, ours: Path, theirs: Path) -> tuple[Lock | None, list[str]]:
     """Give the merged lock, or the reasons why there is none."""
-    from envspec.git.merge import merge
     from envspec.lock.read import load, load_text, loads
+    from envspec.review.git.merge import merge
 
     try:
         # git gives an empty file where the branches have no common lock

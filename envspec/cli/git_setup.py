@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from envspec import programs
 from envspec.app.outputs import shown_path
+from envspec.base import programs
 from envspec.cli.console import say
 
 EPILOG = """\b
@@ -33,7 +33,7 @@ def command(for_user: bool, take_out: bool) -> None:
     Writes two drivers into git's configuration, which isn't shared: each developer runs this once in their clone.
     Commit the lines in .gitattributes; they do nothing in a clone without the drivers.
     """
-    from envspec.git import setup
+    from envspec.review.git import setup
 
     here = Path.cwd()
     scope = setup.user(here, os.environ) if for_user else setup.repository(here)

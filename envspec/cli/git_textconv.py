@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from envspec.base.errors import LockError
 from envspec.cli.console import out
-from envspec.errors import LockError
 
 EPILOG = """\b
 Example:
@@ -22,8 +22,8 @@ def command(file: Path) -> None:
 
     A file that isn't a lock this envspec can read is printed unchanged, because git shows old and broken locks too.
     """
-    from envspec.git.textconv import readable
     from envspec.lock.read import loads
+    from envspec.review.git.textconv import readable
 
     content = file.read_bytes()
     try:

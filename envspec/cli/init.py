@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.app import inputs
+from envspec.base.errors import InputError, Place
+from envspec.base.record import replace
+from envspec.base.texts import printable
 from envspec.cli import console, options
 from envspec.cli.console import out, say, warn
-from envspec.errors import InputError, Place
 from envspec.packages.other_formats import PINS
-from envspec.record import replace
-from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.doctor.hardware import Hardware
     from envspec.draft.model import Draft, Note
+    from envspec.prove.doctor.hardware import Hardware
 
 EPILOG = """\b
 Examples:
@@ -168,8 +168,8 @@ def _asked() -> tuple[tuple[str, ...], str | None]:
         return (), None
     from envspec.app.gpu_names import known_gpus
     from envspec.cli import init_questions
-    from envspec.doctor.gather import gather_hardware
-    from envspec.doctor.hardware import hardware_of
+    from envspec.prove.doctor.gather import gather_hardware
+    from envspec.prove.doctor.hardware import hardware_of
 
     return init_questions.gpus_and_driver(
         hardware_of(gather_hardware()),
@@ -180,8 +180,8 @@ def _asked() -> tuple[tuple[str, ...], str | None]:
 
 def _offer(path: str, name: str) -> None:
     """Say which GPUs and driver this machine has, where a target for CPUs was written."""
-    from envspec.doctor.gather import gather_hardware
-    from envspec.doctor.hardware import hardware_of
+    from envspec.prove.doctor.gather import gather_hardware
+    from envspec.prove.doctor.hardware import hardware_of
 
     if words := options_of(hardware_of(gather_hardware())):
         say(f"hint: for this machine's GPUs: `envspec init {name} {words} -o {path} --force`")

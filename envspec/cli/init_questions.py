@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import click
 
+from envspec.base.errors import InputError
 from envspec.cli.failure import tell
-from envspec.doctor.hardware import Hardware
-from envspec.errors import InputError
+from envspec.prove.doctor.hardware import Hardware
 
 _T = TypeVar("_T")
 

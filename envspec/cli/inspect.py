@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.app.gpu_names import unknown_gpu
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.texts import byte_size, printable
 from envspec.cli import options
 from envspec.cli.console import out, warn
 from envspec.cli.progress import reading
-from envspec.errors import AnswerNo, InputError
-from envspec.texts import byte_size, printable
 
 if TYPE_CHECKING:
     from envspec.binaries.library import Inspection, Library

@@ -10,11 +10,11 @@ import click
 
 from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
+from envspec.base.errors import InputError
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
 from envspec.cli.install_progress import shown, tell_outcome
-from envspec.errors import InputError
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.install.model import Change, InstallOutcome
@@ -117,8 +117,8 @@ def _target(spec: Spec, lock: SoundLock, name: str | None, *, by_machine: bool, 
     """Give the named target or the only one; where the environment is `run`'s, the one that `run` takes."""
     if name is not None or not by_machine or len(lock.targets) == 1:
         return inputs.one_target(lock, name)
+    from envspec.base.settings import load_settings
     from envspec.cli.enter import chosen
-    from envspec.settings import load_settings
 
     target, because = chosen(spec, tuple(lock), load_settings(os.environ), ask=ask)
     if because:
@@ -141,8 +141,8 @@ def _squashfs(
     from envspec.app.image.prepare import ImageOrder
     from envspec.cli.image.progress import image_progress
     from envspec.cli.image.squashfs import make_squashfs
+    from envspec.export.plan import ENVIRONMENT
     from envspec.install.prefix import checked_prefix
-    from envspec.recipes.plan import ENVIRONMENT
 
     order = ImageOrder(
         spec=spec,

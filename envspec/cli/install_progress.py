@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from envspec.base.texts import printable
 from envspec.cli.console import say, warn
 from envspec.cli.progress import bars
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

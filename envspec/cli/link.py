@@ -14,17 +14,17 @@ from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
+from envspec.base.errors import AnswerNo, IndexFailure, InputError
+from envspec.base.record import dataclass
+from envspec.base.texts import byte_size, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
 from envspec.cli.progress import reading
-from envspec.errors import AnswerNo, IndexFailure, InputError
-from envspec.record import dataclass
-from envspec.texts import byte_size, plural, printable
 
 if TYPE_CHECKING:
-    from envspec.link.model import LinkedPackage, LinkFinding, WheelFacts
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget, Pin
+    from envspec.prove.link.model import LinkedPackage, LinkFinding, WheelFacts
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -89,9 +89,9 @@ def command(
     code: that needs neither a GPU nor a driver.
     """
     from envspec.app.policy import refuse_fetched
-    from envspec.link.judge import judge
-    from envspec.link.target import is_built, is_read, system_of
     from envspec.lock.shared_paths import in_install_order
+    from envspec.prove.link.judge import judge
+    from envspec.prove.link.target import is_built, is_read, system_of
 
     spec, lock = inputs.read_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
@@ -127,7 +127,7 @@ def command(
 
 def _linux(targets: Sequence[LockedTarget], *, named: bool) -> list[LockedTarget]:
     """Keep the targets whose libraries are ELF files. Raises InputError where none is left, or a named one isn't."""
-    from envspec.link.wheel import MACHINES
+    from envspec.prove.link.wheel import MACHINES
 
     others = [target.name for target in targets if target.inputs.platform not in MACHINES]
     if others and (named or len(others) == len(targets)):
@@ -147,12 +147,12 @@ def _facts(
 
     Raises IndexFailure, StorageError.
     """
+    from envspec.base.settings import load_settings
     from envspec.binaries.wheel import UnreadableWheel
-    from envspec.link.store import LinkStore
-    from envspec.link.target import is_read
-    from envspec.link.wheel import MACHINES, read_wheel
     from envspec.lock.conda_files import artifact_of
-    from envspec.settings import load_settings
+    from envspec.prove.link.store import LinkStore
+    from envspec.prove.link.target import is_read
+    from envspec.prove.link.wheel import MACHINES, read_wheel
 
     store = LinkStore(load_settings(os.environ).cache())
     found: dict[tuple[str, str], WheelFacts] = {}
@@ -206,14 +206,14 @@ def _key(pin: Pin) -> tuple[str, str]:
 
 
 def _package(pin: Pin, facts: Mapping[tuple[str, str], WheelFacts]) -> LinkedPackage:
-    from envspec.link.model import LinkedPackage
+    from envspec.prove.link.model import LinkedPackage
 
     return LinkedPackage(pin.name, pin.version, _key(pin)[1], facts[_key(pin)])
 
 
 def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Sequence[str]]:
     """Give the base image of a target, and the packages that the recipes add to it."""
-    from envspec.recipes.make import make_plan
+    from envspec.export.make import make_plan
 
     try:
         plan = make_plan(spec, lock, target)
@@ -244,7 +244,7 @@ def _lines(answer: _Answer) -> Iterator[str]:
 
 
 def _document(path: str, answers: Sequence[_Answer]) -> dict[str, Any]:
-    from envspec.link.target import torch_abi
+    from envspec.prove.link.target import torch_abi
 
     return {
         "spec": path,

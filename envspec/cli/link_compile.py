@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
+from envspec.base.errors import AnswerNo, IndexFailure, InputError
+from envspec.base.texts import byte_size, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
-from envspec.errors import AnswerNo, IndexFailure, InputError
-from envspec.texts import byte_size, plural, printable
 
 if TYPE_CHECKING:
-    from envspec.compiles.model import Compilation, Compiled
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
+    from envspec.prove.compiles.model import Compilation, Compiled
     from envspec.spec.model import Spec
 
 
@@ -33,11 +33,11 @@ def compile_targets(
     as_json: bool,
 ) -> int:
     """Compile for each target's GPUs, print what came out, and give the exit code. Raises IndexFailure, InputError."""
+    from envspec.base.scratch import scratch_folder
+    from envspec.base.settings import load_settings
     from envspec.binaries.wheel import UnreadableWheel
-    from envspec.compiles.build import compile_target
-    from envspec.compiles.find import holders
-    from envspec.scratch import scratch_folder
-    from envspec.settings import load_settings
+    from envspec.prove.compiles.build import compile_target
+    from envspec.prove.compiles.find import holders
 
     targets = _runnable(targets, named=named)
     pins = {(pin.index, pin.artifact): pin for target in targets for pin in holders(target).values()}

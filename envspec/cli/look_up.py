@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envspec.base.texts import printable
 from envspec.cli.console import say
-from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.audit.model import Facts
+    from envspec.review.audit.model import Facts
 
 offline = click.option("--offline", is_flag=True, help="Use no network: take earlier audits' answers, or --database.")
 min_age = click.option(

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec import __version__, redact
+from envspec import __version__
 from envspec.app.observer import Observer, observe
+from envspec.base import redact
+from envspec.base.errors import EnvspecError, InputError
 from envspec.cli.become import close_umask
 from envspec.cli.console import begin_output, out_json, printed_json, say, say_traceback, silence_stdout
 from envspec.cli.failure import Failure, told
 from envspec.cli.terminal import Terminal
-from envspec.errors import EnvspecError, InputError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -241,7 +242,7 @@ def run(argv: list[str]) -> int:
 def _proxy_of_site() -> Iterator[None]:
     """Give this process, and so all that it starts, the site's proxy where the environment names none. Who called
     `main` in a process of its own gets the environment back."""
-    from envspec.places import config_path
+    from envspec.base.places import config_path
 
     path = config_path(os.environ, os.path.expanduser(os.environ.get("HOME", "~")))
     # whoever needs the configuration tells what is wrong with it
@@ -252,7 +253,7 @@ def _proxy_of_site() -> Iterator[None]:
         if names_one:
             from pathlib import Path
 
-            from envspec.user_config import load_user_config
+            from envspec.base.user_config import load_user_config
 
             more = load_user_config(Path(path), None).site.variables(os.environ)
     os.environ.update(more)
@@ -294,7 +295,7 @@ def _attempt(argv: list[str]) -> int | Failure:
         if os.environ.get("ENVSPEC_TRACEBACK"):
             say_traceback()
             return 1
-        from envspec.shortage import shortage
+        from envspec.base.shortage import shortage
 
         if short := shortage("envspec", f"{type(error).__name__}: {error}"):
             error.__traceback__ = None  # what its frames hold is needed for the message

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.base.places import KEEP_PYTHONPATH
 from envspec.cli.console import hush, out_json
-from envspec.places import KEEP_PYTHONPATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.app import inputs
+from envspec.base.errors import EnvspecError, IndexFailure
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, warn
 from envspec.cli.groups import heading
-from envspec.errors import EnvspecError, IndexFailure
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget, Pin
     from envspec.net.index_proxy.releases import Release
     from envspec.packages.variant_choice import TargetMachine
     from envspec.resolve.pip.solve import PipResolver
+    from envspec.resolve.workflow.outdated import Newer
     from envspec.spec.model import Spec
-    from envspec.workflow.outdated import Newer
 
 EPILOG = """\b
 Examples:
@@ -71,9 +71,9 @@ def command(
 
         tell(path, targets, locks_dir, as_json=as_json)
         return 0
+    from envspec.resolve.workflow.better_variants import better_variants
+    from envspec.resolve.workflow.outdated import outdated
     from envspec.spec.newer import bounds, standing
-    from envspec.workflow.better_variants import better_variants
-    from envspec.workflow.outdated import outdated
 
     spec, lock = inputs.read_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)
@@ -150,7 +150,7 @@ def _pages(spec: Spec, *, offline: bool) -> Iterator[tuple[Read, Offered]]:
 def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
     """List a pin's releases on its own index: those of PyTorch's by the shipped facts. None for a flat index."""
     from envspec.net.index_proxy.pages import Upstream
-    from envspec.workflow.outdated import facts_releases
+    from envspec.resolve.workflow.outdated import facts_releases
 
     if pin.index.startswith("pytorch/"):
         return facts_releases(pin)

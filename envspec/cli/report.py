@@ -11,17 +11,17 @@ import click
 from envspec.app import inputs
 from envspec.app.evidence import standings_of
 from envspec.app.outputs import write_text
+from envspec.base.errors import InputError, LockError, OutsideError, Place
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
-from envspec.errors import InputError, LockError, OutsideError, Place
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envspec.diff.rows import Review
     from envspec.lock.model import Lock, LockedTarget
-    from envspec.report.model import AuditSummary
+    from envspec.review.diff.rows import Review
+    from envspec.review.report.model import AuditSummary
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -83,8 +83,8 @@ def command(
     "not checked".
     """
     from envspec.lock.write import digest
-    from envspec.report.collect import page_of
-    from envspec.report.page import html
+    from envspec.review.report.collect import page_of
+    from envspec.review.report.page import html
     from envspec.spec.newer import standing
 
     if audit_file and database:
@@ -112,13 +112,13 @@ def command(
 
 def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: str | None) -> tuple[Review | None, str]:
     """Give what changed since the revision, or why nothing could be compared: no error without --from."""
-    from envspec.diff.judged import with_flaws
-    from envspec.diff.model import nothing
-    from envspec.diff.review import review
-    from envspec.diff.revision import text_at
-    from envspec.diff.side import Side
+    from envspec.base.record import replace
     from envspec.lock.read import loads
-    from envspec.record import replace
+    from envspec.review.diff.judged import with_flaws
+    from envspec.review.diff.model import nothing
+    from envspec.review.diff.review import review
+    from envspec.review.diff.revision import text_at
+    from envspec.review.diff.side import Side
 
     at = revision or "HEAD"
     try:
@@ -142,7 +142,7 @@ def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: st
 def _audit(
     spec: Spec, chosen: Sequence[LockedTarget], digest: str, audit_file: Path | None, database: Path | None
 ) -> AuditSummary | None:
-    from envspec.report.checked import from_database, from_json
+    from envspec.review.report.checked import from_database, from_json
 
     if audit_file:
         place = Place(str(audit_file))
@@ -154,7 +154,7 @@ def _audit(
             raise InputError(f"the audit can't be read: {error.strerror}", place=place) from None
         return from_json(text, place, digest, chosen)
     if database:
-        from envspec.audit.osv import OsvDatabase
+        from envspec.review.audit.osv import OsvDatabase
 
         osv = OsvDatabase.read(database)
         # the day decides only what is said here, never what the page holds

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
+from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import out
 from envspec.cli.enter import RunOptions, enter, variables
-from envspec.environments.ready import Ready, program
-from envspec.errors import InputError
+from envspec.install.environments.ready import Ready, program
 
 EPILOG = """\b
 Examples:
@@ -112,7 +112,7 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
 def _show(asked: RunOptions, words: tuple[str, ...], *, as_json: bool) -> int:
     """Say what would run, and what would be installed for it."""
     from envspec.cli.enter import plan
-    from envspec.environments.make import variables_of
+    from envspec.install.environments.make import variables_of
     from envspec.install.model import SilentInstall
 
     planned = plan(asked, asked.spec_path(), ask=False)

@@ -31,7 +31,7 @@ def command(path: str | None, target: str | None, offline: bool, keep_pythonpath
 
     It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
     """
-    from envspec.environments.shells import shell_of, started
+    from envspec.install.environments.shells import shell_of, started
 
     ready = enter(RunOptions(path, target, locks_dir, offline))
     shell = shell_of(os.environ)

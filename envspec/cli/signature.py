@@ -7,11 +7,11 @@ from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.outputs import shown_path
+from envspec.base.errors import AnswerNo, InputError, Place, ToolError
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.errors import AnswerNo, InputError, Place, ToolError
-from envspec.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Refusal, Signer, allowed_keys, signed_thing
-from envspec.texts import printable
+from envspec.lock.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Refusal, Signer, allowed_keys, signed_thing
 
 _SIGNERS_KEY, _SIGNING_KEY = "gpg.ssh.allowedSignersFile", "user.signingKey"
 _MOST_SIGNERS = 1 << 20
@@ -36,11 +36,11 @@ def sign_report(path: Path, key: Path | None, *, as_json: bool) -> int:
 
     Raises InputError for the report, for one of a pretended GPU and for the key, NotPlain, StorageError, ToolError.
     """
-    from envspec import atomic
-    from envspec.errors import StorageError
-    from envspec.open_folder import located
-    from envspec.smoke.report.evidence import is_pretended
-    from envspec.smoke.report.read import report_bytes, report_in
+    from envspec.base import atomic
+    from envspec.base.errors import StorageError
+    from envspec.base.open_folder import located
+    from envspec.prove.smoke.report.evidence import is_pretended
+    from envspec.prove.smoke.report.read import report_bytes, report_in
 
     content = report_bytes(path)
     if is_pretended(report_in(content, str(path))):
@@ -56,7 +56,7 @@ def sign_report(path: Path, key: Path | None, *, as_json: bool) -> int:
 
 
 def _signature(content: bytes, key: Path | None, namespace: str) -> tuple[bytes, Signer]:
-    from envspec.signing.ssh_keygen import sign, signer_of
+    from envspec.lock.signing.ssh_keygen import sign, signer_of
 
     signature = sign(content, key or _own_key(), namespace)
     found = signer_of(content, signature, namespace, None)
@@ -86,9 +86,9 @@ def tell_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_j
 def tell_report_signer(path: Path, allowed: Path | None, *, as_json: bool) -> int:
     """Say who signed a report of the smoke check, or why that can't be said: the exit code is 0 or 1. Raises
     InputError, also where it isn't said who may sign, NotPlain, StorageError, ToolError."""
-    from envspec.errors import StorageError
-    from envspec.open_folder import located
-    from envspec.smoke.report.read import report_bytes, report_in
+    from envspec.base.errors import StorageError
+    from envspec.base.open_folder import located
+    from envspec.prove.smoke.report.read import report_bytes, report_in
 
     content = report_bytes(path)
     report_in(content, str(path))
@@ -112,7 +112,7 @@ def _tell(
     *,
     as_json: bool,
 ) -> int:
-    from envspec.signing.ssh_keygen import signer_of
+    from envspec.lock.signing.ssh_keygen import signer_of
 
     signers, source = _signers(allowed, namespace)
     found = signer_of(content, signature, namespace, signers)
@@ -179,7 +179,7 @@ def _own_key() -> Path:
 
 def _of_git(name: str) -> Path | None:
     """Give the path in one of the user's own settings of git; None without, and for what is no file."""
-    from envspec.git.program import run_git
+    from envspec.review.git.program import run_git
 
     try:
         ran = run_git(["config", "--global", "--type=path", "--get", name], Path(os.sep))

@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from envspec.app import inputs
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.record import dataclass, replace
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, styled
 from envspec.cli.groups import grouped, heading
-from envspec.errors import AnswerNo, InputError
 from envspec.lock.graph import Edge, Graph, Tree
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import head_of
-from envspec.record import dataclass, replace
-from envspec.texts import printable
 
 EPILOG = """\b
 Examples:

@@ -7,11 +7,11 @@ import click
 from envspec.app import inputs
 from envspec.app.edition import edition_document
 from envspec.app.lock.choices import LockChoices
+from envspec.base.record import replace
 from envspec.cli import options
 from envspec.cli.lock.choices import lock_choices
 from envspec.cli.lock.command import lock_spec
-from envspec.record import replace
-from envspec.workflow.keep import Upgrade
+from envspec.resolve.workflow.keep import Upgrade
 
 EPILOG = """\b
 Examples:

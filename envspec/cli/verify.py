@@ -12,18 +12,18 @@ import click
 
 from envspec.app import inputs
 from envspec.app.evidence import keep
+from envspec.base.errors import AnswerNo, InputError, OutsideError
+from envspec.base.texts import printable, shown
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, styled, warn
 from envspec.cli.groups import heading
 from envspec.cli.progress import counting
-from envspec.errors import AnswerNo, InputError, OutsideError
-from envspec.texts import printable, shown
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
+    from envspec.review.verify.model import Claims, Difference, Outcome, Told
+    from envspec.review.verify.report import Verification
     from envspec.spec.model import Spec
-    from envspec.verify.model import Claims, Difference, Outcome, Told
-    from envspec.verify.report import Verification
 
 EPILOG = """\b
 Examples:
@@ -95,8 +95,8 @@ def command(
     spec, lock = inputs.read_lock(path, locks_dir, making="proof")
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
-    from envspec.verify.claims import changed, unasked_parts
-    from envspec.verify.report import Verification
+    from envspec.review.verify.claims import changed, unasked_parts
+    from envspec.review.verify.report import Verification
 
     claims = claims_in(spec, lock, chosen)
     old = _lock_at(revision, spec, locks_dir) if revision is not None else None
@@ -122,16 +122,16 @@ def command(
 
 def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
+    from envspec.review.verify.claims import bounded, claims_of
     from envspec.spec.newer import bounds, standing
-    from envspec.verify.claims import bounded, claims_of
 
     return bounded(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
 
 
 def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
     """Read the lock of a git revision; None where it has none."""
-    from envspec.diff.revision import text_at
     from envspec.lock.read import loads
+    from envspec.review.diff.revision import text_at
 
     place = inputs.folder_of(spec, locks_dir).path
     text = text_at(place, revision)
@@ -141,9 +141,9 @@ def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
 def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     """Ask this machine's indexes and channels for claims of a lock."""
     from envspec.app.site_policy import site_policy
-    from envspec.verify.ask import SecondSource, ask_all
-    from envspec.verify.channels import ask_channels
-    from envspec.verify.indexes import Indexes
+    from envspec.review.verify.ask import SecondSource, ask_all
+    from envspec.review.verify.channels import ask_channels
+    from envspec.review.verify.indexes import Indexes
 
     policy = site_policy()
     second = policy.second if policy is not None else {}
@@ -159,7 +159,7 @@ def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
-    from envspec.verify.report import label
+    from envspec.review.verify.report import label
 
     def told(word: str, style: str, one: Told) -> str:
         return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"

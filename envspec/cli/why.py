@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from envspec.app import inputs
+from envspec.base.errors import AnswerNo
+from envspec.base.record import dataclass
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.groups import grouped, heading
-from envspec.errors import AnswerNo
 from envspec.lock.graph import Edge, Graph, packages_named
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.record import dataclass
-from envspec.texts import printable
 
 EPILOG = """\b
 Examples:

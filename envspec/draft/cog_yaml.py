@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.diff.foreign.shape import optional, string, strings, table
+from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.errors import Place
+from envspec.review.diff.foreign.shape import optional, string, strings, table
 
 _BUILD = ("gpu", "cuda", "cudnn", "python_version", "python_requirements", "python_packages", "system_packages")
 

@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from envspec.base.errors import Place
+from envspec.base.regex import regex
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.errors import Place
-from envspec.regex import regex
 
 _BASE = regex(r"(?:--platform=\S+ +)?(\S+)(?: +as +(\S+))?")
 _ELSEWHERE = (

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.diff.foreign.shape import sequence, string, strings, table
+from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.errors import Place
 from envspec.packages.names import conda_name
+from envspec.review.diff.foreign.shape import sequence, string, strings, table
 from envspec.spec.schema import PLATFORMS
 
 _SELECTORS = ("cudatoolkit", "pytorch-cuda", "cuda-version")

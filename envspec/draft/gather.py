@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
-from envspec.diff.foreign.names import index_name, is_pypi_itself
+from envspec.base.errors import Place
+from envspec.base.redact import has_credentials, without_credentials
 from envspec.draft.model import Draft, NewTarget, Note
-from envspec.errors import Place
 from envspec.facts.torch_builds import cuda_of
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.version_numbers import numbers
-from envspec.redact import has_credentials, without_credentials
+from envspec.review.diff.foreign.names import index_name, is_pypi_itself
 from envspec.spec.advice import slug
 from envspec.spec.values import BadValue, bound, override, requirement
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from envspec.errors import Place
-from envspec.record import dataclass
+from envspec.base.errors import Place
+from envspec.base.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from envspec.diff.foreign.shape import optional, sequence, string, table
+from envspec.base.errors import Place
+from envspec.base.record import dataclass, replace
 from envspec.draft.gather import Gathered
-from envspec.errors import Place
 from envspec.facts.virtual_packages import ARCHSPEC
-from envspec.record import dataclass, replace
+from envspec.review.diff.foreign.shape import optional, sequence, string, table
 from envspec.spec.schema import PLATFORMS
 
 _FAMILIES = {"linux": ("linux", "unix"), "osx": ("osx", "macos", "unix"), "win": ("win",)}

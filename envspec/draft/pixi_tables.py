@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.diff.foreign.shape import optional, sequence, string, strings, table
+from envspec.base.errors import Place
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, has_project
 from envspec.draft.python_tools import dependency
-from envspec.errors import Place
+from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
 
 
 def feature(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from envspec.diff.foreign.shape import optional, string, strings, table
+from envspec.base.errors import Place
+from envspec.base.record import dataclass, replace
 from envspec.draft.gather import Gathered
 from envspec.draft.model import NewTarget
 from envspec.draft.pixi_platforms import Platform, of_features, platforms, requirements
 from envspec.draft.pixi_tables import channels, dependencies, feature
-from envspec.errors import Place
 from envspec.facts import torch_builds
 from envspec.lock.formats.intent import MARK
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass, replace
+from envspec.review.diff.foreign.shape import optional, string, strings, table
 
 _READ = (
     *("project", "workspace", "dependencies", "pypi-dependencies", "pypi-options", "system-requirements", "feature"),

@@ -13,17 +13,17 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
-from envspec.diff.foreign.names import channel_name
-from envspec.diff.foreign.shape import Malformed, optional, string, strings, table
-from envspec.documents import Unreadable, read_json
+from envspec.base.documents import Unreadable, read_json
+from envspec.base.errors import InputError, Place
+from envspec.base.record import dataclass
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
-from envspec.errors import InputError, Place
 from envspec.packages.match_spec import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
-from envspec.record import dataclass
+from envspec.review.diff.foreign.names import channel_name
+from envspec.review.diff.foreign.shape import Malformed, optional, string, strings, table
 
 _HELPERS = ("pip", "setuptools", "wheel")
 """What environments have in any case."""

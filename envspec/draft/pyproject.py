@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envspec.diff.foreign.shape import Malformed, optional, string, strings, table, tables
+from envspec.base.errors import Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered
 from envspec.draft.python_tools import all_of, dependency, pep440
-from envspec.errors import Place
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
+from envspec.review.diff.foreign.shape import Malformed, optional, string, strings, table, tables
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 _UV_ELSEWHERE = (

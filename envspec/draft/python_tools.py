@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from envspec.diff.foreign.shape import optional, string, strings
+from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
-from envspec.errors import Place
 from envspec.packages.requirement import too_much
+from envspec.review.diff.foreign.shape import optional, string, strings
 
 _KNOWN = (
     *(

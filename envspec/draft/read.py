@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from envspec.diff.foreign.files import malformed, text_of, toml_of, yaml_of
-from envspec.diff.foreign.shape import Malformed
+from envspec.base.errors import InputError, Place
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.errors import InputError, Place
 from envspec.packages.other_formats import BEGINS, PINS, TITLES, format_of
+from envspec.review.diff.foreign.files import malformed, text_of, toml_of, yaml_of
+from envspec.review.diff.foreign.shape import Malformed
 
 KNOWN = ", ".join(TITLES[form].partition(" ")[2] for form in BEGINS)
 

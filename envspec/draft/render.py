@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from envspec.base.errors import SpecError, SpecErrors
+from envspec.base.record import dataclass, replace
+from envspec.base.texts import printable
 from envspec.draft.model import Draft, NewTarget, Note
-from envspec.errors import SpecError, SpecErrors
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass, replace
 from envspec.spec.model import Spec
-from envspec.texts import printable
 
 _LINE = 88
 """The longest array that stands on one line, in characters."""

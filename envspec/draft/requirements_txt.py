@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envspec.diff.foreign.names import index_name
-from envspec.diff.foreign.shape import file_name
+from envspec.base.errors import Place
+from envspec.base.redact import without_credentials
 from envspec.draft.gather import Gathered, has_project, is_folder
-from envspec.errors import Place
 from envspec.packages.requirements_file import (
     EDITABLE,
     EGG,
@@ -21,7 +20,8 @@ from envspec.packages.requirements_file import (
     logical_lines,
     without_options,
 )
-from envspec.redact import without_credentials
+from envspec.review.diff.foreign.names import index_name
+from envspec.review.diff.foreign.shape import file_name
 
 Reader = Callable[[Path], str]
 """Reads a file that another one names. Raises InputError, StorageError."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from envspec.base.record import dataclass, replace
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass, replace
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from envspec.base.regex import regex
 from envspec.facts.tables import read
-from envspec.regex import regex
 
 _FOR_CUDA = regex(r"-cu\d+")
 

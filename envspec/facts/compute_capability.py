@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 INTEGRATED = frozenset({53, 62, 72, 87, 110})
 """GPUs that share a chip with the CPU, ten times their capability: Tegra X1, X2, Xavier, Orin, Thor."""

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from envspec.base.record import dataclass, replace
+from envspec.base.regex import regex
 from envspec.facts.tables import read, words
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.record import dataclass, replace
-from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

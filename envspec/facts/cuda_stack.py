@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 
+from envspec.base.regex import regex
 from envspec.facts.toolkits import known
 from envspec.packages.names import requirement_name
-from envspec.regex import regex
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 """The names of torch itself."""

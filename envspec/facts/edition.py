@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from envspec.errors import InputError
-from envspec.record import dataclass, replace
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass, replace
 
 if TYPE_CHECKING:
     from pathlib import Path

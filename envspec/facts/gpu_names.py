@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from envspec.regex import regex
+from envspec.base.regex import regex
 
 _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro", "grid"})
 _EXTRAS = regex(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from envspec.base.record import dataclass, replace
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
 from envspec.facts.tables import rows, words
-from envspec.record import dataclass, replace
 
 
 @dataclass(frozen=True)

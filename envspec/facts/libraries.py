@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from envspec.base.record import dataclass
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.facts.tables import read, words
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

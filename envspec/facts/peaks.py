@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
+from envspec.base.record import dataclass
 from envspec.facts.tables import read, words
-from envspec.record import dataclass
 
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.facts.tables import read
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 
 TRIPLES = {
     "linux-64": "x86_64-unknown-linux-gnu",

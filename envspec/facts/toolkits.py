@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from envspec.base.record import dataclass
 from envspec.facts.compute_capability import covers
 from envspec.facts.drivers import reaches
 from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

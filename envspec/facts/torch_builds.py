@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 
 FIRST_OF_ITS_OWN = (10, 0)
 """From this capability on triton takes `ptxas-blackwell`, where a release has one."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 from envspec.facts.cuda_stack import stack_of
 from envspec.packages.names import requirement_name
-from envspec.record import dataclass
-from envspec.regex import regex
 
 NO_PKG_RESOURCES = 82
 """The first major of setuptools without pkg_resources: 81.0.0 has it, 82.0.0 (2026-02-08) doesn't (wheels on PyPI)."""

@@ -22,9 +22,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 from envspec.facts import edition
-from envspec.record import dataclass
-from envspec.regex import regex
 
 FAMILY = ("torch", "torchvision", "torchaudio")
 """The names that come from a PyTorch index. nvidia-* wheels always come from PyPI."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from envspec.errors import InputError, Place
+from envspec.base.errors import InputError, Place
 from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor
 from envspec.image.layout import BLOBS, INDEX_FILE, top_of_index

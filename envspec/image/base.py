@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from envspec.cache.entry import keep_value, read_value
+from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.record import dataclass
 from envspec.image.base_files import BaseFiles, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import ImageManifest, Read, read_image
-from envspec.record import dataclass
 
 FOLDER = "bases-v1"
 """The folder of what bases hold, below envspec's cache, by the digests of their manifests."""

@@ -13,9 +13,9 @@ from dataclasses import field
 from functools import partial
 from typing import BinaryIO
 
+from envspec.base.record import dataclass
 from envspec.image.layer import Descriptor
 from envspec.image.layer_stream import Refused, is_within, read_layer
-from envspec.record import dataclass
 
 _KEPT_BYTES = 32 << 20
 """Of a file that is read: dpkg's list of all packages of a full desktop has 10 MB."""

@@ -6,15 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from typing import BinaryIO, Protocol
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
+from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
 from envspec.image.compress import KINDS
 from envspec.image.config import config_document, image_labels, manifest_document
 from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, pack
 from envspec.image.layout import Layout
 from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes
-from envspec.recipes.plan import Plan
-from envspec.record import dataclass
 
 _PIECE = 1 << 20
 

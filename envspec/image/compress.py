@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import IO, Protocol, cast
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 
 KINDS = ("zstd", "gzip")
 _LEVELS = {"zstd": 3, "gzip": 6}

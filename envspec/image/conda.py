@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from envspec.documents import read_json
+from envspec.base.documents import read_json
+from envspec.base.record import dataclass
+from envspec.base.settings import load_settings
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.conda import CondaInstaller
 from envspec.install.environment import CONDA_CACHE
@@ -18,9 +20,7 @@ from envspec.install.installed import CONDA_META
 from envspec.install.model import InstallProgress
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
-from envspec.record import dataclass
 from envspec.resolve.conda.channels import load_conda_config
-from envspec.settings import load_settings
 
 _OF_THIS_MACHINE = ("extracted_package_dir", "package_tarball_full_path", "link")
 """The fields of a record in conda-meta that say where this machine keeps the package."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
+from envspec.export.plan import UID, WORKSPACE, Plan
 from envspec.image.base import BaseImage
 from envspec.image.layer import Descriptor, PackedLayer
 from envspec.image.manifest import CONFIG, MANIFEST, oci_layer
-from envspec.recipes.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
-from envspec.recipes.plan import UID, WORKSPACE, Plan
 
 LAYER = "envspec.layer"
 KEY = "envspec.layer.key"

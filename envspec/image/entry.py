@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 FILE = 0o644
 PROGRAM = 0o755

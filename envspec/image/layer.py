@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import BinaryIO
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
+from envspec.base.record import dataclass
 from envspec.image.beside import beside, gathered
 from envspec.image.compress import compressor, media_type
 from envspec.image.entry import LayerEntry, in_order
-from envspec.record import dataclass
 
 _PIECE = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, BinaryIO
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.image.compress import unpacked
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import packing

@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.binaries.installed_paths import paths_of_wheel
+from envspec.export.plan import CARRIED, ENVIRONMENT, Borrowed, Plan
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
@@ -30,8 +32,6 @@ from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import in_install_order, shared_paths
-from envspec.recipes.plan import CARRIED, ENVIRONMENT, Borrowed, Plan
-from envspec.record import dataclass
 
 PACKAGES = ("python", "nvidia", "torch", "rest")
 """The layers of packages."""

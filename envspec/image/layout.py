@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from envspec.documents import read_json
-from envspec.errors import InputError, NotPlain, Place
+from envspec.base.documents import read_json
+from envspec.base.errors import InputError, NotPlain, Place
+from envspec.base.open_folder import OpenFolder
 from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor, OnBytes
 from envspec.image.manifest import DIGEST, DOCUMENT_BYTES, checked, descriptor_of, document_bytes
-from envspec.open_folder import OpenFolder
 
 _VERSION = {"imageLayoutVersion": "1.0.0"}
 _MARK, INDEX_FILE, BLOBS = "oci-layout", "index.json", "blobs/sha256"

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from envspec.documents import read_json
-from envspec.errors import InputError
+from envspec.base.documents import read_json
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
 from envspec.image.layer import Descriptor
-from envspec.record import dataclass
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from envspec.errors import ToolError
-from envspec.record import dataclass
+from envspec.base.errors import ToolError
+from envspec.base.record import dataclass
 
 _HEAD = struct.Struct("<4s22xHH")
 """A local file header: its mark, 22 bytes that the directory has too, the lengths of the name and of what is added.

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from envspec.recipes.target_json import dumps
-from envspec.record import dataclass
+from envspec.base.record import dataclass
+from envspec.export.target_json import dumps
 
 FOLDER = "packages"
 """The folder of the parts among the carried files."""

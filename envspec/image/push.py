@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from envspec.base.record import dataclass
 from envspec.image.base import BaseImage
 from envspec.image.build import BuiltImage, ImageProgress
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout
 from envspec.net.repository import Repository
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
+from envspec.export.plan import PYTHON, Plan
 from envspec.facts.python_builds import TRIPLES, newest_build
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
 from envspec.install import activation
 from envspec.lock.model import LockedPython
-from envspec.recipes.plan import PYTHON, Plan
-from envspec.record import dataclass
 
 _PLACES = ("usr/bin", "usr/local/bin")
 """Where bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""

@@ -9,16 +9,16 @@ import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass, replace
+from envspec.export.carried import OF_SERVICES, carried_by
+from envspec.export.plan import Plan
+from envspec.export.target_json import dumps
 from envspec.image.base import BaseImage
 from envspec.image.python import ImagePython
 from envspec.install.host import InstallHost
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
-from envspec.recipes.carried import OF_SERVICES, carried_by
-from envspec.recipes.plan import Plan
-from envspec.recipes.target_json import dumps
-from envspec.record import dataclass, replace
 
 FEATURES = ("compile", "fabric", "ssh", "code-server")
 """What an image may lack where it's said: torch.compile's compiler, NCCL's way over InfiniBand, services."""

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from envspec import programs
-from envspec.errors import ToolError
-from envspec.redact import redact
+from envspec.base import programs
+from envspec.base.errors import ToolError
+from envspec.base.redact import redact
 
 _PROGRAMS = ("apptainer", "singularity")
 _REPRODUCIBLE = "--reproducible"

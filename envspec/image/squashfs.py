@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
-from envspec import programs
-from envspec.errors import ToolError
+from envspec.base import programs
+from envspec.base.errors import ToolError
+from envspec.base.redact import redact
 from envspec.image.entry import LayerEntry
 from envspec.image.layer import OnBytes, tar_pieces
-from envspec.redact import redact
 
 PROGRAM = "mksquashfs"
 _LEAST = (4, 5)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.image.compress import unpacked
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.packages.archive_entries import TarMember, path_fault

@@ -12,6 +12,8 @@ from dataclasses import field
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
+from envspec.base.record import dataclass, replace
+from envspec.export.plan import Plan
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.entry import PROGRAM, LayerEntry, folder_entry, in_order, link_entry, text_entry
 from envspec.image.layers import package_entries, project_entries
@@ -21,8 +23,6 @@ from envspec.install.collect import Paths
 from envspec.install.prefix import FOLDER
 from envspec.lock.model import LockedTarget
 from envspec.lock.shared_paths import in_install_order
-from envspec.recipes.plan import Plan
-from envspec.record import dataclass, replace
 
 MOUNT = "mount"
 """The note, beside the carried files, of the path where a tree works; `ANYWHERE` if it has none."""

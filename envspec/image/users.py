@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
+from envspec.export.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, text_entry
-from envspec.recipes.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
-from envspec.record import dataclass
 
 _PASSWD, _GROUP, _SHADOW = "etc/passwd", "etc/group", "etc/shadow"
 _HOME = 0o700

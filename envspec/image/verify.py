@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from envspec import __version__
+from envspec.base.record import dataclass
+from envspec.export.metadata import labels
+from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
 from envspec.image.config import VERSION, config_document, image_labels
 from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id
 from envspec.image.manifest import ImageManifest
-from envspec.recipes.metadata import labels
-from envspec.recipes.plan import Plan
-from envspec.record import dataclass
 
 _LOCK = "envspec.lock.digest"
 _BY_LABEL = ("envspec.spec", "envspec.target", _LOCK, "envspec.fingerprint")

@@ -17,14 +17,14 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.image.member import WheelMember
 from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url
 from envspec.lock.model import Pin
 from envspec.packages.archive_entries import path_fault
-from envspec.record import dataclass
 
 INSTALLER = "envspec"
 _SHEBANG = re.compile(rb"#!python[^\r\n]*")

@@ -12,7 +12,7 @@ import re
 import shlex
 from pathlib import Path
 
-from envspec.places import KEEP_PYTHONPATH
+from envspec.base.places import KEEP_PYTHONPATH
 
 PATHS = ("bin/activate", "bin/activate.fish")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.settings import Settings, split_credentials
 from envspec.install.collect import is_folder
 from envspec.lock.conda_files import FileUrls, artifact_of
 from envspec.lock.model import Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import read_page
 from envspec.resolve.artifact_urls import artifact_urls
-from envspec.settings import Settings, split_credentials
 from envspec.spec.model import Spec
 
 

@@ -17,9 +17,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from envspec.cache.use import mark_used
-from envspec.documents import Unreadable, read_toml
-from envspec.errors import EnvspecError, InputError, ToolError
+from envspec.base.cache.use import mark_used
+from envspec.base.documents import Unreadable, read_toml
+from envspec.base.errors import EnvspecError, InputError, ToolError
+from envspec.base.record import dataclass
+from envspec.base.storage import storage_error
+from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of
@@ -33,13 +36,10 @@ from envspec.packages.archive_entries import TarMember
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
-from envspec.recipes.environment import build_variables, refuse_unknown_gpus
-from envspec.record import dataclass
 from envspec.resolve.pip.answer import labelled
+from envspec.resolve.uv.errors import build_failure, stopped_by_the_machine
+from envspec.resolve.uv.program import Uv
 from envspec.spec.model import Spec
-from envspec.storage import storage_error
-from envspec.uv.errors import build_failure, stopped_by_the_machine
-from envspec.uv.program import Uv
 
 FOLDER = "built-v1"
 """The folder of built wheels, below envspec's cache."""

@@ -16,7 +16,10 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import BinaryIO
 
-from envspec.errors import InputError, InternalError, Place
+from envspec.base.errors import InputError, InternalError, Place
+from envspec.base.record import replace
+from envspec.export.environment import build_variables, refuse_unknown_gpus
+from envspec.export.quote import shell
 from envspec.install.build import BuildRules
 from envspec.install.collect import Paths
 from envspec.install.plain_names import plain_name
@@ -27,9 +30,6 @@ from envspec.lock.read import load
 from envspec.net import limits
 from envspec.net.file_store import sha256_of
 from envspec.packages.archive_entries import TarMember
-from envspec.recipes.environment import build_variables, refuse_unknown_gpus
-from envspec.recipes.quote import shell
-from envspec.record import replace
 
 INSTALLER = "install.sh"
 SUMS = "SHA256SUMS"

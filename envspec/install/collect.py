@@ -16,12 +16,12 @@ from pathlib import Path
 from threading import Event, Lock
 from urllib.parse import unquote, urlsplit
 
-from envspec.errors import IndexFailure, InputError
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.record import dataclass
+from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
-from envspec.record import dataclass
-from envspec.storage import CACHE, ELSEWHERE, storage_error
 
 _WORKERS = 16
 _LOOKED_AT = "looked-at"

@@ -13,9 +13,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envspec.cache.use import mark_used
-from envspec.documents import read_json
-from envspec.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
+from envspec.base.cache.use import mark_used
+from envspec.base.documents import read_json
+from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact, without_credentials
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import Settings
+from envspec.base.storage import says_storage
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
@@ -27,14 +32,9 @@ from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
 from envspec.net.patience import Patience
 from envspec.packages.names import conda_name
-from envspec.record import dataclass
-from envspec.redact import redact, without_credentials
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses
 from envspec.resolve.conda.logins import Channels, apart
 from envspec.resolve.conda.setup import conda_client
-from envspec.scratch import scratch_folder
-from envspec.settings import Settings
-from envspec.storage import says_storage
 
 if TYPE_CHECKING:
     from rattler import PackageCache, RepoDataRecord

@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from envspec.errors import EnvspecError, IndexFailure, StorageError
-from envspec.flock import hold
+from envspec.base.errors import EnvspecError, IndexFailure, StorageError
+from envspec.base.flock import hold
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.base.storage import says_storage
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
 from envspec.install.model import InstallProgress
 from envspec.net import limits
@@ -29,9 +32,6 @@ from envspec.net.fetch import origin_of
 from envspec.net.file_store import sha256_of
 from envspec.net.patience import Patience
 from envspec.packages.archive_entries import path_fault
-from envspec.record import dataclass, replace
-from envspec.redact import redact
-from envspec.storage import says_storage
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord

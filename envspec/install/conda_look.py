@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.install.collect import Paths
 from envspec.install.conda_cache import members_of, refuse_special, unpack_failure
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of

@@ -12,15 +12,15 @@ import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from envspec.documents import read_json
-from envspec.errors import IndexFailure, InputError, Place
+from envspec.base.documents import read_json
+from envspec.base.errors import IndexFailure, InputError, Place
+from envspec.base.record import dataclass
 from envspec.install.inside import Inside, folded
 from envspec.install.installed import CONDA_META, CondaRecord
 from envspec.install.model import Fault
 from envspec.install.prefix import FOLDER
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.packages.archive_entries import path_fault
-from envspec.record import dataclass
 
 _RESERVED = (CONDA_META, FOLDER.as_posix(), LOCK_FILE, ".trash")
 """The folders in which rattler and envspec record what is installed, and which they trust."""

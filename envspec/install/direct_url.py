@@ -13,11 +13,11 @@ import json
 import os
 from pathlib import Path
 
+from envspec.base.redact import without_credentials
 from envspec.install.installed import site_packages
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import Pin
 from envspec.packages.requirement import canonical_name
-from envspec.redact import without_credentials
 
 FILE = "direct_url.json"
 

@@ -12,7 +12,11 @@ from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
+from envspec.base.record import dataclass, replace
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import Settings, load_settings
+from envspec.export.project import project_of
 from envspec.install import activation
 from envspec.install.addresses import pip_addresses
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
@@ -55,12 +59,8 @@ from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
-from envspec.recipes.project import project_of
-from envspec.record import dataclass, replace
-from envspec.scratch import scratch_folder
-from envspec.settings import Settings, load_settings
+from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Project, Spec
-from envspec.uv.program import find_uv
 
 CONDA_CACHE = Path("conda") / "packages"
 """The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
 from envspec.lock.model import Lock, LockedTarget
 from envspec.packages.version_numbers import numbers_in
-from envspec.record import dataclass
 
 _SUBDIRS = {
     ("Linux", "x86_64"): "linux-64",

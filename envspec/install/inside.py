@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 _MOST_LINKS = 40
 """How many links one path may go through: the kernel's own bound (path_resolution(7))."""

@@ -17,11 +17,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from envspec.documents import read_json
+from envspec.base.documents import read_json
+from envspec.base.record import dataclass, replace
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass, replace
 
 CONDA_META = "conda-meta"
 OVERWRITTEN: Fault = "has another package's content"

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from envspec import programs
-from envspec.documents import read_json
-from envspec.errors import ToolError
+from envspec.base import programs
+from envspec.base.documents import read_json
+from envspec.base.errors import ToolError
+from envspec.base.redact import redact
 from envspec.install.python_builds import fetch_python, may_fetch, place_of_build, uvs_folder
 from envspec.lock.model import LockedPython
-from envspec.redact import redact
-from envspec.uv.errors import stopped_by_the_machine
-from envspec.uv.program import Uv
+from envspec.resolve.uv.errors import stopped_by_the_machine
+from envspec.resolve.uv.program import Uv
 
 _SECONDS = 30.0
 _ASK = """\

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from envspec.base.record import dataclass
+from envspec.base.texts import byte_size
 from envspec.lock.model import Pin
-from envspec.record import dataclass
-from envspec.texts import byte_size
 
 Fault = str
 """The fault of an installed package, in a few words; empty for a sound one."""

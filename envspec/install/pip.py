@@ -18,9 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from envspec import programs
+from envspec.base import programs
+from envspec.base.errors import ToolError
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
 from envspec.binaries.installed_paths import paths_of_wheel
-from envspec.errors import ToolError
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
 from envspec.install.direct_url import record_direct_url
@@ -34,11 +36,9 @@ from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
 from envspec.lock.shared_paths import pip_order, shared_paths, waves
 from envspec.lock.toml_text import inline_strings, key, value
-from envspec.record import dataclass, replace
-from envspec.redact import redact
-from envspec.uv.errors import failure
-from envspec.uv.processes import end
-from envspec.uv.program import Uv
+from envspec.resolve.uv.errors import failure
+from envspec.resolve.uv.processes import end
+from envspec.resolve.uv.program import Uv
 
 _ERROR = re.compile(r"^error:", re.MULTILINE)
 _SUBDIRECTORY = re.compile(r"subdirectory=[A-Za-z0-9_./-]+")

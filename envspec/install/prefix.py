@@ -18,17 +18,17 @@ from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
-from envspec import atomic
-from envspec.documents import read_json
-from envspec.errors import InputError, Place
+from envspec.base import atomic
+from envspec.base.documents import read_json
+from envspec.base.errors import InputError, Place
+from envspec.base.open_folder import Location
+from envspec.base.record import dataclass
+from envspec.base.storage import storage_error
 from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.names import LOCK_NAME
-from envspec.open_folder import Location
-from envspec.record import dataclass
-from envspec.storage import storage_error
 
 FOLDER = Path("etc") / "envspec"
 LOCK_PATH = FOLDER / LOCK_NAME

@@ -12,7 +12,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.export.environment import build_variables
+from envspec.export.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
 from envspec.install.build import EPOCH, BuiltWheels, WheelBuilder, variables_of
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of
@@ -20,14 +24,10 @@ from envspec.install.model import InstallProgress, identity
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget
 from envspec.net.file_store import sha256_of
-from envspec.recipes.environment import build_variables
-from envspec.recipes.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
-from envspec.record import dataclass, replace
-from envspec.redact import redact
+from envspec.resolve.uv.errors import build_failure, stopped_by_the_machine
+from envspec.resolve.uv.program import Uv
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
-from envspec.uv.errors import build_failure, stopped_by_the_machine
-from envspec.uv.program import Uv
 
 _MARK = "project:"
 """What the identity of a project's wheel begins with."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from envspec.base.settings import Settings
+from envspec.export.python_build import RELEASES
 from envspec.install.python_builds import MIRROR, MIRROR_VARIABLE
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
-from envspec.recipes.python_build import RELEASES
-from envspec.settings import Settings
 
 
 def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str]) -> str:

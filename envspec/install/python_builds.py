@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
+from envspec.base.redact import redact
+from envspec.base.settings import load_settings
+from envspec.export.python_build import TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
-from envspec.recipes.python_build import TABLE, folder_name, uv_table
-from envspec.redact import redact
-from envspec.settings import load_settings
-from envspec.uv.errors import cause, stopped_by_the_machine
-from envspec.uv.program import Uv
+from envspec.resolve.uv.errors import cause, stopped_by_the_machine
+from envspec.resolve.uv.program import Uv
 
 MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
 MIRROR = "python"

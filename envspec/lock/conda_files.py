@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from envspec.errors import InternalError
+from envspec.base.errors import InternalError
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.packages.names import channel_name, conda_name
 

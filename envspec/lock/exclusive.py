@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envspec.flock import has_flock, held_by_file, hold
-from envspec.open_folder import Location, OpenFolder
-from envspec.record import dataclass
+from envspec.base.flock import has_flock, held_by_file, hold
+from envspec.base.open_folder import Location, OpenFolder
+from envspec.base.record import dataclass
 
 LOCK_FILE = ".envspec-lock"
 

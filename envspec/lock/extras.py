@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from envspec.errors import Place
+from envspec.base.errors import Place
+from envspec.base.texts import nearest
 from envspec.lock.graph import Edge, Graph
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import head_of
 from envspec.rules.finding import Finding
-from envspec.texts import nearest
 
 
 def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Finding]:

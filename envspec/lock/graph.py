@@ -10,12 +10,12 @@ from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
+from envspec.base.record import dataclass
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import effective, markers_of, reach
 from envspec.packages.names import conda_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, head_of
-from envspec.record import dataclass
 
 
 class Node(NamedTuple):

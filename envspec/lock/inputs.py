@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from envspec.errors import Place, SpecError
+from envspec.base.errors import Place, SpecError
+from envspec.base.record import replace
+from envspec.base.redact import redact
+from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock.env_table import metadata_table
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers
-from envspec.record import replace
-from envspec.redact import redact
 from envspec.spec.model import Located, Spec, Target
 from envspec.spec.newer import standing
-from envspec.texts import UNSEEN, is_seen, printable
 
 
 def spec_inputs(spec: Spec) -> SpecInputs:

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NewType
 
-from envspec.errors import LockError, Place
+from envspec.base.errors import LockError, Place
+from envspec.base.record import replace
+from envspec.base.texts import printable
 from envspec.lock.inputs import spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.lock.rules import (
@@ -28,9 +30,7 @@ from envspec.lock.rules import (
 from envspec.lock.rules.case import Flaw as Flaw
 from envspec.lock.rules.case import LockedCase, merged
 from envspec.packages.python_range import is_within
-from envspec.record import replace
 from envspec.spec.model import Spec
-from envspec.texts import printable
 
 SoundLock = NewType("SoundLock", Lock)
 """A lock that passed every rule. Only `sound` makes one, and whatever installs, exports or runs requires one."""

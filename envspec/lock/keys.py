@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from envspec.base.regex import regex
 from envspec.lock.listed import LISTS
 from envspec.packages.variant_name import LABEL
-from envspec.regex import regex
 
 TOP = ("lock-version", "env", "images", "targets", "python", "corrections", "conda", "pip")
 ROWS = ("artifacts", "built-with", "dependencies", "metadata")

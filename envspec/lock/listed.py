@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.lock.model import TargetInputs
 from envspec.lock.toml_text import string
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

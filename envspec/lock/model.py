@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from envspec.base.record import dataclass, replace
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
-from envspec.record import dataclass, replace
 
 LOCK_VERSION = 3
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""

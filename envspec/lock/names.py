@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.regex import regex
+from envspec.base.regex import regex
 
 FOLDER_NAME = regex(r"[a-z0-9][a-z0-9._-]*")
 """Both become folders; no such name leads out of the parent folder."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from envspec.errors import LockError, Place, StorageError
+from envspec.base.errors import LockError, Place, StorageError
+from envspec.base.regex import regex
 from envspec.lock.model import LOCK_VERSION, Lock
 from envspec.lock.reading.document import RELOCK
-from envspec.regex import regex
 
 _VERSION = regex(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
 _CONFLICT = regex(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from envspec.base.record import dataclass
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import effective, markers_of
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import head_of
-from envspec.record import dataclass
 
 _Node = tuple[str, frozenset[str]]
 """A package with some of its extras: pip's resolver has one for each set of them that is asked for."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from envspec.base.record import dataclass
 from envspec.lock.freshness import Reason
+from envspec.lock.signing.model import LOCK, Refusal
+from envspec.lock.signing.ssh_keygen import signer_of
 from envspec.lock.store import LockFile
-from envspec.record import dataclass
-from envspec.signing.model import LOCK, Refusal
-from envspec.signing.ssh_keygen import signer_of
 
 
 @dataclass(frozen=True)

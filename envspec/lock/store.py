@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
+from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
+from envspec.base.open_folder import Location, OpenFolder
+from envspec.base.record import dataclass
 from envspec.lock.names import FOLDER_NAME, LOCK_NAME
-from envspec.open_folder import Location, OpenFolder
-from envspec.record import dataclass
-from envspec.signing.model import MOST_BYTES, SUFFIX
+from envspec.lock.signing.model import MOST_BYTES, SUFFIX
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
@@ -98,7 +98,7 @@ class LockFolder:
                 )
             new = _signature_in(folder) != signature
             if new:
-                from envspec import atomic
+                from envspec.base import atomic
 
                 atomic.replace_files(folder, {SIGNATURE_NAME: signature})
             return new
@@ -144,7 +144,7 @@ class LockFolder:
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
         """
-        from envspec import atomic
+        from envspec.base import atomic
         from envspec.lock.render import rendered_files
 
         wanted = {LOCK_NAME: _checked(lock, self.name, self.path), **rendered_files(lock)}
@@ -169,7 +169,7 @@ class LockFolder:
         if self._held:
             yield
             return
-        from envspec import atomic
+        from envspec.base import atomic
         from envspec.lock.exclusive import exclusive
 
         with ExitStack() as stack:
@@ -272,8 +272,8 @@ def _storage(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        from envspec.atomic import Unfinished
-        from envspec.storage import storage_error
+        from envspec.base.atomic import Unfinished
+        from envspec.base.storage import storage_error
 
         if isinstance(error, Unfinished):
             again = "run the command again: it continues from the new lock"

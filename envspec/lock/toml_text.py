@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from envspec.regex import regex
-from envspec.texts import UNSEEN, printable
+from envspec.base.regex import regex
+from envspec.base.texts import UNSEEN, printable
 
 # What must not stand raw in a file that people review, and what TOML forbids in a basic string.
 _ESCAPED = regex(rf'["\\]|{UNSEEN.pattern}')

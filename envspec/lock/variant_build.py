@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from envspec.base.regex import regex
 from envspec.lock.model import Pin, WheelVariant
 from envspec.packages.variant_choice import CUDA_LOWER, SM_ARCH
 from envspec.packages.variants import NVIDIA, Property, read_property
-from envspec.regex import regex
 
 _CUDA = regex(r"(?<![a-z0-9])cu(?:da)?_?([1-9][0-9])[._]?([0-9])?(?![0-9])")
 """cu130, cuda13.0, cu12, torch2.9_cu128"""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from envspec.errors import InternalError
+from envspec.base.errors import InternalError
 from envspec.lock.env_table import metadata_table, same_metadata
 from envspec.lock.listed import Shared, shared_by, write_lists
 from envspec.lock.model import (

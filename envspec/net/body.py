@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
 from envspec.net.limits import Limits
-from envspec.record import dataclass
 
 if TYPE_CHECKING:
     import urllib3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from envspec.base.settings import Settings, split_credentials
 from envspec.net.fetch import Fetcher, origin_of, read_timeout
 from envspec.net.logins import credentials_of, own_origins
 from envspec.net.patience import Patience
-from envspec.settings import Settings, split_credentials
 
 if TYPE_CHECKING:
     from envspec.net.keyring import Keyring

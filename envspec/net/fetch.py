@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.settings import Credentials, split_credentials
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.certificates import tls_context
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
 from envspec.net.timed_connections import HeadTooSlow, timed_pools
-from envspec.record import dataclass
-from envspec.redact import redact
-from envspec.settings import Credentials, split_credentials
 
 if TYPE_CHECKING:
     import urllib3

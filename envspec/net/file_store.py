@@ -15,14 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from envspec.cache.use import mark_used
-from envspec.errors import IndexFailure
-from envspec.flock import has_flock, held_by_file, hold
+from envspec.base.cache.use import mark_used
+from envspec.base.errors import IndexFailure
+from envspec.base.flock import has_flock, held_by_file, hold
+from envspec.base.record import dataclass
+from envspec.base.settings import split_credentials
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault
-from envspec.record import dataclass
-from envspec.settings import split_credentials
 
 ARTIFACTS = "artifacts"
 """The folder of the files in envspec's cache."""

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 
-from envspec.cache.entry import keep_value, read_value
+from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.record import dataclass
+from envspec.base.settings import split_credentials
 from envspec.net.fetch import Fetcher
-from envspec.record import dataclass
-from envspec.settings import split_credentials
 
 
 @dataclass(frozen=True)

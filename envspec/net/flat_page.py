@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from dataclasses import field
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import ACCEPT, Page, read_page
 from envspec.packages.requirement import canonical_name
 from envspec.packages.variant_name import VARIANTS_END
-from envspec.record import dataclass
-from envspec.redact import redact
 
 _SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
 _NO_DATE = "1970-01-01T00:00:00Z"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import field
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 _SECONDS = 300.0
 """How long an answer counts. An answer of the system's resolver says nothing of its age."""

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from envspec import programs
-from envspec.settings import Credentials
+from envspec.base import programs
+from envspec.base.settings import Credentials
 
 _SECONDS = 60
 """Seconds to wait: the user may have to unlock the keyring by hand."""

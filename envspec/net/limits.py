@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 _MIB = 1 << 20
 

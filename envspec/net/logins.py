@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.redact import redact
+from envspec.base.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
 from envspec.net.proxy import is_loopback
-from envspec.redact import redact
-from envspec.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
 
 
 def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from envspec.errors import IndexFailure
-from envspec.record import dataclass
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     import urllib3

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.cache.entry import keep_value, read_value
-from envspec.documents import read_json
-from envspec.errors import IndexFailure
+from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.documents import read_json
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.settings import split_credentials
+from envspec.base.texts import without_unseen
 from envspec.net.fetch import Fetcher
-from envspec.record import dataclass
-from envspec.redact import redact
-from envspec.settings import split_credentials
-from envspec.texts import without_unseen
 
 _SCHEMA = 2
 _LARGEST = 1 << 20

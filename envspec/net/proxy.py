@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from envspec.errors import InputError
-from envspec.redact import redact
-from envspec.settings import split_credentials
+from envspec.base.errors import InputError
+from envspec.base.redact import redact
+from envspec.base.settings import split_credentials
 
 if TYPE_CHECKING:
     import urllib3

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from envspec.documents import read_json
-from envspec.errors import IndexFailure, InputError
+from envspec.base.documents import read_json
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact, register, without_credentials
+from envspec.base.settings import Credentials, split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import reason_of
 from envspec.net.image_address import HUB, ImageAddress, image_address
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
 from envspec.net.registry_login import IDENTITY, login_for
-from envspec.record import dataclass
-from envspec.redact import redact, register, without_credentials
-from envspec.settings import Credentials, split_credentials
 
 if TYPE_CHECKING:
     import urllib3

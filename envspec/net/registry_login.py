@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec import programs
-from envspec.documents import read_json
+from envspec.base import programs
+from envspec.base.documents import read_json
+from envspec.base.settings import Credentials
 from envspec.net.image_address import HUB, ImageAddress
-from envspec.settings import Credentials
 
 _HELPER_SECONDS = 3.0
 IDENTITY = "<token>"

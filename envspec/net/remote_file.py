@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.redact import redact
 from envspec.net.fetch import Fetcher, Reply
 from envspec.packages.anywhere import ReadAnywhere
-from envspec.redact import redact
 
 TAIL = 64 << 10
 """Bytes of the end that are fetched first, where an archive has its list of entries; then the least of any fetch."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import Fetcher, reason_of
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
@@ -22,7 +23,6 @@ from envspec.net.image_address import ImageAddress
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
 from envspec.net.registry import MANIFEST_TYPES, Registries, joined, needs_login, shown_address
-from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse

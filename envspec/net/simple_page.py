@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from envspec.documents import read_json
-from envspec.errors import IndexFailure
+from envspec.base.documents import read_json
+from envspec.base.errors import IndexFailure
+from envspec.base.redact import redact
 from envspec.net import limits
-from envspec.redact import redact
 
 if TYPE_CHECKING:
     from envspec.net.fetch import Fetcher

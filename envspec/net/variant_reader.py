@@ -15,12 +15,12 @@ from concurrent.futures import Future
 from dataclasses import field
 from typing import IO, Any, cast
 
-from envspec.errors import EnvspecError
+from envspec.base.errors import EnvspecError
+from envspec.base.record import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file
 from envspec.packages.variants import MAX_BYTES, InvalidVariants, Variants, combined, of_wheel, read_variants
-from envspec.record import dataclass
 
 Row = Mapping[str, Any]
 

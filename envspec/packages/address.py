@@ -1,4 +1,4 @@
-"""Addresses of files and of git repositories: parsed once, compared as values. What `envspec.redact` leaves of an
+"""Addresses of files and of git repositories: parsed once, compared as values. What `envspec.base.redact` leaves of an
 address is for printing, and no identity.
 
 Only what all URL parsers read alike is an address here: RFC 3986's characters, without `.` and `..` in its path, its
@@ -12,9 +12,9 @@ from dataclasses import field
 from functools import lru_cache
 from urllib.parse import unquote
 
+from envspec.base.record import dataclass, replace
+from envspec.base.regex import regex
 from envspec.packages.requirement import TEXTS
-from envspec.record import dataclass, replace
-from envspec.regex import regex
 
 _URL = regex(
     r"(git\+)?([A-Za-z][A-Za-z0-9+.-]*)://(?:([^/?#]*)@)?([^/?#@]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote
 
-from envspec.record import dataclass
-from envspec.regex import regex
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 
 _CUDA = regex(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")
 _CPU = regex(r"(?<![a-z])cpu(?![a-z])")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
-from envspec.record import dataclass
-from envspec.regex import regex
 
 _MARKED_CUDA = regex(r"cuda(?:(\d\d)(\d)(?!\d))?")
 _MARKED_CPU = regex(r"(?:^|_)cpu(?:_|\d|$)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from envspec.regex import regex
+from envspec.base.regex import regex
 
 _PARTS = regex(r"[0-9]+|[a-z]+")
 

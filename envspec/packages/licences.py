@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from envspec.regex import regex
+from envspec.base.regex import regex
 
 Verdict = TypeVar("Verdict")
 

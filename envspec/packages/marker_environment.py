@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 
 # (sys_platform, platform_machine, platform_system, os_name), by conda subdir.
 _PLATFORMS = {

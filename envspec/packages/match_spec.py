@@ -9,9 +9,9 @@ import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from envspec.base.regex import regex
 from envspec.packages.conda_order import compare, starts_with
 from envspec.packages.requirement import TEXTS, too_much
-from envspec.regex import regex
 
 MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""

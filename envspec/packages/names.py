@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from envspec.base.redact import without_credentials
+from envspec.base.regex import regex
 from envspec.packages.requirement import TEXTS, canonical_name, parse_requirement, plain_requirement
-from envspec.redact import without_credentials
-from envspec.regex import regex
 
 _URL = regex(r"[A-Za-z][A-Za-z0-9+.-]*://")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from envspec.regex import regex
+from envspec.base.regex import regex
 
 INTENTS = ("pyproject", "pixi_toml", "cog_yaml", "dockerfile")
 """Formats that only ask, and are told by name: `envspec init` reads them, and no comparison."""

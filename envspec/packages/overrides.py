@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
+from envspec.base.regex import regex
 from envspec.packages.requirement import TEXTS, head_of, parse_marker
-from envspec.regex import regex
 
 _COMPARISON = regex(r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)""")
 _TRUE = 'os_name != ""'

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from envspec.record import dataclass
-from envspec.regex import regex
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 
 _JOINT = regex(r"[ \t]+(and|or)[ \t]+")
 _TERM = regex(

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 from envspec.packages.plain_marker import PlainMarker, plain_marker
-from envspec.record import dataclass
-from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.markers import Marker

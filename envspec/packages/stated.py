@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from envspec.record import dataclass
-from envspec.regex import regex
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 
 _EXTRA = regex(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.requirement import MAX_DIGITS, published_requirement
 from envspec.packages.variant_name import read_name

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from envspec.base.record import dataclass, replace
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property, Provider, Variants
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass, replace
 
 _BUILT_IN: Mapping[str, tuple[str, tuple[str | None, ...]]] = {
     NVIDIA: ("nvidia-variant-provider", ("nvidia_variant_provider.plugin:NvidiaVariantPlugin",)),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from envspec.base.record import dataclass
 from envspec.packages.requirement import MAX_DEPTH
 from envspec.packages.variants import WheelOfVariant
-from envspec.record import dataclass
 
 _VARIABLES = ("variant_label", "variant_properties", "variant_features", "variant_namespaces")
 _TOKEN = re.compile(r"""\s*('[^']*'|"[^"]*"|[()]|[<>=!~]{1,3}|[A-Za-z_][A-Za-z0-9_.]*)""")

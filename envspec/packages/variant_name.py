@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from envspec.regex import regex
+from envspec.base.regex import regex
 
 MAX_LABEL = 64
 """Characters of a label. PEP 817 allows 16, PEP 825 any number; a file's name has 255."""

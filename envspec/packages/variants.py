@@ -13,10 +13,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from envspec.documents import Unreadable, read_json
+from envspec.base.documents import Unreadable, read_json
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 from envspec.packages.variant_name import LABEL, NULL
-from envspec.record import dataclass
-from envspec.regex import regex
 
 if TYPE_CHECKING:
     from zipfile import ZipFile

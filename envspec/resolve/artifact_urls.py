@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-from envspec.errors import IndexFailure, InputError, OutsideError
+from envspec.base.errors import IndexFailure, InputError, OutsideError
+from envspec.base.record import dataclass
+from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.flat_page import FlatPages
 from envspec.net.simple_page import read_page
-from envspec.record import dataclass
-from envspec.settings import Settings, load_settings, split_credentials
+from envspec.resolve.uv.default_index import uvs_default_index, uvs_pytorch_index
+from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Spec
-from envspec.uv.default_index import uvs_default_index, uvs_pytorch_index
-from envspec.uv.program import find_uv
 
 _WORKERS = 16
 _HEADERS = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}

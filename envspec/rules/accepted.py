@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from envspec.errors import Place, SpecError
-from envspec.record import replace
+from envspec.base.errors import Place, SpecError
+from envspec.base.record import replace
+from envspec.base.texts import nearest
 from envspec.rules.finding import Finding
 from envspec.spec.model import of_one
-from envspec.texts import nearest
 
 ACCEPTABLE: Mapping[str, str] = {
     "cuda-major-mixed": "packages of another CUDA major stay beside those of the target's",

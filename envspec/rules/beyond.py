@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envspec.base.record import replace
 from envspec.facts import conda_builds, torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.record import replace
 from envspec.rules.case import Case, Problem
 from envspec.rules.wanted import Wanted
 

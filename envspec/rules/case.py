@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from envspec.base.record import dataclass
 from envspec.facts import gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
-from envspec.record import dataclass
 from envspec.rules.finding import Severity
 
 Subject = Literal["cuda", "gpus", "driver", "cuda-compat", "glibc", "python", "platform", "torch"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from envspec.base.regex import regex
 from envspec.facts import gpu_only
 from envspec.facts.wheels import FAMILY
-from envspec.regex import regex
 from envspec.rules.case import Case, Problem
 
 _NAMED = regex(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")

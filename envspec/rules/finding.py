@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from envspec.errors import Place
+from envspec.base.errors import Place
+from envspec.base.record import dataclass
 from envspec.packages.requirement import head_of
-from envspec.record import dataclass
 
 Severity = Literal["error", "warning", "info"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from envspec.base.record import dataclass, replace
 from envspec.facts import conda_builds, drivers, gpus, torch_builds
 from envspec.facts.gpus import Gpu
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass, replace
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds

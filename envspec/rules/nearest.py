@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from envspec.base.record import replace
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.record import replace
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import works
 from envspec.rules.case import Case

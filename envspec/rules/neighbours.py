@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from envspec.base.record import dataclass
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
 from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
 from envspec.packages.build_label import BuildLabel, label_of
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 from envspec.rules.case import Case, Problem
 from envspec.rules.wheel_code import WheelBuild
 

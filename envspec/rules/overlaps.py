@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
+from envspec.base.texts import without_unseen
 from envspec.rules.case import Problem
 from envspec.rules.wheel_code import WheelBuild
-from envspec.texts import without_unseen
 
 _ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
 """Folders that wheels carry by mistake, and are imported by none."""

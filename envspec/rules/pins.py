@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
-from envspec.errors import Place
+from envspec.base.errors import Place
+from envspec.base.record import replace
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.reach import library_is_newer
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
-from envspec.record import replace
 from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 from envspec.rules.finding import Finding, errors
 from envspec.rules.wanted import Wanted
 

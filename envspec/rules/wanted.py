@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from envspec.errors import Place
+from envspec.base.errors import Place
+from envspec.base.record import dataclass
 from envspec.facts import torch_builds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement, plain_requirement
-from envspec.record import dataclass
 from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from envspec.base.record import dataclass
+from envspec.base.texts import byte_size, without_unseen
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.torch_builds import variant_of
-from envspec.record import dataclass
 from envspec.rules.case import CandidateBuild, Case, Problem
-from envspec.texts import byte_size, without_unseen
 
 if TYPE_CHECKING:
     from envspec.binaries.device_code import CompiledLibrary, DeviceCode

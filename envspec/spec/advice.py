@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envspec.redact import redact
+from envspec.base.redact import redact
 
 
 def slug(text: str) -> str:

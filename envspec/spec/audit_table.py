@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from types import MappingProxyType
 
+from envspec.base.texts import nearest
 from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.newer_table import last_day
 from envspec.spec.positions import Path
-from envspec.texts import nearest
 
 
 def audit_of(checked: Checked, targets: Collection[str]) -> Audit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from envspec.errors import MOST, Place, SpecError, SpecErrors
+from envspec.base.errors import MOST, Place, SpecError, SpecErrors
 from envspec.spec.document import Document
 from envspec.spec.positions import Path
 from envspec.spec.structure import violations

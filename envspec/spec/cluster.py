@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

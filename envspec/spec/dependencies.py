@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.spec.checked import Checked
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import tomli
 
-from envspec.errors import EnvspecError, Place, SpecError, StorageError
-from envspec.record import dataclass
-from envspec.redact import redact
+from envspec.base.errors import EnvspecError, Place, SpecError, StorageError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.texts import nearest
 from envspec.spec.messages import RawFloat, dotted, table_name
 from envspec.spec.positions import Mark, Path, Position, TooDeep, first_duplicate, mark_at, toml_positions, too_deep
-from envspec.texts import nearest
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envspec.atomic import write_file
-from envspec.errors import InputError, Place, StorageError
+from envspec.base.atomic import write_file
+from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.record import dataclass
+from envspec.base.texts import nearest, printable
 from envspec.packages.names import conda_name, normalise_requirement
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.record import dataclass
 from envspec.spec.document import decode, read_bytes
-from envspec.texts import nearest, printable
 
 if TYPE_CHECKING:
     from tomlkit.items import Array

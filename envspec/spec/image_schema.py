@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.record import replace
+from envspec.base.record import replace
 from envspec.spec import advice
 from envspec.spec.model import Image
 from envspec.spec.nodes import Array, Boolean, Names, Table, Text

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 from envspec.spec.advice import slug
 from envspec.spec.gpu_lookups import Capability
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import date, time
 from typing import Any
 
-from envspec.errors import InputError
-from envspec.redact import redact
-from envspec.texts import nearest, printable
+from envspec.base.errors import InputError
+from envspec.base.redact import redact
+from envspec.base.texts import nearest, printable
 
 _LONGEST = 60
 

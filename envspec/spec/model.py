@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
 
-from envspec.errors import Place
+from envspec.base.errors import Place
+from envspec.base.record import dataclass
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.record import dataclass
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})

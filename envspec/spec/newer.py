@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
+from envspec.base.record import replace
 from envspec.packages.requirement import canonical_name
-from envspec.record import replace
 from envspec.spec.model import NewerFor, Spec
 
 _HOURS = {"hour": 1, "day": 24, "week": 168}

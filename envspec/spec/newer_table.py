@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.texts import nearest
 from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.messages import dotted, show
 from envspec.spec.model import NewerFor
 from envspec.spec.newer import span_of
 from envspec.spec.values import BadValue, utc_time
-from envspec.texts import nearest
 
 _KEY = "exclude-newer"
 

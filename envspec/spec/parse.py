@@ -7,7 +7,8 @@ from collections.abc import Collection
 from types import MappingProxyType
 from typing import Any
 
-from envspec.errors import Place, SpecError
+from envspec.base.errors import Place, SpecError
+from envspec.base.texts import nearest
 from envspec.packages.python_range import asked_of
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
@@ -33,7 +34,6 @@ from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME, PYTHONS
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
-from envspec.texts import nearest
 
 
 def load_spec(

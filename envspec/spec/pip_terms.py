@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.packages.requirement import canonical_name
 from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import tomli
 
-from envspec.record import dataclass
-from envspec.regex import regex
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 
 Path = tuple[str | int, ...]
 """The way from the document's root to a value: a table's keys and an array's indexes."""

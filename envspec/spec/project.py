@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from envspec.documents import Unreadable, read_toml
-from envspec.errors import Place, SpecError, SpecErrors
+from envspec.base.documents import Unreadable, read_toml
+from envspec.base.errors import Place, SpecError, SpecErrors
+from envspec.base.texts import nearest
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
 from envspec.spec.document import Document
@@ -18,7 +19,6 @@ from envspec.spec.model import Located, Project, ProjectParts
 from envspec.spec.patterns import PACKAGE
 from envspec.spec.positions import Path, TooDeep, toml_positions
 from envspec.spec.values import BadValue, requirement
-from envspec.texts import nearest
 
 _LEGACY = ("setuptools>=40.8.0",)
 """What a [build-system] without `requires` builds with (PEP 518)."""

@@ -10,14 +10,14 @@ from datetime import date
 from functools import partial
 from typing import Any
 
-from envspec.documents import finite_number
-from envspec.record import dataclass
-from envspec.redact import redact
+from envspec.base.documents import finite_number
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.texts import nearest
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within
 from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.positions import Path
 from envspec.spec.schema import FORMAT
-from envspec.texts import nearest
 
 
 @dataclass(frozen=True)

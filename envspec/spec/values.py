@@ -6,11 +6,11 @@ import re
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
+from envspec.base.record import dataclass
+from envspec.base.redact import has_credentials, redact
+from envspec.base.regex import regex
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
-from envspec.record import dataclass
-from envspec.redact import has_credentials, redact
-from envspec.regex import regex
 from envspec.spec.messages import show
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from support.cubins import cubin
 from support.examples import examples
 from test_fatbin import entry, fatbin
 
+from envspec.base.errors import InputError, StorageError
 from envspec.binaries.architecture import Kind
 from envspec.binaries.inspect import inspect
 from envspec.binaries.library import Inspection
-from envspec.errors import InputError, StorageError
 
 ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
 WHEEL = "demo-1.0.dist-info/WHEEL"

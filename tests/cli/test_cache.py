@@ -14,8 +14,8 @@ from support.machine import ROOT, Machine, cpu
 from support.packages import wheel
 
 import envspec.cli
-from envspec.cache.model import KINDS
-from envspec.documents import read_json
+from envspec.base.cache.model import KINDS
+from envspec.base.documents import read_json
 
 SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "cache.json").read_text("utf-8"))
 DAY = 86400
@@ -121,7 +121,7 @@ def test_clean_of_one_kind(filled: Machine) -> None:
 
 
 def test_scratch_of_a_run_stays_and_that_of_a_killed_one_goes(filled: Machine) -> None:
-    from envspec.scratch import _host
+    from envspec.base.scratch import _host
 
     running = put(filled, f"scratch/{os.getpid()}-{_host()}-aaaa/x", 5)
     dead = put(filled, f"scratch/999999999-{_host()}-bbbb/x", 5)

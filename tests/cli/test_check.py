@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cli_project import SPEC, Envspec, Project
 
-from envspec.open_folder import OpenFolder
+from envspec.base.open_folder import OpenFolder
 
 pytest_plugins = ["cli_fixtures"]
 

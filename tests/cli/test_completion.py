@@ -16,8 +16,8 @@ from support.matrix import first_by_day
 from envspec.app.export.formats import FORMATS, PROJECTS
 from envspec.cli.export.command import ALL
 from envspec.cli.main import COMMANDS
+from envspec.export import folder as recipes
 from envspec.facts import gpus
-from envspec.recipes import folder as recipes
 
 pytest_plugins = ["cli_fixtures"]
 

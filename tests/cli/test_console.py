@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec import redact as secrets
+from envspec.base import redact as secrets
 from envspec.cli import console, main
 
 ROOT = Path(__file__).resolve().parents[2]

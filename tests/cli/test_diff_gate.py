@@ -10,10 +10,10 @@ import pytest
 from cli_project import Envspec, Project, changed, demo_pins
 from diff_git import committed as committed
 
-from envspec.diff.annotations import as_annotations
-from envspec.diff.facts import Fact
-from envspec.diff.rows import Review
 from envspec.lock.model import Artifact
+from envspec.review.diff.annotations import as_annotations
+from envspec.review.diff.facts import Fact
+from envspec.review.diff.rows import Review
 
 pytest_plugins = ["cli_fixtures"]
 

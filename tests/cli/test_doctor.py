@@ -11,8 +11,8 @@ import pytest
 from cli_project import Envspec
 
 import envspec.cli
-import envspec.doctor.gather
-from envspec.doctor.machine import Device, Machine, Nvidia, Pythons
+import envspec.prove.doctor.gather
+from envspec.prove.doctor.machine import Device, Machine, Nvidia, Pythons
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -53,8 +53,8 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command find this machine."""
-    monkeypatch.setattr(envspec.doctor.gather, "gather", lambda: machine)
-    monkeypatch.setattr(envspec.doctor.gather, "gather_hardware", lambda: machine)
+    monkeypatch.setattr(envspec.prove.doctor.gather, "gather", lambda: machine)
+    monkeypatch.setattr(envspec.prove.doctor.gather, "gather_hardware", lambda: machine)
 
 
 def test_a_spec_on_described_hardware(spec: str, envspec: Envspec) -> None:
@@ -88,7 +88,7 @@ def test_described_hardware_leaves_the_machine_alone(
     def look() -> Machine:
         raise AssertionError("the machine was looked at")
 
-    monkeypatch.setattr("envspec.doctor.gather.gather_hardware", look)
+    monkeypatch.setattr("envspec.prove.doctor.gather.gather_hardware", look)
     assert envspec("doctor", spec, "--driver", "580.82.07").code == 0
     monkeypatch.setenv("ENVSPEC_TRACEBACK", "1")
     assert "AssertionError: the machine was looked at" in envspec("doctor", spec).err

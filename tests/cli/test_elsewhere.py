@@ -107,7 +107,7 @@ def test_what_is_for_linux_alone_says_so_on_a_pretended_mac(machine: Machine, in
 
 def test_writers_of_a_lock_wait_for_each_other_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows, where a folder can't be locked: by filelock, here with the lock that it has on this system."""
-    from envspec import flock
+    from envspec.base import flock
     from envspec.lock.exclusive import LOCK_FILE, exclusive
 
     monkeypatch.setattr(flock, "fcntl", None)
@@ -126,7 +126,7 @@ def test_writers_of_a_lock_wait_for_each_other_without_flock(tmp_path: Path, mon
 _SECOND = """
 import sys
 from pathlib import Path
-from envspec import flock
+from envspec.base import flock
 flock.fcntl = None
 from envspec.lock.exclusive import exclusive
 with exclusive(Path(sys.argv[1]), lambda: print("waiting", flush=True)):

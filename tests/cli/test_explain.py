@@ -14,9 +14,9 @@ from cli_project import Envspec
 from support.parsed import PARSED, nodes_of
 
 import envspec as package
-from envspec.audit.rules import CODES
 from envspec.cli.codes import meanings
 from envspec.lock import freshness, signed
+from envspec.review.audit.rules import CODES
 from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
 
 pytest_plugins = ["cli_fixtures"]

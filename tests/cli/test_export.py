@@ -19,7 +19,7 @@ from support.packages import Dist, wheel
 
 from envspec.app.export.formats import FORMATS
 from envspec.app.outputs import write_text
-from envspec.errors import StorageError
+from envspec.base.errors import StorageError
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 
 pytest_plugins = ["cli_fixtures"]

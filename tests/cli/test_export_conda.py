@@ -17,7 +17,7 @@ from support.index import Index
 from support.packages import Dist, wheel
 
 from envspec.lock.model import Artifact, Pin
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 pytest_plugins = ["cli_fixtures"]
 

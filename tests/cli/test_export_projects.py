@@ -22,8 +22,8 @@ from envspec.draft.read import read_draft
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.packages.marker_environment import marker_environment
+from envspec.resolve.uv.program import find_uv
 from envspec.spec.parse import load_spec
-from envspec.uv.program import find_uv
 
 pytest_plugins = ["cli_fixtures"]
 

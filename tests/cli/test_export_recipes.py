@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from cli_project import SPEC, Envspec, Project, demo_pins
 
+from envspec.export import folder
+from envspec.export.carried import carried_files, check_files
 from envspec.lock.model import Pin
-from envspec.recipes import folder
-from envspec.recipes.carried import carried_files, check_files
 from envspec.spec.advice import RESERVED
 
 pytest_plugins = ["cli_fixtures"]

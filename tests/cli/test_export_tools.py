@@ -16,7 +16,7 @@ from support.index import Answer, Index
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 pytestmark = pytest.mark.e2e
 

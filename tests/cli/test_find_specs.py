@@ -8,7 +8,7 @@ import pytest
 
 from envspec.app.find_specs import all_specs, spec_file
 from envspec.app.inputs import read_spec
-from envspec.errors import SpecError
+from envspec.base.errors import SpecError
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import envspec.cli
+from envspec.base.errors import AnswerNo, InputError
 from envspec.cli.inspect import command
-from envspec.errors import AnswerNo, InputError
 
 
 def fatbin(*codes: tuple[int, int, int]) -> bytes:

@@ -39,10 +39,10 @@ from support.machine import Machine
 from support.packages import wheel
 from support.terminal import at_terminal
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 from envspec.lock.model import Pin
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from cli_project import SPEC, Envspec, Project, pin
 
-from envspec.recipes import compat
+from envspec.export import compat
 from envspec.spec.parse import load_spec
 
 pytest_plugins = ["cli_fixtures"]

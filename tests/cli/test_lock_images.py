@@ -11,8 +11,8 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.registry import Registry
 
+from envspec.export.images import UV
 from envspec.net.image_address import image_address
-from envspec.recipes.images import UV
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,8 @@ from support.machine import Machine, cpu
 from support.matrix import first_by_day
 from support.terminal import at_terminal
 
-from envspec import __version__, errors
+from envspec import __version__
+from envspec.base import errors
 from envspec.cli import main as program
 from envspec.cli.main import COMMANDS
 

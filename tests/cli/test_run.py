@@ -18,7 +18,7 @@ from support.index import Index
 from support.installs import SPEC, pip_pin, tree, write_lock
 from support.machine import Machine
 
-from envspec.environments import memo
+from envspec.install.environments import memo
 
 pytestmark = pytest.mark.e2e
 
@@ -44,7 +44,8 @@ def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) 
     script = (
         "import sys; from envspec.cli import become, run, enter;"
         "ready = enter.enter(enter.RunOptions(None, None, None));"
-        "print(sorted(set(sys.modules) & {'tomli', 'envspec.lock.model', 'envspec.spec.model', 'envspec.settings'}))"
+        "heavy = {'tomli', 'envspec.lock.model', 'envspec.spec.model', 'envspec.base.settings'};"
+        "print(sorted(set(sys.modules) & heavy))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=locked.folder, env=locked.environment(), capture_output=True, check=True

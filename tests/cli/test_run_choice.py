@@ -16,8 +16,8 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.site import CONTACT, place_policy
 
-from envspec.doctor import gather
-from envspec.doctor.machine import Device, Nvidia
+from envspec.prove.doctor import gather
+from envspec.prove.doctor.machine import Device, Nvidia
 
 pytestmark = pytest.mark.e2e
 

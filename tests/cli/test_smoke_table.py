@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from support.examples import examples
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "smoke"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "prove" / "smoke"))
 
 from smoke_golden import golden
 from smoke_samples import blind, failed, left_out, several
@@ -19,7 +19,7 @@ from smoke_strategies import results
 from envspec.cli import console
 from envspec.cli.smoke import table as smoke_table
 from envspec.cli.smoke.table import lines
-from envspec.smoke.report.result import Results
+from envspec.prove.smoke.report.result import Results
 
 
 def shown(*runs: object) -> str:

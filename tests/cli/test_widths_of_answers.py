@@ -14,7 +14,7 @@ from support.packages import wheel
 from test_inspect import demo as demo
 from test_widths import on_a_terminal, words
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "smoke"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "prove" / "smoke"))
 
 from smoke_samples import several
 

@@ -25,7 +25,7 @@ from support.torch_packages import stand_ins
 pytestmark = pytest.mark.slow
 
 NOT_RUN = {
-    "docker compose up --build": "needs a daemon: tests/recipes reads the file, tests/e2e/test_image.py builds",
+    "docker compose up --build": "needs a daemon: tests/export reads the file, tests/e2e/test_image.py builds",
     "(cd ../demo-pixi && pixi lock)": "pixi isn't on PyPI: tests/cli/test_export_pixi_solved.py runs it where it is",
     "envspec diff ../demo-pixi/pixi.lock locks/demo/envspec.lock": "it is the line before that writes the pixi.lock",
 }

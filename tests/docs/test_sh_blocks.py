@@ -16,14 +16,14 @@ from envspec.cli.main import COMMANDS, FOLDERS
 ELSEWHERE = {
     "apptainer": "tests/e2e/test_apptainer_image.py, where Apptainer is",
     "docker": "needs a daemon: tests/e2e/test_image.py builds the same files with buildah",
-    "git": "tests/git has repositories",
+    "git": "tests/review/git has repositories",
     "make": "it is what runs these tests",
     "nix": "tests/e2e/test_nix_flakes.py, where Nix is",
     "pip": "the user's own environment: tests/test_package.py installs envspec, tests/e2e the locks",
     "python": "tests/tools/refresh",
     "sbatch": "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is",
     "sh": "a bundle's installer: tests/cli/test_bundle.py",
-    "ssh-keygen": "tests/signing",
+    "ssh-keygen": "tests/lock/signing",
     "tar": "a bundle: tests/cli/test_bundle.py",
     "uv": "as pip",
 }

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.drafts import draft, notes
 
+from envspec.base.errors import InputError
 from envspec.draft.model import Draft
 from envspec.draft.python_tools import pep440
-from envspec.errors import InputError
 
 
 @pytest.fixture(autouse=True)

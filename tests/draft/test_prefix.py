@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from envspec.base.errors import InputError
 from envspec.draft.prefix import read_prefix
-from envspec.errors import InputError
 
 
 def install(prefix: Path, name: str, version: str, *requires: str, **records: str) -> None:

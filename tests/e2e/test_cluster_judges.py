@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
-sys.path.append(str(Path(__file__).parents[1] / "recipes"))
+sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import shipped, shipped_spec, text_in
 from test_clusters import plan
 
-from envspec.recipes import htcondor, kubernetes
+from envspec.export import htcondor, kubernetes
 
 pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
 

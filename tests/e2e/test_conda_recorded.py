@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.matrix import first_by_day
 
-from envspec.errors import AnswerNo, Unsatisfiable, WrongBuild
+from envspec.base.errors import AnswerNo, Unsatisfiable, WrongBuild
 from envspec.facts.conda_builds import builds
 from envspec.lock.judge import judge, judge_target
 from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs

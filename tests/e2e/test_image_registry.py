@@ -19,9 +19,9 @@ from support.installs import PYTHON, SPEC, brought_in, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist, wheel
 
+from envspec.export.images import CODE_SERVER
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries
-from envspec.recipes.images import CODE_SERVER
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

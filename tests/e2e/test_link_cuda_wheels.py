@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 from support.compiled import Compiler, needs_compiler, platform_wheel
 
+from envspec.base.errors import ToolError
 from envspec.binaries.elf import MAGIC, X86_64, read_dynamic
-from envspec.errors import ToolError
 from envspec.install.interpreter import find_interpreter
-from envspec.link.judge import judge
-from envspec.link.model import LinkedPackage
-from envspec.link.store import LinkStore
-from envspec.link.target import is_built, is_read, system_of
-from envspec.link.wheel import read_wheel
 from envspec.lock.model import LockedTarget
 from envspec.lock.read import load
-from envspec.uv.program import find_uv
+from envspec.prove.link.judge import judge
+from envspec.prove.link.model import LinkedPackage
+from envspec.prove.link.store import LinkStore
+from envspec.prove.link.target import is_built, is_read, system_of
+from envspec.prove.link.wheel import read_wheel
+from envspec.resolve.uv.program import find_uv
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK, TARGET = ROOT / "locks" / "mm-v2.9" / "envspec.lock", "cu128-ampere"

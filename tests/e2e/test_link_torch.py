@@ -13,10 +13,10 @@ from support.compiled import Compiler, needs_compiler, platform_wheel
 from support.smoke_env import ROOT
 
 from envspec.binaries.elf import X86_64
-from envspec.link.judge import judge
-from envspec.link.model import LinkedPackage
-from envspec.link.system import System, runtime_of_glibc
-from envspec.link.wheel import read_wheel
+from envspec.prove.link.judge import judge
+from envspec.prove.link.model import LinkedPackage
+from envspec.prove.link.system import System, runtime_of_glibc
+from envspec.prove.link.wheel import read_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, needs_compiler]
 
@@ -75,8 +75,8 @@ def _extension(path: Path, folder: Path) -> LinkedPackage:
 def _installed(name: str, site: Path) -> LinkedPackage:
     """A package as its wheel would say it, from the files that were installed of it."""
     from envspec.binaries.elf import MAGIC, read_dynamic
-    from envspec.link.model import ElfFile, WheelFacts
-    from envspec.link.symbols import concerns
+    from envspec.prove.link.model import ElfFile, WheelFacts
+    from envspec.prove.link.symbols import concerns
 
     files = []
     for path in sorted((site / name).rglob("*.so*")):

@@ -24,12 +24,12 @@ from flakes import (
 from support.nix import Files, Nix
 from support.packages import sdist, source_files, wheel
 
+from envspec.export.carried import check_files
+from envspec.export.folder import render_spec
+from envspec.export.make import make_spec_plan
+from envspec.export.plan import CHECK
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.recipes.carried import check_files
-from envspec.recipes.folder import render_spec
-from envspec.recipes.make import make_spec_plan
-from envspec.recipes.plan import CHECK
 from envspec.spec.parse import parse_spec
 
 pytestmark = [

@@ -22,11 +22,11 @@ from flakes import (
 from support.nix import Files, Nix
 from support.packages import source_files, wheel
 
-from envspec.errors import Place
+from envspec.base.errors import Place
+from envspec.export.folder import render_spec
+from envspec.export.make import make_spec_plan
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
-from envspec.recipes.folder import render_spec
-from envspec.recipes.make import make_spec_plan
 from envspec.spec.model import Located, Project
 from envspec.spec.parse import parse_spec
 

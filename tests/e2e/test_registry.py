@@ -14,7 +14,7 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries
 

@@ -11,12 +11,12 @@ from support import report as sample
 from support.playwright import Browser
 from support.playwright import browser as browser
 
-from envspec.diff.model import nothing
-from envspec.diff.review import review
-from envspec.diff.side import Side
-from envspec.report.collect import page_of
-from envspec.report.model import AuditSummary, Trouble
-from envspec.report.page import html
+from envspec.review.diff.model import nothing
+from envspec.review.diff.review import review
+from envspec.review.diff.side import Side
+from envspec.review.report.collect import page_of
+from envspec.review.report.model import AuditSummary, Trouble
+from envspec.review.report.page import html
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "recipes"))
+sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target
 
-from envspec.recipes.site_jobs import variables
-from envspec.recipes.slurm import APPTAINER_JOB, render
-from envspec.site import SlurmSite
+from envspec.base.site import SlurmSite
+from envspec.export.site_jobs import variables
+from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]  # one cluster a machine

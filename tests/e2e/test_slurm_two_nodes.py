@@ -18,10 +18,10 @@ from support.slurm import two_nodes
 from support.smoke_env import smoke_env as smoke_env
 from test_slurm_exported import STAND_INS
 
-sys.path.append(str(Path(__file__).parents[1] / "recipes"))
+sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target
 
-from envspec.recipes.slurm import APPTAINER_JOB, render
+from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]

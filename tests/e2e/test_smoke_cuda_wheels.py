@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.smoke_runs import ENVSPEC, environment
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,7 @@ import pytest
 from support.slurm import two_nodes
 from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
 
-from envspec.smoke.run.process import tail
+from envspec.prove.smoke.run.process import tail
 
 pytestmark = [
     pytest.mark.slow,
@@ -106,7 +106,7 @@ def checking(results: Path, job: str) -> None:
 
 IMPATIENT = (
     sys.executable, "-c",
-    "from envspec.smoke.run import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()",
+    "from envspec.prove.smoke.run import jobs; jobs.GRACE = 3; from envspec.cli import main; main.main()",
 )  # fmt: skip
 """envspec that waits for late files no longer than a test should."""
 
@@ -231,7 +231,7 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["train.py", "--epochs", "3"]], ids=["smoke", "training"])
 def test_slurm_takes_the_exported_job(conf: Path, arguments: list[str]) -> None:
-    job = Path(SPEC).parents[1] / "recipes" / "cpu-py311" / "job.sbatch"
+    job = Path(SPEC).parents[1] / "export" / "cpu-py311" / "job.sbatch"
     env = environment({"SLURM_CONF": str(conf)})
     command = ["sbatch", "--test-only", str(job), *arguments]
     told = subprocess.run(command, capture_output=True, text=True, check=False, env=env)

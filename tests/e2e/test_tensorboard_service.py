@@ -15,7 +15,7 @@ import pytest
 from support.machine import ROOT
 from support.ports import free_ports
 
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
 

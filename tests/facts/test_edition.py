@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.facts import edition, proof, tables
 from envspec.facts.edition import MANIFEST, Edition, choose, shipped
 from tools.refresh import edition as writer

@@ -14,7 +14,7 @@ import pytest
 from test_edition import edited, renamed
 
 from envspec.facts.edition import MANIFEST
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 from tools.refresh import edition as writer
 
 NEW = '  { name = "Z900", capability = "12.0", kind = "datacentre", memory = [999], source = "nvidia" },\n'

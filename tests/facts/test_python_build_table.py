@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tomli
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.facts.python_builds import TRIPLES, builds_of, newest_build, python_builds, reaches, sha256_of
 from envspec.packages.version_numbers import numbers
 from tools.refresh.python_builds_table import converted

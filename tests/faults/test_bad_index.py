@@ -153,7 +153,7 @@ def test_offline(machine: Machine, packages: Index) -> None:
 def test_a_hang_is_bounded_by_itself(machine: Machine) -> None:
     """Nobody set a limit: uv is given one, and a longer one that the user set for pip is respected."""
     from envspec.net.fetch import read_timeout
-    from envspec.uv.program import Uv
+    from envspec.resolve.uv.program import Uv
 
     for env, limit in (
         ({}, 30.0),

@@ -24,11 +24,11 @@ from support.machine import Machine
 from support.matrix import first_by_day
 from support.packages import wheel
 
+from envspec.export import carried, make
+from envspec.export.carried import carried_files
+from envspec.export.sums import SUMS
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
-from envspec.recipes import carried, make
-from envspec.recipes.carried import carried_files
-from envspec.recipes.sums import SUMS
 
 CHANGES = ("mkdir", "rmdir", "unlink", "replace", "open", "fsync")
 EXPORT = ("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")

@@ -12,7 +12,7 @@ from support.installs import pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
 
-from envspec.documents import read_json
+from envspec.base.documents import read_json
 
 pytestmark = pytest.mark.e2e
 

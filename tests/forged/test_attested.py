@@ -19,7 +19,7 @@ from support.packages import Dist, wheel
 from test_verify import codes, verify
 
 from envspec.lock.model import Lock, Pin, Publisher
-from envspec.verify import indexes
+from envspec.review.verify import indexes
 
 SDIST = Dist("pypi-attestations", "0.0.19", "pypi_attestations-0.0.19.tar.gz", b"not needed", None)
 SHA256 = "9bb1add04b1b4e182be6b0b80931593f7a291eb49d69b4fd728a5d4cbcdc4bd3"

@@ -22,8 +22,8 @@ from envspec.lock.model import BuildPin, GitSource, Lock, Publisher, WheelVarian
 from envspec.lock.read import load, loads
 from envspec.lock.write import dumps
 from envspec.packages.stated import StatedMetadata
+from envspec.resolve.workflow.pythons import with_missing_pythons
 from envspec.spec.model import Spec
-from envspec.workflow.pythons import with_missing_pythons
 
 LOCKS = ("cpu-py311", "mm-v2.9", "hpc-v2.7", "deit-v2.6", "dev", "llm-v2.9", "mm-v2.1", "team-v2.9")
 DAY = ("cpu-py311", "hpc-v2.7")

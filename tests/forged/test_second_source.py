@@ -12,10 +12,10 @@ from support.site import place_policy
 from test_verify import codes, verify
 
 from envspec.lock.model import Pin
+from envspec.review.verify.ask import SecondSource
+from envspec.review.verify.indexes import Indexes
+from envspec.review.verify.model import Outcome, PinClaim, Told
 from envspec.spec.parse import parse_spec
-from envspec.verify.ask import SecondSource
-from envspec.verify.indexes import Indexes
-from envspec.verify.model import Outcome, PinClaim, Told
 
 HONEST, EVIL = wheel("lib", "1.0"), wheel("lib", "1.0", files={"lib/evil.py": b"import os"})
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from forging import each_pin
 
+from envspec.base.errors import LockError
 from envspec.cli.main import run
-from envspec.errors import LockError
 from envspec.lock.model import GitSource, Lock, Pin
 from envspec.lock.read import load, loads
 from envspec.lock.write import dumps

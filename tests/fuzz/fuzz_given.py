@@ -8,20 +8,17 @@ from pathlib import Path
 
 from fuzz_guard import Parser
 
-from envspec.audit.model import PublishedRelease
-from envspec.audit.osv import OsvDatabase
+from envspec.base.errors import InputError, Place
+from envspec.base.redact import has_credentials, redact, without_credentials
+from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
-from envspec.diff.foreign.read import oldest_python, sides
-from envspec.diff.foreign.shape import Malformed
-from envspec.diff.foreign.universal import holds
 from envspec.draft.read import read_draft
 from envspec.draft.render import Heading, render, settled
 from envspec.draft.targets import CPU
-from envspec.errors import InputError, Place
+from envspec.export.leftovers import removable
+from envspec.export.plan import CARRIED_FOLDER
+from envspec.export.sums import read_sums
 from envspec.facts.gpus import capability_of, find, nearest
-from envspec.git.merge import merge
-from envspec.git.merge_rendered import merge_requirements
-from envspec.git.textconv import readable
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock
 from envspec.lock.read import loads, text_of
@@ -39,22 +36,25 @@ from envspec.packages.requirement import (
     plain_requirement,
     plain_specifier,
 )
-from envspec.recipes.leftovers import removable
-from envspec.recipes.plan import CARRIED_FOLDER
-from envspec.recipes.sums import read_sums
-from envspec.redact import has_credentials, redact, without_credentials
-from envspec.report.checked import from_json
+from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.read import read_report
+from envspec.prove.smoke.report.references import load_references
+from envspec.prove.smoke.run.slurm import partition_of
+from envspec.review.audit.model import PublishedRelease
+from envspec.review.audit.osv import OsvDatabase
+from envspec.review.diff.foreign.read import oldest_python, sides
+from envspec.review.diff.foreign.shape import Malformed
+from envspec.review.diff.foreign.universal import holds
+from envspec.review.git.merge import merge
+from envspec.review.git.merge_rendered import merge_requirements
+from envspec.review.git.textconv import readable
+from envspec.review.report.checked import from_json
 from envspec.rules.judge import judge as judge_target
-from envspec.smoke.report.as_json import report_json
-from envspec.smoke.report.read import read_report
-from envspec.smoke.report.references import load_references
-from envspec.smoke.run.slurm import partition_of
 from envspec.spec.document import decode
 from envspec.spec.model import ProjectParts
 from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
-from envspec.texts import printable
 from tools.refresh.conda_patches import patches_of
 
 SEPARATOR = b"\n%%%%\n"

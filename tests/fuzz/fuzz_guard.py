@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.errors import EnvspecError
-from envspec.redact import forget
+from envspec.base.errors import EnvspecError
+from envspec.base.redact import forget
 
 SECONDS, SECONDS_PER_KIB = 0.5, 0.1
 """CPU time of an input: so much, and so much for each KiB of it. Real files take a hundredth."""

@@ -11,9 +11,9 @@ from unittest import mock
 from fuzz_given import parts, text
 from fuzz_guard import Parser
 
-from envspec.doctor.machine import Machine, Pythons
-from envspec.doctor.nvidia import devices, driver, nvml
-from envspec.doctor.nvml import ask_nvml, read_nvidia
+from envspec.base.settings import load_settings
+from envspec.export.leftovers import leftovers
+from envspec.export.plan import SLICE, SpecPlan
 from envspec.install.conda_paths import Unpacked, entries_of, refuse_unsafe, refuse_unsafe_records, site_packages_of
 from envspec.install.installed import read_installed, recorded_files
 from envspec.install.prefix import claim
@@ -21,15 +21,15 @@ from envspec.net.fetch import Fetcher
 from envspec.net.image_address import image_address
 from envspec.net.registry import Registries
 from envspec.net.registry_login import login_for
-from envspec.recipes.leftovers import leftovers
-from envspec.recipes.plan import SLICE, SpecPlan
+from envspec.prove.doctor.machine import Machine, Pythons
+from envspec.prove.doctor.nvidia import devices, driver, nvml
+from envspec.prove.doctor.nvml import ask_nvml, read_nvidia
+from envspec.prove.smoke.run.jobs import _done
+from envspec.prove.smoke.run.process import FinishedProgram
+from envspec.prove.smoke.run.slurm_queue import ask_states, find_job, read_scontrol
+from envspec.prove.smoke.run.submitted import read_submitted
 from envspec.resolve.conda.channels import channel_addresses, load_conda_config
-from envspec.settings import load_settings
-from envspec.smoke.run.jobs import _done
-from envspec.smoke.run.process import FinishedProgram
-from envspec.smoke.run.slurm_queue import ask_states, find_job, read_scontrol
-from envspec.smoke.run.submitted import read_submitted
-from envspec.uv.program import _user_settings
+from envspec.resolve.uv.program import _user_settings
 
 URL = "https://packages.example.org/simple/lib9/"
 NOBODY = {"UV_CONFIG_FILE": "/nonexistent", "PIP_CONFIG_FILE": "/dev/null"}

@@ -14,20 +14,14 @@ import urllib3
 from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
-from envspec.audit.model import PublishedRelease
-from envspec.audit.osv_service import parse_answer
-from envspec.audit.pypi import parse_release
-from envspec.audit.sources import file_facts
-from envspec.audit.store import load as load_store
+from envspec.base.errors import EnvspecError
+from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.wheel import open_wheel
-from envspec.errors import EnvspecError
 from envspec.image.base_files import read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import MANIFEST, read_image
-from envspec.link.model import WheelFacts
-from envspec.link.store import LinkStore
 from envspec.net.fetch import Reply, Stream
 from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
@@ -45,6 +39,8 @@ from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_variants
+from envspec.prove.link.model import WheelFacts
+from envspec.prove.link.store import LinkStore
 from envspec.resolve.conda.errors import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
@@ -52,12 +48,16 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import _unpack
 from envspec.resolve.pip.source_content import Content, read_content
 from envspec.resolve.pip.static_source import facts_of, parse_requires
+from envspec.resolve.uv.answer import FoundFile, read_pylock
+from envspec.resolve.uv.errors import failure
 from envspec.resolve.wheels.model import Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
-from envspec.settings import split_credentials
-from envspec.uv.answer import FoundFile, read_pylock
-from envspec.uv.errors import failure
+from envspec.review.audit.model import PublishedRelease
+from envspec.review.audit.osv_service import parse_answer
+from envspec.review.audit.pypi import parse_release
+from envspec.review.audit.sources import file_facts
+from envspec.review.audit.store import load as load_store
 
 BOUNDS = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)
 URL = "https://packages.example.org/simple/lib9/"

@@ -9,7 +9,7 @@ import pytest
 from support.machine import Machine
 from support.victim import Hostile, git, hostile
 
-from envspec.git.program import run_git
+from envspec.review.git.program import run_git
 
 NO_COMMIT = "1" * 40
 

@@ -12,9 +12,9 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.errors import InputError
-from envspec.ownership import stranger
-from envspec.settings import load_settings
+from envspec.base.errors import InputError
+from envspec.base.ownership import stranger
+from envspec.base.settings import load_settings
 
 ALPHA = wheel("alpha", "1.0")
 ROOT_ONLY = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")

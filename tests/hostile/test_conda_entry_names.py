@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support.hostile_archives import Forged, Member, link, link_json
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.install.conda_cache import CondaCache
 from envspec.install.conda_paths import Unpacked, entries_of, member_fault, refuse_unsafe
 from envspec.install.inside import Inside

@@ -17,9 +17,9 @@ import pytest
 from support.matrix import first_by_day
 from support.victim import files_below
 
-from envspec import atomic
-from envspec.errors import EnvspecError
-from envspec.open_folder import Location, open_folder
+from envspec.base import atomic
+from envspec.base.errors import EnvspecError
+from envspec.base.open_folder import Location, open_folder
 
 CALLS = ("open", "stat", "mkdir", "rmdir", "unlink", "replace", "listdir", "fsync", "fstat")
 

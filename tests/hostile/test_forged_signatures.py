@@ -15,7 +15,7 @@ from support.site import place_policy
 from support.ssh import Key, allow, make_key, signature
 
 from envspec.cli import enter
-from envspec.signing.model import LOCK, MOST_BYTES
+from envspec.lock.signing.model import LOCK, MOST_BYTES
 
 SPEC = "specs/demo.toml"
 

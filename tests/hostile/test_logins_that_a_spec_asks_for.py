@@ -10,10 +10,10 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import index_fetcher
 from envspec.net.logins import credentials_of
-from envspec.settings import Settings, load_settings
 
 LOGIN = {"UV_INDEX_INTERNAL_USERNAME": "robot", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}
 EVIL = {"internal": "https://evil.example/simple"}

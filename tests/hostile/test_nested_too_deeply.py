@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import InvalidRequirement
 from support.matrix import first_by_day
 
-from envspec.errors import EnvspecError, InputError
+from envspec.base.errors import EnvspecError, InputError
 from envspec.packages.requirement import MAX_DEPTH, parse_requirement
 from envspec.spec.parse import parse_spec
 

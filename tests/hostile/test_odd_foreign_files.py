@@ -12,13 +12,13 @@ import tomlkit
 import yaml
 from support.uv_locks import Shape, uv_lock
 
-from envspec.diff.foreign.read import sides
-from envspec.diff.review import review
-from envspec.diff.text import text as rendered
-from envspec.errors import EnvspecError, InputError
+from envspec.base.errors import EnvspecError, InputError
 from envspec.packages.other_formats import format_of
+from envspec.review.diff.foreign.read import sides
+from envspec.review.diff.review import review
+from envspec.review.diff.text import text as rendered
 
-FILES = Path(__file__).parents[1] / "diff" / "foreign"
+FILES = Path(__file__).parents[1] / "review" / "diff" / "foreign"
 ODD: tuple[Any, ...] = (
     7,
     True,

@@ -16,9 +16,9 @@ from support.machine import ROOT, Machine
 from support.packages import wheel
 from support.victim import ALPHA, git
 
+from envspec.base.programs import ENVSPEC
 from envspec.cli.main import COMMANDS
-from envspec.git.setup import drivers
-from envspec.programs import ENVSPEC
+from envspec.review.git.setup import drivers
 
 pytestmark = pytest.mark.e2e
 

@@ -14,7 +14,7 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
 
-from envspec.environments import memo
+from envspec.install.environments import memo
 
 ROOT_ONLY = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
 APP = wheel("app", "1.0")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.matrix import first_by_day
 
+from envspec.base.errors import MOST, Infeasible, InfeasibleTargets, SpecErrors
 from envspec.cli.main import run
-from envspec.errors import MOST, Infeasible, InfeasibleTargets, SpecErrors
 from envspec.spec.parse import parse_spec
 
 HEAD = '[env]\npython = "3.12"\n'

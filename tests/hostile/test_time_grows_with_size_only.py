@@ -14,18 +14,8 @@ import yaml
 from support.growth import TooSlow, grows_linearly
 from support.matrix import by_day
 
-from envspec.diff.foreign import (
-    conda_lock,
-    environment_yml,
-    explicit,
-    pixi_lock,
-    poetry_lock,
-    pylock,
-    requirements,
-    uv_lock,
-)
-from envspec.diff.foreign.read import oldest_python
-from envspec.diff.foreign.universal import Environment, holds
+from envspec.base.redact import has_credentials, redact, without_credentials
+from envspec.base.texts import printable
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
@@ -45,12 +35,22 @@ from envspec.packages.requirement import (
     plain_specifier,
     published_requirement,
 )
-from envspec.redact import has_credentials, redact, without_credentials
 from envspec.resolve.pip.metadata import parse_metadata
+from envspec.resolve.uv.errors import failure
+from envspec.review.diff.foreign import (
+    conda_lock,
+    environment_yml,
+    explicit,
+    pixi_lock,
+    poetry_lock,
+    pylock,
+    requirements,
+    uv_lock,
+)
+from envspec.review.diff.foreign.read import oldest_python
+from envspec.review.diff.foreign.universal import Environment, holds
 from envspec.spec import values
 from envspec.spec.parse import parse_spec
-from envspec.texts import printable
-from envspec.uv.errors import failure
 
 Parser = Callable[[str], object]
 

@@ -13,7 +13,7 @@ from support.index import Index, endless
 from support.machine import Machine
 from support.variants import SCHEMA, about, cuda, release
 
-from envspec.errors import LockError
+from envspec.base.errors import LockError
 from envspec.lock.read import loads
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant

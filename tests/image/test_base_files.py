@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.base_image import status, system, write_base
 
+from envspec.base.open_folder import open_folder
 from envspec.image.base import BaseImage
 from envspec.image.layout import layout_source
-from envspec.open_folder import open_folder
 
 
 def base(tmp_path: Path, *layers: dict[str, str | bytes]) -> BaseImage:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from support.base_image import write_base
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.open_folder import open_folder
+from envspec.export.plan import Borrowed, ImageReference
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.entry import LayerEntry
 from envspec.image.layout import layout_source
-from envspec.open_folder import open_folder
-from envspec.recipes.plan import Borrowed, ImageReference
 
 IMAGE = ImageReference("acme/tool:1", "sha256:" + "0" * 64)
 

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.image.compress import unpacked
 from envspec.image.entry import LayerEntry, folder_entry, in_order, link_entry, text_entry
 from envspec.image.layer import LayerPlan, _head, diff_id, pack, tar_pieces

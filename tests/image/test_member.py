@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.image.beside import beside, gathered
 from envspec.image.member import WheelMember
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 from support.installs import PYTHON, pip_pin
 from support.packages import Dist, wheel
 
+from envspec.base.record import replace
 from envspec.image.layers import LayerInputs, layer_of, package_layers
 from envspec.lock.model import LockedTarget, TargetInputs
-from envspec.record import replace
 
 SHARED = f"opt/env/lib/python{PYTHON}/site-packages/tests/__init__.py"
 

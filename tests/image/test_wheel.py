@@ -14,7 +14,7 @@ from support.installs import PYTHON, pip_pin
 from support.packages import Dist, wheel
 from uv import find_uv_bin
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.image.entry import LayerEntry, in_order
 from envspec.image.wheel import Scheme, wheel_entries
 

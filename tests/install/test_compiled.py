@@ -12,14 +12,14 @@ from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.packages import Dist, sdist, source_files, wheel
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.export.environment import build_variables
 from envspec.facts.minimum import architectures
 from envspec.install.build import BuildRules, WheelBuilder
 from envspec.install.host import InstallHost
 from envspec.install.model import SilentInstall
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
-from envspec.recipes.environment import build_variables
-from envspec.uv.program import Uv
+from envspec.resolve.uv.program import Uv
 
 pytestmark = pytest.mark.e2e
 

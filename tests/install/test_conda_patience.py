@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.serving import serving
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.install.conda_cache import CondaCache
 from envspec.install.model import SilentInstall
 from envspec.net import limits

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import InputError, ToolError
+from envspec.base.errors import InputError, ToolError
 from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.interpreter import find_interpreter
 from envspec.install.prefix import PrefixState, checked_prefix, claim, digest_of, write_file, write_state

@@ -22,11 +22,11 @@ from support.packages import wheel
 from support.python_stand_in import stand_in
 from support.serving import serving
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 from envspec.lock.model import Lock, LockedPython
 from envspec.lock.store import LockFolder
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 pytestmark = [
     pytest.mark.e2e,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from envspec.base.texts import UNSEEN
 from envspec.lock.model import (
     Artifact,
     BuildPin,
@@ -19,7 +20,6 @@ from envspec.lock.model import (
     WheelVariant,
 )
 from envspec.packages.stated import StatedMetadata
-from envspec.texts import UNSEEN
 
 TARGET_NAMES = ("cpu", "cu12.6-a", "cu128-b", "x_y")
 PACKAGE_NAMES = ("alpha", "beta", "gamma-delta", "e")

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from lock_samples import sample_lock, wheel
 
-from envspec.errors import StorageError
+from envspec.base.errors import StorageError
 from envspec.lock.model import Lock
 from envspec.lock.store import LockFolder
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lock_samples import artifact, conda, sample_lock, wheel
 from lock_strategies import locks, texts
 
-from envspec.errors import InternalError
+from envspec.base.errors import InternalError
 from envspec.lock.conda_files import hostless_urls, in_link_order
 from envspec.lock.formats.conda_environment import conda_environment, wants_url
 from envspec.lock.formats.conda_explicit import committed_explicit, explicit

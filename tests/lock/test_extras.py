@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.lock.extras import findings
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 

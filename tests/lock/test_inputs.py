@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from envspec.errors import Place, SpecError
+from envspec.base.errors import Place, SpecError
 from envspec.lock.inputs import fingerprint, spec_inputs, target_inputs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, normalise_match_spec, normalise_requirement, requirement_name

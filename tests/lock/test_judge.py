@@ -8,7 +8,7 @@ import pytest
 from lock_samples import LINUX, conda, inputs, wheel
 from packaging.tags import Tag
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, SpecInputs
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.files import wrong_files

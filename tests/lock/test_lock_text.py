@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lock_samples import artifact, inputs, sample_lock, wheel
 from lock_strategies import locks, texts
 
-from envspec.errors import InternalError, LockError, StorageError
+from envspec.base.errors import InternalError, LockError, StorageError
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SpecInputs
 from envspec.lock.read import load, loads

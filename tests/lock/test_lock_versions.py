@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import tomli
 
+from envspec.base.errors import LockError
 from envspec.cli.main import run
-from envspec.errors import LockError
 from envspec.lock.model import LOCK_VERSION
 from envspec.lock.read import LockLayout, load, loads, shown
 from envspec.lock.store import LockFolder
 from envspec.lock.write import dumps
-from envspec.workflow.pythons import with_missing_pythons
+from envspec.resolve.workflow.pythons import with_missing_pythons
 
 OLD = Path(__file__).parent / "versions" / "1.lock"
 SECOND = OLD.with_name("2.lock")

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from support.told import pin
 
-from envspec.diff.compare import apply, diff
-from envspec.diff.settings import of_corrections
-from envspec.errors import LockError
-from envspec.git.merge import merge
-from envspec.git.textconv import readable
+from envspec.base.errors import LockError
 from envspec.lock.judge import judge
 from envspec.lock.model import Artifact, Lock, LockedCorrection, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import loads
 from envspec.lock.write import dumps
+from envspec.review.diff.compare import apply, diff
+from envspec.review.diff.settings import of_corrections
+from envspec.review.git.merge import merge
+from envspec.review.git.textconv import readable
 
 LINUX = "cp311-cp311-manylinux_2_17_x86_64"
 

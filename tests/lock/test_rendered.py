@@ -11,7 +11,7 @@ from lock_samples import artifact, sample_lock, wheel
 from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 
-from envspec.errors import InternalError
+from envspec.base.errors import InternalError
 from envspec.lock.formats.conda_environment import conda_environment
 from envspec.lock.formats.pylock import pylock_toml
 from envspec.lock.formats.requirements import requirements_txt

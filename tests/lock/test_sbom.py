@@ -17,7 +17,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from support.matrix import by_day
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.graph import Graph
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs

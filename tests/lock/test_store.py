@@ -22,7 +22,7 @@ from stored_locks import (
     store as store,
 )
 
-from envspec.errors import InputError, InternalError, LockError, StorageError
+from envspec.base.errors import InputError, InternalError, LockError, StorageError
 from envspec.lock.render import rendered_files
 from envspec.lock.store import LockFolder
 

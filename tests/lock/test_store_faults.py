@@ -27,7 +27,7 @@ from stored_locks import (
 )
 from support.matrix import first_by_day
 
-from envspec.errors import StorageError
+from envspec.base.errors import StorageError
 from envspec.lock.render import rendered_files
 from envspec.lock.store import LockFolder
 

@@ -12,10 +12,10 @@ from support.packages import wheel
 from support.parsed import PARSED, nodes_of
 
 import envspec
-from envspec.errors import IndexFailure, InputError
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import index_fetcher, patience_of
 from envspec.net.proxy import proxy_for
-from envspec.settings import Settings, load_settings
 
 ALPHA = wheel("alpha", "1.0")
 NO_NETRC = {"NETRC": "/nonexistent", "UV_HTTP_RETRIES": "0"}

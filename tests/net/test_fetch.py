@@ -6,7 +6,7 @@ import pytest
 from support.index import Answer, Fault, Index, _Handler, hanging, truncated
 from support.packages import wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 
 ALPHA = wheel("alpha", "1.0")

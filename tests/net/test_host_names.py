@@ -12,7 +12,7 @@ import urllib3
 from support.index import Index
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.host_names import HostNames
 from envspec.net.timed_connections import timed_pools

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from support.registry import DOCKER_LIST, TOKEN, Registry
 
-from envspec.errors import EnvspecError, IndexFailure, InputError
+from envspec.base.errors import EnvspecError, IndexFailure, InputError
+from envspec.base.settings import Credentials
 from envspec.net.fetch import Fetcher
 from envspec.net.image_address import ImageAddress, image_address
 from envspec.net.registry import Asking, Registries
 from envspec.net.registry_login import login_for
-from envspec.settings import Credentials
 
 DIGEST = f"sha256:{'0' * 64}"
 SECRET = "hunter2-and-more"

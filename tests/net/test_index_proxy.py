@@ -18,7 +18,7 @@ from support.packages import wheel
 from support.torch_packages import stand_ins
 from uv import find_uv_bin
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy, open_proxy

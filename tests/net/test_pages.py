@@ -13,7 +13,7 @@ import pytest
 from support.index import Index, status
 from support.packages import sdist, wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore

@@ -11,7 +11,7 @@ import pytest
 from support.index import Answer, Fault, Index, _Handler, slow
 from support.packages import wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher, give_up_seconds
 from envspec.net.limits import LIMITS
 from envspec.net.patience import Patience, retries

@@ -10,7 +10,7 @@ import pytest
 from support.index import Index
 from support.packages import wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import TAIL, RemoteFile, open_remote
 

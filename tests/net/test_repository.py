@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from support.serving import serving
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net import repository
 from envspec.net.fetch import Fetcher
 from envspec.net.image_address import image_address

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.index import Index, html_error, status
 from support.packages import wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import mirror_pages, parse_page, refuse_foreign_page
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.tags import installs_somewhere, plainly_installs, wheel_tags
 

@@ -17,7 +17,7 @@ from uv import find_uv_bin
 
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import published_requirement
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 VERSIONS = ("0.9", "1.0", "1.0.1", "1.1", "2.0", "2.1", "5.0", "5.0.1", "5.1")
 KNOWN = (

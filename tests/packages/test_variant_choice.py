@@ -1,4 +1,4 @@
-"""Which variant a target gets. tests/uv/test_variants_like_uv.py holds the same to uv's own answers."""
+"""Which variant a target gets. tests/resolve/uv/test_variants_like_uv.py holds the same to uv's own answers."""
 
 from __future__ import annotations
 

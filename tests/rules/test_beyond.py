@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules.finding import Finding

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.facts.gpu_only import gpu_only, needs_gpu
 from envspec.rules.pins import judge_pins
 from envspec.spec.model import Located, PipTable, Spec, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.facts import conda_builds, torch_builds
 from envspec.rules.case import Case, of_target
 from envspec.rules.horizon import Advance, Channel, horizon

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import is_integrated
 from envspec.rules.finding import Finding, errors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict

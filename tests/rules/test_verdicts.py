@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import tomli
 
-from envspec.errors import Place
+from envspec.base.errors import Place
 from envspec.facts.gpus import find
 from envspec.rules.finding import Finding
 from envspec.rules.judge import judge

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import SpecError
+from envspec.base.errors import SpecError
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import load_spec, parse_spec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import SpecError, StorageError
+from envspec.base.errors import SpecError, StorageError
 from envspec.spec.document import MAX_BYTES, decode, parse_toml
 from envspec.spec.parse import load_spec, parse_spec
 

@@ -11,7 +11,7 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.spec.edit import Edit, add, remove
 
 SPECS = sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.toml"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import SpecError, SpecErrors
+from envspec.base.errors import SpecError, SpecErrors
 from envspec.spec.parse import load_spec, parse_spec
 
 FOLDER = Path(__file__).parent / "invalid"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import SpecError, SpecErrors
+from envspec.base.errors import SpecError, SpecErrors
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 

@@ -11,7 +11,7 @@ import tomlkit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from envspec.errors import SpecError, SpecErrors
+from envspec.base.errors import SpecError, SpecErrors
 from envspec.spec import values
 from envspec.spec.advice import slug
 from envspec.spec.document import decode

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema.exceptions import ValidationError
 
 import envspec.spec.schema
-from envspec.errors import SpecError
+from envspec.base.errors import SpecError
 from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.parse import parse_spec
 from envspec.spec.schema import FORMAT, json_schema, rendered_json_schema

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import Place, SpecError, ToolError
+from envspec.base.errors import Place, SpecError, ToolError
 from envspec.spec.model import Image, Located, Reference
 from envspec.spec.parse import load_spec, parse_spec
 

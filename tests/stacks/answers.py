@@ -17,8 +17,8 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Request, request_for
 from envspec.resolve.torch_index import choice as torch_index
+from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Spec
-from envspec.uv.program import find_uv
 from stacks.flat_pages import Page
 
 SECONDS = 900

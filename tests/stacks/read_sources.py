@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from envspec.net.fetch import Stream
 from envspec.resolve.pip.source_content import Content, read_content
 from envspec.resolve.pip.static_source import SourceFacts, facts_of
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 from stacks.packed import release
 
 

@@ -32,10 +32,10 @@ from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.remote_file import DamagedFile
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
+from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
-from envspec.uv.answer import FoundFile
 from stacks.packed import Row, pack, release, unpack
 from stacks.read_sources import archive_of, speaking_members
 

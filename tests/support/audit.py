@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envspec.audit.model import AuditedPackage, PublishedRelease
 from envspec.lock.model import Artifact
+from envspec.review.audit.model import AuditedPackage, PublishedRelease
 from support.index import Answer, Index
 
 

@@ -23,7 +23,7 @@ MODULES = (
     "envspec.cli.run",
     "envspec.cli.install",
     "envspec.install.environment",
-    "envspec.environments.memo",
+    "envspec.install.environments.memo",
     "support.forked",
 )
 """What most runs read. The server imports them before it forks."""

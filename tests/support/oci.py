@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
-from envspec.recipes.images import UV
+from envspec.export.images import UV
 from support.debian import debian_tree, kept
 from support.serving import serving
 from support.sif import torch_wheel

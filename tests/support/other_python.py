@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 from support.machine import ROOT
 

@@ -29,7 +29,7 @@ SIGNALS = (
 )
 MODULES = ("fcntl", "pwd", "grp", "resource", "termios", "pty", "tty", "syslog", "readline", "curses")
 ELSEWHERE = (
-    *("install", "environments", "smoke", "image", "link", "compiles"),
+    *("install", "install.environments", "prove.smoke", "image", "prove.link", "prove.compiles"),
     *("carried", "pytest_plugin", "__main__"),
 )
 """The parts of envspec that belong to commands for Linux and macOS, or that no command loads."""
@@ -64,15 +64,22 @@ def pretend(platform: str) -> None:
         os.confstr = lambda name: None  # there is no glibc
 
 
+def is_within(name: str, parts: tuple[str, ...]) -> bool:
+    """Say whether a module is one of some parts, or below one."""
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
 def import_everything(platform: str) -> list[str]:
     """Import every module that commands for all systems may load; give what went wrong."""
     import envspec
 
     wrong = []
     for module in pkgutil.walk_packages(envspec.__path__, "envspec."):
-        part = module.name.split(".")[1:]
-        commands = part[0] == "cli" and len(part) > 1 and part[1].startswith(ELSEWHERE[:5])
-        if (platform == "win32" and (part[0] in ELSEWHERE or commands)) or part[0] in ELSEWHERE[-3:]:
+        name = module.name.partition(".")[2]
+        words = tuple(f"cli.{part.rpartition('.')[2]}" for part in ELSEWHERE[:5])
+        if (platform == "win32" and (is_within(name, ELSEWHERE) or name.startswith(words))) or is_within(
+            name, ELSEWHERE[-3:]
+        ):
             continue
         try:
             importlib.import_module(module.name)

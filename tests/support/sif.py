@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from envspec.export.apptainer import FILE
 from envspec.lock.judge import SoundLock
-from envspec.recipes.apptainer import FILE
 from support.debian import debian_tree, kept
 from support.hub import Hub, serving_hub
 from support.serving import serving
@@ -143,9 +143,9 @@ def torch_wheel() -> Path:
 def shipped_recipe(spec: str, target: str, name: str = "apptainer") -> dict[str, str]:
     """What `envspec export --format apptainer` writes for a shipped spec's target, by path, with the base's own Python:
     the build that its lock names can't be fetched here."""
+    from envspec.export.folder import render
+    from envspec.export.make import make_plan
     from envspec.lock.read import load
-    from envspec.recipes.folder import render
-    from envspec.recipes.make import make_plan
     from envspec.spec.parse import load_spec
 
     root = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import click
 
 from envspec import __version__
+from envspec.base.record import dataclass
 from envspec.cli.main import COMMANDS, cli
-from envspec.record import dataclass
 
 HEAD = """\
 # The commands

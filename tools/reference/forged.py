@@ -1,4 +1,4 @@
-"""The table of docs/security.md: each forgery of `tests/forged`, and the honest relocks of `tests/diff/real`."""
+"""The table of docs/security.md: each forgery of `tests/forged`, and the honest relocks of `tests/review/diff/real`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def table() -> str:
         lock = _LOCKS.get(said["lock"], f"`{said['lock']}`")
         code = " calls it stale" if said.get("stale") else f": `{said['code']}`"
         rows.append(f"| {lock} | forged: {_words(path.parent.name)} | `{said['refused-by']}`{code} |")
-    for said in tomli.loads((TESTS / "diff" / "real" / "relocks.toml").read_text("utf-8")).values():
+    for said in tomli.loads((TESTS / "review" / "diff" / "real" / "relocks.toml").read_text("utf-8")).values():
         rows.append(
             f"| `{said['spec']}` | honest: relocked with the releases of {said['from']} to {said['to']},"
             f" {said['changed']} packages changed | no package is of high risk |"

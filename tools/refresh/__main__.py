@@ -26,23 +26,23 @@ import click
 
 import envspec.facts
 from envspec.app.inputs import read_lock
+from envspec.base.documents import Unreadable, read_json
+from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
+from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.base.texts import byte_size
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
-from envspec.documents import Unreadable, read_json
-from envspec.errors import EnvspecError, IndexFailure, InputError, Place
 from envspec.facts import torch_builds, wheels
 from envspec.facts.edition import MANIFEST, shipped
-from envspec.link.store import SHIPPED, LinkStore
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
+from envspec.prove.link.store import SHIPPED, LinkStore
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
-from envspec.settings import Settings, load_settings, split_credentials
-from envspec.texts import byte_size
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 from tools.refresh import conda_table, edition, most_used_table, python_builds_table, wheel_sizes
 from tools.refresh.linked import shipped_facts
 from tools.refresh.patches_table import converted

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from fnmatch import fnmatchcase
 
-from envspec.record import dataclass
+from envspec.base.record import dataclass
 from tools.refresh.published import UpstreamChanged
 
 Values = Mapping[str, str]

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from envspec.documents import Unreadable, read_yaml_documents
-from envspec.errors import InputError
+from envspec.base.documents import Unreadable, read_yaml_documents
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import Clause
-from envspec.record import dataclass
 from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from envspec.documents import Unreadable, read_yaml
+from envspec.base.documents import Unreadable, read_yaml
 from envspec.facts import toolkits
 from envspec.packages.version_numbers import numbers
 from tools.refresh.arch_lists import batch, shell

@@ -8,7 +8,7 @@ from datetime import date
 from hashlib import sha256
 from pathlib import Path
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.facts import proof
 from envspec.facts.edition import FORMAT, MANIFEST, Unfit, names, read, shipped
 from envspec.facts.reach import reach

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envspec.facts.cuda_stack import TORCH, is_toolkit
-from envspec.link.model import WheelFacts
-from envspec.link.store import LinkStore, pack
-from envspec.link.target import is_read
-from envspec.link.wheel import MACHINES
 from envspec.lock.model import LockedTarget
+from envspec.prove.link.model import WheelFacts
+from envspec.prove.link.store import LinkStore, pack
+from envspec.prove.link.target import is_read
+from envspec.prove.link.wheel import MACHINES
 
 
 def shipped_facts(targets: Iterable[LockedTarget], store: LinkStore, path: Path) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import Any
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.packages.requirement import canonical_name
 
 REPOSITORY = "hugovk/top-pypi-packages"

@@ -14,10 +14,10 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from envspec.base.record import dataclass
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import Clause, head_of, is_requirement, published_requirement
-from envspec.record import dataclass
 from tools.refresh.conda_patches import Patch
 from tools.refresh.published import Index
 from tools.refresh.releases import PYTHONS, DatedRelease, Place

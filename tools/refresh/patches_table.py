@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from envspec.base.record import dataclass
 from envspec.facts.corrections import corrections
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause
-from envspec.record import dataclass
 from tools.refresh.conda_bounds import written as specifier
 from tools.refresh.conda_patches import Patch, patches_of
 from tools.refresh.needed_bounds import Needed, needed

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from envspec.base.errors import OutsideError
+from envspec.base.record import dataclass
 from envspec.binaries.wheel import OpenWheel
-from envspec.errors import OutsideError
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 
 PLATFORMS: Mapping[str, str] = {
     "linux-64": r"(many)?linux.*_x86_64",

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import tomli
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.facts.python_builds import TRIPLES, builds_of
 
 REPOSITORY = "astral-sh/uv"

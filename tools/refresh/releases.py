@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.base.record import dataclass
 from envspec.packages.tags import wheel_file_tags, wheel_tags
-from envspec.record import dataclass
 from tools.refresh.published import PLATFORMS, PublishedFile
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from envspec.base.record import dataclass
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.device_code import CompiledLibrary, device_code
 from envspec.facts.corrections import corrections
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 from envspec.rules.specifier import Specifier, parse
 from tools.refresh.published import (
     Contents,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envspec.documents import read_json
+from envspec.base.documents import read_json
+from envspec.base.record import dataclass
 from envspec.facts.wheels import FAMILY
-from envspec.record import dataclass
 from tools.refresh.published import PLATFORMS, PublishedFile, UpstreamChanged
 
 if TYPE_CHECKING:

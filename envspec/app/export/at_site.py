@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.app.observer import say
-from envspec.recipes import apt_mirrors
-from envspec.record import dataclass
-from envspec.redact import has_credentials
+from envspec.base.record import dataclass
+from envspec.base.redact import has_credentials
+from envspec.export import apt_mirrors
 
 if TYPE_CHECKING:
-    from envspec.recipes.plan import Plan, SpecPlan
-    from envspec.settings import Settings
+    from envspec.base.settings import Settings
+    from envspec.export.plan import Plan, SpecPlan
 
 
 def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str]) -> None:
     """Say how this site builds and submits what was written, if its settings have any part in that. `folder` is the
     spec's, below `output`.
     """
-    from envspec.settings import load_settings
+    from envspec.base.settings import load_settings
 
     settings = load_settings()
     lines = list(_lines(plan, made, settings))
@@ -34,7 +34,7 @@ def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str])
 
 
 def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
-    from envspec.recipes import apptainer, dockerfile, slurm
+    from envspec.export import apptainer, dockerfile, slurm
 
     # one of them as an example, as in the jobs' own heads: what differs between targets is in their recipes' heads
     sample = sorted(plan.targets, key=lambda of: not of.is_cuda)
@@ -60,7 +60,7 @@ class _Build:
 
     @staticmethod
     def of(text: str, settings: Settings) -> _Build:
-        from envspec.recipes.site_build import UV_SETTINGS, build_arguments, build_files
+        from envspec.export.site_build import UV_SETTINGS, build_arguments, build_files
 
         files = build_files(text, settings)
         uv = files[UV_SETTINGS] if settings.mirrors.get("python") else ""
@@ -76,7 +76,7 @@ class _Build:
     @property
     def variables(self) -> tuple[str, ...]:
         """The words before a command that takes all of it from the environment."""
-        from envspec.recipes.given import SECRETS
+        from envspec.export.given import SECRETS
 
         proxies = {} if self.hidden else self.proxies
         values = {**{SECRETS[name]: text for name, text in self.secrets.items()}, **self.arguments, **proxies}
@@ -84,7 +84,7 @@ class _Build:
 
 
 def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
-    from envspec.recipes.given import SECRETS
+    from envspec.export.given import SECRETS
 
     build = _Build.of(text, settings)
     if not build:
@@ -102,7 +102,7 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
 
 def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
     """Say how compose and editors are started, whose files take from the environment what this site gives."""
-    from envspec.recipes import compose, devcontainer, dockerfile
+    from envspec.export import compose, devcontainer, dockerfile
 
     commands = []
     if compose.FILE in made:
@@ -115,8 +115,8 @@ def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator
 
 
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
-    from envspec.recipes import apptainer
-    from envspec.recipes.site_build import build_files, image_here, images_of
+    from envspec.export import apptainer
+    from envspec.export.site_build import build_files, image_here, images_of
 
     files = build_files(text, settings)
     moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
@@ -133,7 +133,7 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
 
 
 def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
-    from envspec.recipes.site_jobs import unnamed, variables
+    from envspec.export.site_jobs import unnamed, variables
 
     site = settings.site.slurm
     given = variables(site, plan.slurm, of.architectures, of.driver_floor)

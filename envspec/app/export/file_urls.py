@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
-from envspec.redact import without_credentials
 from envspec.spec.model import Spec
 
 
@@ -41,8 +41,8 @@ def index_addresses(names: Iterable[str], spec: Spec, env: Mapping[str, str]) ->
 
     Raises what `index_address` raises.
     """
+    from envspec.base.settings import load_settings
     from envspec.resolve.artifact_urls import index_address
-    from envspec.settings import load_settings
 
     settings = load_settings(env)
     flat = {name: settings.flat_url(name, urls[0]) for name, urls in spec.flat_pages.items()}

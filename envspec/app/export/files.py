@@ -10,14 +10,14 @@ from operator import or_
 from pathlib import Path
 from posixpath import basename, dirname, normpath
 
-from envspec import atomic
 from envspec.app.observer import say
 from envspec.app.outputs import location
+from envspec.base import atomic
+from envspec.base.open_folder import Location
+from envspec.base.record import dataclass
+from envspec.base.storage import storage_error
+from envspec.export.sums import SUMS
 from envspec.lock.exclusive import exclusive
-from envspec.open_folder import Location
-from envspec.recipes.sums import SUMS
-from envspec.record import dataclass
-from envspec.storage import storage_error
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The formats of a lock, and projects of other tools, that `envspec export` writes; `envspec.recipes.folder` has the
+"""The formats of a lock, and projects of other tools, that `envspec export` writes; `envspec.export.folder` has the
 recipes."""
 
 from __future__ import annotations
@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
 from envspec.lock.formats import conda_environment, conda_explicit, conda_lock
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.record import dataclass
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from envspec.app.observer import say, warn
-from envspec.errors import AnswerNo, Place
+from envspec.base.errors import AnswerNo, Place
 
 if TYPE_CHECKING:
-    from envspec.recipes.plan import SpecPlan
+    from envspec.export.plan import SpecPlan
 
 
 def tell_unpinned(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
     """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
-    from envspec.recipes.pinned import NO_SNAPSHOT, unpinned
+    from envspec.export.pinned import NO_SNAPSHOT, unpinned
 
     found = unpinned([of for of in plan.targets if of.target in targets], formats)
     if not found:

@@ -8,18 +8,18 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from envspec.app.export.files import Superseded
-from envspec.recipes.dockerfile import IGNORE
-from envspec.recipes.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
-from envspec.recipes.freshness import recipe_reasons
-from envspec.recipes.leftovers import CONTAINERS, OWN, in_shared, leftovers, removable
-from envspec.recipes.make import make_spec_plan
-from envspec.recipes.plan import CARRIED_FOLDER, SHARED_FOLDER
-from envspec.recipes.sums import SUMS, digest, read_sums, sums_text
+from envspec.export.dockerfile import IGNORE
+from envspec.export.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
+from envspec.export.freshness import recipe_reasons
+from envspec.export.leftovers import CONTAINERS, OWN, in_shared, leftovers, removable
+from envspec.export.make import make_spec_plan
+from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER
+from envspec.export.sums import SUMS, digest, read_sums, sums_text
 
 if TYPE_CHECKING:
+    from envspec.export.plan import SpecPlan
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
-    from envspec.recipes.plan import SpecPlan
     from envspec.spec.model import Spec
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from envspec.app.export.file_urls import file_urls, index_addresses
 from envspec.app.export.formats import FORMATS, PROJECTS, Format
 from envspec.app.observer import observer
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.redact import without_credentials
+from envspec.base.texts import printable
+from envspec.export import folder as recipes
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
-from envspec.recipes import folder as recipes
-from envspec.redact import without_credentials
 from envspec.spec.model import Spec
-from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.recipes.plan import SpecPlan
+    from envspec.export.plan import SpecPlan
 
 ALL = "all"
 """The value of --format for every recipe that a target admits, but for `recipes.BY_NAME`. It leaves out the lock's own
@@ -50,7 +50,7 @@ def render_files(
         made |= _project(spec, lock, targets, name, on_left_out)
     if not wanted:
         return made, None
-    from envspec.recipes.make import PLATFORMS, make_plan, make_spec_plan
+    from envspec.export.make import PLATFORMS, make_plan, make_spec_plan
 
     plan = make_spec_plan(spec, lock, place)
     asked = {name for name in names if name in recipes.FORMATS}

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from envspec.app.image.registry import registry_of
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from envspec.net.registry import MANIFEST_TYPES
 
 if TYPE_CHECKING:
+    from envspec.export.plan import Plan
     from envspec.image.base import BaseSource
     from envspec.image.layer import OnBytes
-    from envspec.recipes.plan import Plan
 
 
 @contextmanager

@@ -15,19 +15,19 @@ from envspec.app.image.output import Output, ToArchive, ToFolder, ToRegistry, ou
 from envspec.app.image.prepare import ImageOrder, built_here, prepared
 from envspec.app.observer import observer, say
 from envspec.app.outputs import location, written
-from envspec.errors import NotPlain
+from envspec.base.errors import NotPlain
+from envspec.base.open_folder import Location, open_folder
+from envspec.base.record import dataclass
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import load_settings
+from envspec.base.storage import storage_error
+from envspec.base.texts import printable
+from envspec.export.make import make_plan
+from envspec.export.plan import Plan
 from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
 from envspec.image.requirements import refuse_unpinned
-from envspec.open_folder import Location, open_folder
-from envspec.recipes.make import make_plan
-from envspec.recipes.plan import Plan
-from envspec.record import dataclass
-from envspec.scratch import scratch_folder
-from envspec.settings import load_settings
-from envspec.storage import storage_error
-from envspec.texts import printable
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ def _push(
     output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: ImageProgress
 ) -> str:
     from envspec.app.image.registry import registry_of
+    from envspec.base.texts import byte_size
     from envspec.image.push import push_image
-    from envspec.texts import byte_size
 
     repository = registry_of(output.name, writes=True).repository
     done = push_image(images, top, layout, repository, output.address.tag, progress)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
 from envspec.net.image_address import ImageAddress, image_address
-from envspec.record import dataclass
 
 _SCHEME = "docker://"
 

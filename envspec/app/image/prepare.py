@@ -11,6 +11,11 @@ from pathlib import Path
 from envspec import __version__
 from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
+from envspec.base.record import dataclass
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import load_settings
+from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan
+from envspec.export.sums import digest
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import ImageProgress
@@ -27,11 +32,6 @@ from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
 from envspec.net.file_store import sha256_of
-from envspec.recipes.plan import ENVIRONMENT, SLICE, Borrowed, Plan
-from envspec.recipes.sums import digest
-from envspec.record import dataclass
-from envspec.scratch import scratch_folder
-from envspec.settings import load_settings
 from envspec.spec.model import Spec
 
 BuiltHere = dict[str, tuple[Path, str]]

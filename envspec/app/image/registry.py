@@ -6,14 +6,14 @@ import json
 import os
 from pathlib import Path
 
-from envspec.cache.entry import keep_entry, read_entry
-from envspec.errors import IndexFailure
+from envspec.base.cache.entry import keep_entry, read_entry
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.settings import load_settings
 from envspec.net.connections import index_fetcher
 from envspec.net.image_address import image_address
 from envspec.net.registry import Registries
 from envspec.net.repository import Repository
-from envspec.record import dataclass
-from envspec.settings import load_settings
 
 _MANIFESTS = "manifests-v1"
 """The folder of manifests below envspec's cache, by their digest."""

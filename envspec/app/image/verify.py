@@ -11,7 +11,9 @@ from envspec.app.image.output import ToArchive, ToFolder, ToRegistry, output_of
 from envspec.app.image.prepare import ImageOrder, built_here, prepared
 from envspec.app.observer import observer
 from envspec.app.outputs import location
-from envspec.errors import IndexFailure, InputError
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.record import replace
+from envspec.export.make import make_plan
 from envspec.image.archive import opened_archive
 from envspec.image.base import BaseSource
 from envspec.image.config import WITHOUT
@@ -21,8 +23,6 @@ from envspec.image.manifest import read_image
 from envspec.image.requirements import FEATURES, refuse_unpinned
 from envspec.image.verify import ImageDifference, by_content, by_labels, label_of
 from envspec.net.file_store import ARTIFACTS
-from envspec.recipes.make import make_plan
-from envspec.record import replace
 
 
 def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from pathlib import Path
 
-from envspec.record import dataclass
-from envspec.workflow.keep import Upgrade
+from envspec.base.record import dataclass
+from envspec.resolve.workflow.keep import Upgrade
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.errors import EnvspecError, InputError
+from envspec.base.errors import EnvspecError, InputError
+from envspec.base.record import replace
 from envspec.lock.model import Lock, LockedImage
-from envspec.record import replace
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def used_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
     """List the images of a spec's recipes that need a digest from the lock; empty where no recipe can be made."""
-    from envspec.recipes.images import wanted_images
+    from envspec.export.images import wanted_images
 
     try:
         return tuple(name for name in wanted_images(spec, lock) if "@" not in name)
@@ -54,9 +54,9 @@ class ImageDigests:
         self._known = {} if renew else self._old
         self._asking: Asking | None = None
         if not offline:
+            from envspec.base.settings import load_settings
             from envspec.net.connections import index_fetcher
             from envspec.net.registry import Asking, Registries
-            from envspec.settings import load_settings
 
             settings = load_settings()
             fetcher = index_fetcher(settings, {}, os.environ)
@@ -96,7 +96,7 @@ class ImageDigests:
 
     def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
         from envspec.app.observer import say
-        from envspec.texts import printable
+        from envspec.base.texts import printable
 
         first = next(iter(problems.values()))
         told = f"the registry has no digest for {', '.join(problems)}: {first.message}"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def first_pins(spec: Spec, path: Path) -> Lock:
     """Read another tool's lock for a spec's targets. Raises InputError."""
-    from envspec.diff.foreign import read
-    from envspec.diff.foreign.universal import Environment
+    from envspec.review.diff.foreign import read
+    from envspec.review.diff.foreign.universal import Environment
 
     return read.first_pins(path, [Environment(one.name, one.platform, spec.python, one.glibc) for one in spec.targets])
 

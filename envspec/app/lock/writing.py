@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envspec.app.observer import say
-from envspec.signing.model import SUFFIX
+from envspec.lock.signing.model import SUFFIX
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from envspec.app import inputs
 from envspec.app.this_machine import this_machine
-from envspec.doctor.fits import LocalMachine, misfit
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.texts import printable
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
-from envspec.smoke.report.references import References
-from envspec.smoke.run.case import MULTI_NODE, SmokeCase, make_case
+from envspec.prove.doctor.fits import LocalMachine, misfit
+from envspec.prove.smoke.report.references import References
+from envspec.prove.smoke.run.case import MULTI_NODE, SmokeCase, make_case
 from envspec.spec.model import Spec
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.app.smoke.options import SmokeOptions
@@ -35,15 +35,15 @@ def no_recipe(spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str,
 
 def recipe_of(spec: Spec, lock: SoundLock, target: LockedTarget, *, format: str) -> Mapping[str, str]:
     """Render a recipe folder of one format, as `envspec export` writes it. Raises InputError where none is possible."""
-    from envspec.recipes.folder import render
-    from envspec.recipes.make import make_plan
+    from envspec.export.folder import render
+    from envspec.export.make import make_plan
 
     return render(make_plan(spec, lock, target), format)
 
 
 def choose_cases(options: SmokeOptions) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
     """Give the cases that the options name, and the skipped ones. Raises InputError for a choice that can't run."""
-    from envspec.smoke.report.references import load_references
+    from envspec.prove.smoke.report.references import load_references
 
     selection, place, device = options.selection, options.place, options.checks.device
     slurm, within = place.runner == "slurm", place.within
@@ -140,7 +140,7 @@ def find_cases(
 
 
 def _programs(multi_node: bool) -> dict[str, str]:
-    from envspec.recipes.carried import check_files, multi_node_program
+    from envspec.export.carried import check_files, multi_node_program
 
     found = dict(check_files())
     if multi_node:

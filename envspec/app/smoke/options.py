@@ -7,10 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from envspec.errors import InputError
-from envspec.record import dataclass
-from envspec.smoke.run.case import CheckOptions
-from envspec.smoke.run.slurm import Resources
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
+from envspec.prove.smoke.run.case import CheckOptions
+from envspec.prove.smoke.run.slurm import Resources
 
 _OF_RUNNERS = {
     "image": ("docker",), "engine": ("docker",), "sif": ("apptainer", "slurm"), "inner": ("slurm",),

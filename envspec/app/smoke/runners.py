@@ -6,23 +6,23 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.errors import ToolError
-from envspec.programs import ENVSPEC, find_program
-from envspec.texts import printable
+from envspec.base.errors import ToolError
+from envspec.base.programs import ENVSPEC, find_program
+from envspec.base.texts import printable
 
 if TYPE_CHECKING:
     from envspec.app.smoke.options import SmokeOptions
-    from envspec.smoke.run.case import Folders
-    from envspec.smoke.run.runner import Runner
+    from envspec.prove.smoke.run.case import Folders
+    from envspec.prove.smoke.run.runner import Runner
 
 
 def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
     """Make the runner of this name. Raises ToolError where its program is missing and would run."""
-    from envspec.settings import load_settings
-    from envspec.smoke.run.apptainer import Apptainer
-    from envspec.smoke.run.docker import Docker, user_of
-    from envspec.smoke.run.local import Local
-    from envspec.smoke.run.site_builds import SiteBuilds
+    from envspec.base.settings import load_settings
+    from envspec.prove.smoke.run.apptainer import Apptainer
+    from envspec.prove.smoke.run.docker import Docker, user_of
+    from envspec.prove.smoke.run.local import Local
+    from envspec.prove.smoke.run.site_builds import SiteBuilds
 
     place, dry_run = options.place, options.output.dry_run
     if name == "docker":
@@ -49,7 +49,7 @@ def _first_in_path(*programs: str) -> str | None:
 
 def _need_buildx() -> None:
     """Test that docker can build the recipe. Raises ToolError where it can't."""
-    from envspec.smoke.run.process import ask_program
+    from envspec.prove.smoke.run.process import ask_program
 
     done = ask_program(["docker", "buildx", "version"])
     if done.status:

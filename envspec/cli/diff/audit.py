@@ -6,18 +6,18 @@ import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
-from envspec.audit.learn import How, look_up_facts
-from envspec.audit.model import AuditedPackage, AuditFinding, Facts
-from envspec.audit.packages import packages
-from envspec.audit.rules import findings, not_asked, oldest, published
+from envspec.base.errors import OutsideError
+from envspec.base.record import replace
 from envspec.cli import look_up
 from envspec.cli.console import warn
 from envspec.cli.progress import counting
-from envspec.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
-from envspec.diff.rows import LookedUp, Review
-from envspec.diff.side import LoosePin, Side
-from envspec.errors import OutsideError
-from envspec.record import replace
+from envspec.review.audit.learn import How, look_up_facts
+from envspec.review.audit.model import AuditedPackage, AuditFinding, Facts
+from envspec.review.audit.packages import packages
+from envspec.review.audit.rules import findings, not_asked, oldest, published
+from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
+from envspec.review.diff.rows import LookedUp, Review
+from envspec.review.diff.side import LoosePin, Side
 from envspec.spec.model import Audit, Spec
 
 _CODES = ("vulnerability", "yanked", "young")

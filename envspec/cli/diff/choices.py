@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 
 if TYPE_CHECKING:
-    from envspec.diff.foreign.selection import Wish
+    from envspec.review.diff.foreign.selection import Wish
 
 _OPTIONS = (
     click.option("--extra", "extras", multiple=True, metavar="NAME", help="Compare a universal file with this extra."),
@@ -64,8 +64,8 @@ def _wish(
     """Check the platform and the Python version. Raises InputError for unknown ones."""
     import re
 
-    from envspec.diff.foreign.selection import Wish
     from envspec.packages.marker_environment import PLATFORMS
+    from envspec.review.diff.foreign.selection import Wish
 
     for platform in platforms:
         if platform not in PLATFORMS:

@@ -10,17 +10,17 @@ import click
 
 from envspec.app import inputs
 from envspec.app.outputs import write_text
+from envspec.base.errors import AnswerNo, InputError, OutsideError
+from envspec.base.texts import printable
 from envspec.cli import look_up, options
 from envspec.cli.console import json_text, out, out_file, say, styled, warn
 from envspec.cli.diff.choices import choices, refuse_for_spec
-from envspec.errors import AnswerNo, InputError, OutsideError
-from envspec.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.diff.facts import Risk
-    from envspec.diff.foreign.selection import Wish
-    from envspec.diff.rows import Review
-    from envspec.diff.side import Side
+    from envspec.review.diff.facts import Risk
+    from envspec.review.diff.foreign.selection import Wish
+    from envspec.review.diff.rows import Review
+    from envspec.review.diff.side import Side
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -103,9 +103,9 @@ def command(
     forks where some conflict. Against another file, a universal file counts with what its tool installs by default. To
     choose, use --extra, --group and the like; "old:NAME" and "new:NAME" apply to one of the files.
     """
-    from envspec.diff.judged import with_flaws
-    from envspec.diff.review import review
-    from envspec.diff.rows import few
+    from envspec.review.diff.judged import with_flaws
+    from envspec.review.diff.review import review
+    from envspec.review.diff.rows import few
 
     _refuse_without(context, audit=audit, verify=verify)
     spec = None
@@ -132,8 +132,8 @@ def command(
     if audit:
         from datetime import timedelta
 
-        from envspec.audit.learn import How
         from envspec.cli.diff.audit import audited
+        from envspec.review.audit.learn import How
 
         how = How(database, offline, timedelta(days=max_age), not skip_files)
         found, complete = audited(found, old, new, spec, how, timedelta(days=min_age))
@@ -170,10 +170,10 @@ def _refuse_without(context: click.Context, *, audit: bool, verify: bool) -> Non
 
 
 def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
-    from envspec.diff.model import nothing
-    from envspec.diff.revision import text_at
-    from envspec.diff.side import Side
     from envspec.lock.read import loads
+    from envspec.review.diff.model import nothing
+    from envspec.review.diff.revision import text_at
+    from envspec.review.diff.side import Side
 
     folder = inputs.folder_of(spec, locks_dir)
     lock = folder.read()
@@ -188,16 +188,16 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
 
 
 def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
-    from envspec.diff.foreign.read import sides
+    from envspec.review.diff.foreign.read import sides
 
     return sides(Path(old), Path(new), wish)
 
 
 def _annotated(found: Review, lock: Path, form: str) -> str:
     from envspec.app.outputs import within_repository
-    from envspec.audit.sarif import lines_of
-    from envspec.diff.annotations import as_annotations, as_code_quality
     from envspec.lock.read import load_text
+    from envspec.review.audit.sarif import lines_of
+    from envspec.review.diff.annotations import as_annotations, as_code_quality
 
     render = as_annotations if form == "github" else as_code_quality
     return render(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
@@ -209,19 +209,19 @@ def _rendered(found: Review, form: str, lock: Path, style: Callable[[str, str], 
     if form in ("github", "gitlab"):
         return _annotated(found, lock, form)
     if form == "markdown":
-        from envspec.diff.markdown import markdown
+        from envspec.review.diff.markdown import markdown
 
         return markdown(found)
     if form == "html":
-        from envspec.diff.html import html
+        from envspec.review.diff.html import html
 
         return html(found)
-    from envspec.diff.text import text
+    from envspec.review.diff.text import text
 
     return text(found, style)
 
 
 def _document(found: Review) -> dict[str, Any]:
-    from envspec.diff.as_json import as_json
+    from envspec.review.diff.as_json import as_json
 
     return as_json(found)

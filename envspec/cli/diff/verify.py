@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from envspec.cli.verify import asked_of, claims_in
-from envspec.diff.facts import Fact
-from envspec.diff.rows import Asked, Review
-from envspec.diff.verified import Answers, doubted, with_answers
 from envspec.lock.model import Lock
+from envspec.review.diff.facts import Fact
+from envspec.review.diff.rows import Asked, Review
+from envspec.review.diff.verified import Answers, doubted, with_answers
+from envspec.review.verify.claims import changed
+from envspec.review.verify.model import Claims, Outcome, PinClaim, Told
+from envspec.review.verify.report import Verification, label
 from envspec.spec.model import Spec
-from envspec.verify.claims import changed
-from envspec.verify.model import Claims, Outcome, PinClaim, Told
-from envspec.verify.report import Verification, label
 
 _OFFLINE = "--offline forbids asking"
 _OF_FILES = frozenset({"not-published", "other-hash", "other-size"})

@@ -17,15 +17,15 @@ from envspec.app.export.files import Superseded, write_files
 from envspec.app.export.formats import FORMATS, PROJECTS
 from envspec.app.export.pinned import tell_unpinned
 from envspec.app.export.render import ALL, CHOICES, render_files
+from envspec.base.errors import InputError, Place
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
-from envspec.errors import InputError, Place
+from envspec.export import folder as recipes
 from envspec.lock.model import LockedTarget
-from envspec.recipes import folder as recipes
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.recipes.plan import SpecPlan
+    from envspec.export.plan import SpecPlan
 
 EPILOG = """\b
 Examples:

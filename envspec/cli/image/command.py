@@ -11,10 +11,10 @@ import click
 
 from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
+from envspec.base.errors import InputError
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.errors import InputError
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from envspec.app.image.make import MadeImage
@@ -102,8 +102,8 @@ def command(
     inputs.warn_if_stale(spec, lock)
     chosen = _chosen(lock, targets)
     if base_recipe:
+        from envspec.export.make import make_plan
         from envspec.image.requirements import base_recipe as rendered
-        from envspec.recipes.make import make_plan
 
         for target in chosen:
             out(rendered(make_plan(spec, lock, target)).rstrip("\n"))
@@ -214,7 +214,7 @@ def _tell(path: str, made: MadeImage | None, one_file: MadeSquashfs | None, *, a
         own = {"squashfs": one_file.document()} if one_file else {}
         options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})
         return
-    from envspec.texts import byte_size
+    from envspec.base.texts import byte_size
 
     for image in made.images if made else ():
         for layer in image.layers:

@@ -19,8 +19,12 @@ from envspec.app.image.prepare import (
 )
 from envspec.app.outputs import written
 from envspec.app.own_project import refuse_newer_glibc
+from envspec.base.errors import InputError
+from envspec.base.record import dataclass
+from envspec.base.texts import byte_size
 from envspec.cli.console import out, say
-from envspec.errors import InputError
+from envspec.export.make import make_plan
+from envspec.export.plan import ENVIRONMENT, Plan
 from envspec.image.build import ImageProgress
 from envspec.image.entry import LayerEntry
 from envspec.image.python import standalone_python
@@ -28,10 +32,6 @@ from envspec.image.squashfs import find_mksquashfs, write_squashfs
 from envspec.image.tree import MOUNTER, TreeInputs, tree_entries
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
-from envspec.recipes.make import make_plan
-from envspec.recipes.plan import ENVIRONMENT, Plan
-from envspec.record import dataclass
-from envspec.texts import byte_size
 
 OPTION = "--squashfs"
 BILL = "sbom.cdx.json"

@@ -22,22 +22,22 @@ from envspec.app.lock.solvers import first_pins, notice, resolvers_for
 from envspec.app.lock.writing import bring_in_line, write
 from envspec.app.malicious import refuse_malicious
 from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place
+from envspec.base.record import replace
+from envspec.base.texts import nearest, printable
+from envspec.base.user_config import HOST, trust_index
 from envspec.cli import options
 from envspec.cli.console import out, out_json, say, warn
 from envspec.cli.failure import Failure, parts, told
-from envspec.errors import AnswerNo, EnvspecError, InputError, Place
 from envspec.lock.model import LOCK_VERSION
-from envspec.record import replace
-from envspec.texts import nearest, printable
-from envspec.user_config import HOST, trust_index
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFolder
-    from envspec.policy.model import Policy
+    from envspec.resolve.workflow.keep import Upgrade
+    from envspec.review.policy.model import Policy
     from envspec.rules.finding import Finding
     from envspec.spec.model import Spec
-    from envspec.workflow.keep import Upgrade
 
 EPILOG = """\b
 Examples:
@@ -115,7 +115,7 @@ def command(
     the whole lock or nothing. With several specs, the first that can't be locked ends the run. Without a spec, envspec
     locks every one in specs/, here or above in the same git repository.
     """
-    from envspec.workflow.keep import Upgrade
+    from envspec.resolve.workflow.keep import Upgrade
 
     _trust(trusted)
     if dry_run and allow_needed:
@@ -240,9 +240,9 @@ def _refuse_shared_locks(specs: list[Spec], locks_dir: Path | None) -> None:
 def _lock(spec: Spec, folder: LockFolder, choices: LockChoices, first: Sequence[str] = ()) -> dict[str, object]:
     from envspec.app.lock.images import ImageDigests, are_wanted, stale_images
     from envspec.app.lock.summary import changes, describe, shortened
-    from envspec.workflow.images import tell_images
-    from envspec.workflow.pythons import with_missing_pythons
-    from envspec.workflow.relock import flaws_of
+    from envspec.resolve.workflow.images import tell_images
+    from envspec.resolve.workflow.pythons import with_missing_pythons
+    from envspec.resolve.workflow.relock import flaws_of
 
     policy = refuse_spec(spec)
     old = _old(folder)
@@ -312,8 +312,8 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, choices: Lock
     from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.resolve.pip.unbounded import FAR
+    from envspec.resolve.workflow.relock import relock
     from envspec.spec.edit import allow_source
-    from envspec.workflow.relock import relock
 
     tell_edition()
     first = first_pins(spec, choices.pins) if choices.pins else None
@@ -391,7 +391,7 @@ def _refuse_unknown_packages(upgrade: Upgrade, spec: Spec, old: Lock | None, by:
     """Refuse an `--upgrade-package` name that is in neither spec nor lock: it would silently change nothing."""
     from envspec.packages.names import conda_name, requirement_name
     from envspec.packages.requirement import canonical_name
-    from envspec.workflow.pythons import PACKAGE as PYTHON
+    from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
 
     # of what has no conda, Python is a build of its own
     known = {PYTHON, *(canonical_name(pin.name) for target in old or () for pin in target.pins)}

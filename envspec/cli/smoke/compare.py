@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.texts import plural, printable
 from envspec.cli.console import out
 from envspec.cli.options import print_json
-from envspec.errors import AnswerNo, InputError
-from envspec.texts import plural, printable
 
 if TYPE_CHECKING:
-    from envspec.smoke.report.compare import Comparison
+    from envspec.prove.smoke.report.compare import Comparison
 
 _WEIGHTS = {"same": "the same, bit by bit", "differs": "differ", "not compared": "not compared"}
 
 
 def compare_reports(first: Path, second: Path, *, as_json: bool) -> int:
     """Print how two reports differ; give the exit code. Raises InputError, StorageError."""
-    from envspec.smoke.report.compare import compare
-    from envspec.smoke.report.evidence import is_pretended
-    from envspec.smoke.report.read import load_report
+    from envspec.prove.smoke.report.compare import compare
+    from envspec.prove.smoke.report.evidence import is_pretended
+    from envspec.prove.smoke.report.read import load_report
 
     one, other = load_report(_report_in(first)), load_report(_report_in(second))
     for path, report in ((first, one), (second, other)):

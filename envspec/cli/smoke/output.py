@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from envspec.app.outputs import location, write_text
 from envspec.app.smoke.cases import Skipped
-from envspec.atomic import refuse_read_only
+from envspec.base.atomic import refuse_read_only
+from envspec.base.errors import StorageError
+from envspec.base.storage import storage_error
+from envspec.base.texts import printable
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
 from envspec.cli.options import print_json
-from envspec.errors import StorageError
-from envspec.smoke.report.result import Results, Run
-from envspec.storage import storage_error
-from envspec.texts import printable
+from envspec.prove.smoke.report.result import Results, Run
 
 if TYPE_CHECKING:
     from envspec.app.smoke.options import SmokeOptions
-    from envspec.smoke.run.command import Step
+    from envspec.prove.smoke.run.command import Step
 
 EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}
 """The exit code by the verdict of all runs: a missing answer is a failure outside the environment."""
@@ -30,7 +30,7 @@ EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}
 
 def cache_folder() -> Path:
     """Give the folder that keeps environments and images between runs."""
-    from envspec.settings import load_settings
+    from envspec.base.settings import load_settings
 
     return load_settings().cache().absolute() / "smoke"
 
@@ -61,7 +61,7 @@ def skipped_runs(skipped: Iterable[Skipped], runner: str) -> tuple[Run, ...]:
 
 def show_steps(steps: Sequence[Step], skipped: Iterable[Skipped]) -> int:
     """Print what would run, and give the exit code."""
-    from envspec.smoke.run.command import dry
+    from envspec.prove.smoke.run.command import dry
 
     for spec, target, reason in skipped:
         out(f"# skipped: {spec} × {target}: {printable(reason)}")
@@ -83,7 +83,7 @@ def finish(options: SmokeOptions, runs: tuple[Run, ...], results: Path) -> int:
             tell(error)
             failed = error
     if options.output.as_json:
-        from envspec.smoke.report.as_json import as_json
+        from envspec.prove.smoke.report.as_json import as_json
 
         print_json("smoke", as_json(whole))
     else:
@@ -97,9 +97,9 @@ def finish(options: SmokeOptions, runs: tuple[Run, ...], results: Path) -> int:
 
 def _document(option: str, results: Results) -> str:
     if option == "--junit":
-        from envspec.smoke.report.junit import junit
+        from envspec.prove.smoke.report.junit import junit
 
         return junit(results)
-    from envspec.smoke.report.page import page
+    from envspec.prove.smoke.report.page import page
 
     return page(results)

@@ -17,14 +17,14 @@ from envspec.cli.smoke.output import (
     skipped_runs,
 )
 from envspec.cli.smoke.show import progress
-from envspec.smoke.run.case import Folders, SmokeCase
+from envspec.prove.smoke.run.case import Folders, SmokeCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from envspec.app.smoke.options import SmokeOptions
-    from envspec.smoke.run.command import Step
-    from envspec.smoke.run.runner import Runner
+    from envspec.prove.smoke.run.command import Step
+    from envspec.prove.smoke.run.runner import Runner
 
 
 def run(options: SmokeOptions) -> int:
@@ -49,7 +49,7 @@ def _run_here(
     skipped: tuple[Skipped, ...],
     folders: Folders,
 ) -> int:
-    from envspec.smoke.run.foreground import run_cases
+    from envspec.prove.smoke.run.foreground import run_cases
 
     titles = [f"{case.spec} × {case.target}" for case in cases]
     try:
@@ -62,7 +62,7 @@ def _run_here(
 
 
 def _steps(options: SmokeOptions, runner: Runner, cases: Sequence[SmokeCase], folders: Folders) -> list[Step]:
-    from envspec.smoke.run.foreground import steps
+    from envspec.prove.smoke.run.foreground import steps
 
     found: list[Step] = []
     for case in cases:

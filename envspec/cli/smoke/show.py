@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from envspec.smoke.report.words import clean
+from envspec.prove.smoke.report.words import clean
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from envspec.smoke.report.result import Run
+    from envspec.prove.smoke.report.result import Run
 
 _COLOURS = {"pass": "green", "fail": "red", "error": "red", "skip": "yellow"}
 

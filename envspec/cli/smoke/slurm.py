@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from envspec.app.outputs import write_text
 from envspec.app.smoke.cases import Skipped
 from envspec.app.smoke.runners import make_runner
+from envspec.base.errors import InputError, ToolError
+from envspec.base.programs import find_program
+from envspec.base.texts import printable
 from envspec.cli.console import out, say
 from envspec.cli.smoke.output import cache_folder, finish, show_steps, skipped_runs
 from envspec.cli.smoke.show import progress
-from envspec.errors import InputError, ToolError
-from envspec.programs import find_program
-from envspec.smoke.report.result import Run
-from envspec.smoke.run.submitted import STATE, Submitted, read_submitted
-from envspec.texts import printable
+from envspec.prove.smoke.report.result import Run
+from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submitted
 
 if TYPE_CHECKING:
     from envspec.app.smoke.options import SmokeOptions
-    from envspec.smoke.run.case import Folders, SmokeCase
-    from envspec.smoke.run.jobs import JobPlan
+    from envspec.prove.smoke.run.case import Folders, SmokeCase
+    from envspec.prove.smoke.run.jobs import JobPlan
 
 
 def submit(options: SmokeOptions, cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], folders: Folders) -> int:
@@ -47,8 +47,8 @@ def _plan(
     options: SmokeOptions, cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], folders: Folders
 ) -> tuple[JobPlan, tuple[Skipped, ...]]:
     """Give the jobs of the cases that a partition takes, and the skipped cases."""
-    from envspec.smoke.run.jobs import JobPlan
-    from envspec.smoke.run.slurm import Partition, partition_of, plan_jobs
+    from envspec.prove.smoke.run.jobs import JobPlan
+    from envspec.prove.smoke.run.slurm import Partition, partition_of, plan_jobs
 
     # the folder is used once, so its name makes the jobs' names unique
     token = hashlib.sha256(str(folders.results).encode()).hexdigest()[:8]
@@ -68,8 +68,8 @@ def _plan(
 
 def asking() -> Callable[[SmokeCase], tuple[str, ...]]:
     """Give what a case asks of sbatch besides the options: what its spec says, else the site, and its GPUs' nodes."""
-    from envspec.recipes.site_jobs import constraint
-    from envspec.settings import load_settings
+    from envspec.base.settings import load_settings
+    from envspec.export.site_jobs import constraint
 
     site = load_settings().site.slurm
 
@@ -87,8 +87,8 @@ def asking() -> Callable[[SmokeCase], tuple[str, ...]]:
 
 
 def _hand_over(options: SmokeOptions, plan: JobPlan, skipped: tuple[Skipped, ...], folders: Folders) -> int:
-    from envspec.smoke.run.jobs import prepare_all
-    from envspec.smoke.run.jobs import submit as submit_jobs
+    from envspec.prove.smoke.run.jobs import prepare_all
+    from envspec.prove.smoke.run.jobs import submit as submit_jobs
 
     try:
         titles = [f"{case.spec} × {case.target}" for case in plan.cases]
@@ -140,7 +140,7 @@ def attach(options: SmokeOptions, where: str) -> int:
 
 
 def _wait(options: SmokeOptions, submitted: Submitted, results: Path) -> int:
-    from envspec.smoke.run.jobs import titles, wait
+    from envspec.prove.smoke.run.jobs import titles, wait
 
     failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
     try:

@@ -7,8 +7,8 @@ from textwrap import wrap
 
 from envspec.cli.console import columns
 from envspec.cli.table import coloured
-from envspec.smoke.report import words
-from envspec.smoke.report.result import CheckResult, Results, Run
+from envspec.prove.smoke.report import words
+from envspec.prove.smoke.report.result import CheckResult, Results, Run
 
 WIDTH = 80
 """Columns where stdout is no terminal."""

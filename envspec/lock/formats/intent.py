@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from envspec.base.record import dataclass
+from envspec.base.texts import printable
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import string
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.record import dataclass
 from envspec.spec.model import Audit, Image, Smoke, Spec
-from envspec.texts import printable
 
 MARK = "# The intent of envspec's spec "
 """How every project begins. A file that begins otherwise is the user's own."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from envspec.base.record import dataclass
 from envspec.facts.virtual_packages import ARCHSPEC, virtual_packages
 from envspec.lock.model import LockedTarget
 from envspec.lock.toml_text import string, value
-from envspec.record import dataclass
 
 _DEFAULTS = {"glibc": ("__glibc", "2.28"), "linux": ("__linux", "4.18"), "macos": ("__osx", "13.0")}
 """pixi's key → conda's virtual package, and its version where a platform is a subdir's name alone (pixi's

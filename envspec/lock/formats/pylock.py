@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from envspec.errors import InternalError
+from envspec.base.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, value
 from envspec.lock.variant_build import properties_of

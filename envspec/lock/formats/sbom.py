@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.lock.graph import Graph, Node
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin

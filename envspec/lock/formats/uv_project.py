@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from envspec.base.record import dataclass
 from envspec.facts.corrections import corrections
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.formats import intent
@@ -20,7 +21,6 @@ from envspec.lock.toml_text import key, string, value
 from envspec.packages.marker_environment import platform_marker
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 

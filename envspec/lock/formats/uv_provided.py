@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+from envspec.base.record import dataclass
 from envspec.lock.formats.intent import pip_pins
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.marker_environment import platform_marker
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.record import dataclass
 
 _NOWHERE = "sys_platform == 'never'"
 

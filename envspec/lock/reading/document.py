@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from envspec.documents import Unreadable, read_toml
-from envspec.errors import LockError, Place
+from envspec.base.documents import Unreadable, read_toml
+from envspec.base.errors import LockError, Place
+from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock import keys
 from envspec.lock.listed import REQUIREMENTS, TABLES
 from envspec.lock.toml_text import key as toml_key
 from envspec.lock.toml_text import string, unseen
 from envspec.packages.requirement import is_requirement
-from envspec.texts import UNSEEN, is_seen, printable
 
 UNKNOWN = "a newer envspec may have written it: update envspec"
 RELOCK = "restore it from git, or delete it and run `envspec lock`"

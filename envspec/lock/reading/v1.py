@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from envspec.errors import LockError, Place
+from envspec.base.errors import LockError, Place
 from envspec.lock import keys
 from envspec.lock.model import Lock
 from envspec.lock.reading import v2

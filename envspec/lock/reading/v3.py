@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from envspec.base.regex import regex
+from envspec.base.texts import printable
 from envspec.lock import keys
 from envspec.lock.env_table import KEYS, inputs_of, metadata_of
 from envspec.lock.listed import joined
@@ -28,8 +30,6 @@ from envspec.lock.reading.document import LockText, Where
 from envspec.lock.toml_text import key
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import is_requirement
-from envspec.regex import regex
-from envspec.texts import printable
 
 _IMAGE_NAME = regex(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from envspec.base.record import dataclass
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import LockedTarget, Pin, SpecInputs
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from envspec.base.regex import regex
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
 from envspec.facts.torch_builds import is_own_build, pypi_variant
@@ -17,7 +18,6 @@ from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.variant_build import cuda_of
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
-from envspec.regex import regex
 
 # torch's +cu126
 _LOCAL = regex(r"\+cu(\d{2})(\d)(?:$|\.)")

@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
+from envspec.base.regex import regex
 from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
 from envspec.packages.tags import plainly_installs, wheel_file_tags, wheel_parts, wheel_tags
 from envspec.packages.variant_name import read_name
-from envspec.regex import regex
 
 if TYPE_CHECKING:
     from packaging.tags import Tag

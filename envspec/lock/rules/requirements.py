@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.base.record import replace
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, packages_named
 from envspec.lock.inputs import implied_match_specs
@@ -20,7 +21,6 @@ from envspec.packages.requirement import TEXTS, plain_requirement, published_req
 from envspec.packages.requirement import admits as plainly_admits
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import final_release
-from envspec.record import replace
 
 if TYPE_CHECKING:
     from packaging.version import Version

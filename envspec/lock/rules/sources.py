@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from envspec.base.record import replace
 from envspec.facts.torch_builds import variant_of
 from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
@@ -16,7 +17,6 @@ from envspec.lock.rules.requirements import names_source, pinned_address
 from envspec.packages.address import Address, parse_address
 from envspec.packages.names import PUBLIC, channel_name
 from envspec.packages.requirement import published_requirement
-from envspec.record import replace
 
 
 def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:

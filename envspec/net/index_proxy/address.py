@@ -19,10 +19,10 @@ from __future__ import annotations
 import base64
 from urllib.parse import unquote, urlsplit
 
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import hide_token, show_token
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Property, WheelOfVariant
-from envspec.record import dataclass, replace
-from envspec.redact import hide_token, show_token
 
 WHEEL, REFUSED, ALLOWED, VARIANT = "f", "n", "a", "v"
 """The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may; the wheel of a

@@ -13,10 +13,10 @@ from contextlib import suppress
 from itertools import islice
 from queue import SimpleQueue
 
-from envspec.errors import EnvspecError
+from envspec.base.errors import EnvspecError
+from envspec.base.record import dataclass
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.packages.edges import Markers
-from envspec.record import dataclass
 
 _AT_ONCE = 8
 _REQUIRES = "Requires-Dist: "

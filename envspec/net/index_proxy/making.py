@@ -15,13 +15,13 @@ import threading
 from contextlib import suppress
 from typing import BinaryIO
 
-from envspec import programs
+from envspec.base import programs
+from envspec.base.record import dataclass
 from envspec.net import limits
 from envspec.net.index_proxy.releases import by_version, kept_text, releases_of
 from envspec.net.index_proxy.shown import ShownSources, body_of
 from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.net.simple_page import parse_page
-from envspec.record import dataclass
 
 LARGE = 1 << 17
 """Bytes of a page that is worth the way to the process and back: its files are hundreds."""

@@ -12,7 +12,10 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import has_tokens, redact
+from envspec.base.settings import split_credentials
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net import limits
 from envspec.net.fetch import Fetcher, Reply
@@ -36,9 +39,6 @@ from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variants import WheelOfVariant
-from envspec.record import dataclass, replace
-from envspec.redact import has_tokens, redact
-from envspec.settings import split_credentials
 
 if TYPE_CHECKING:
     from packaging.version import Version

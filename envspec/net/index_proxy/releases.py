@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from envspec.cache.entry import keep_entry, read_entry
+from envspec.base.cache.entry import keep_entry, read_entry
+from envspec.base.record import dataclass, replace
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, taken
-from envspec.record import dataclass, replace
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -25,7 +25,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envspec.errors import EnvspecError
+from envspec.base.errors import EnvspecError
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.base.storage import storage_error
 from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
@@ -38,9 +41,6 @@ from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
 from envspec.net.index_proxy.shown import proxied_row
 from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
-from envspec.record import dataclass, replace
-from envspec.redact import redact
-from envspec.storage import storage_error
 
 _WITH_TRITON = "+triton"
 _FACTS = "."

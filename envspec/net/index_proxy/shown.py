@@ -14,13 +14,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from envspec.base.record import dataclass
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
 from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
 from envspec.packages.tags import installs_somewhere
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
-from envspec.record import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version

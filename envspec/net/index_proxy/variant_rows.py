@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.texts import printable
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
-from envspec.record import dataclass
-from envspec.texts import printable
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from envspec.errors import InputError, OutsideError
+from envspec.base.errors import InputError, OutsideError
+from envspec.base.settings import load_settings, split_credentials
 from envspec.resolve.conda.channels import channel_addresses, load_conda_config
-from envspec.settings import load_settings, split_credentials
 from envspec.spec.model import Spec
 
 

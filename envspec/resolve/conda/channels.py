@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from envspec.condarc import condarc_files, read_condarc
-from envspec.errors import SpecError
+from envspec.base.condarc import condarc_files, read_condarc
+from envspec.base.errors import SpecError
+from envspec.base.record import dataclass
+from envspec.base.redact import register_all, without_credentials
+from envspec.base.settings import Settings
 from envspec.packages.names import channel_name
-from envspec.record import dataclass
-from envspec.redact import register_all, without_credentials
-from envspec.settings import Settings
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from envspec.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable
-from envspec.redact import redact
+from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable
+from envspec.base.redact import redact
 
 _LINES = 12
 _PREFIX = re.compile(r"^Cannot solve the request because of: ?")

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from envspec.documents import read_json
-from envspec.record import dataclass, replace
-from envspec.redact import has_credentials, without_credentials
+from envspec.base.documents import read_json
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import has_credentials, without_credentials
+from envspec.base.settings import split_credentials
 from envspec.resolve.conda.channels import ChannelAddress
-from envspec.settings import split_credentials
 
 _TOKEN = re.compile(r"^/t/([^/]+)(?=/)")
 _VARIABLE = "RATTLER_AUTH_FILE"

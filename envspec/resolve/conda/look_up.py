@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
+from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
-from envspec.redact import without_credentials
 from envspec.resolve.conda.errors import conda_failure, is_panic, panicked
 from envspec.resolve.conda.records import build_of, pins_of_records
 from envspec.resolve.conda.solve import CondaResolver

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from envspec.documents import read_json
-from envspec.errors import IndexFailure
+from envspec.base.documents import read_json
+from envspec.base.errors import IndexFailure
+from envspec.base.redact import without_credentials
+from envspec.base.texts import UNSEEN, printable, without_unseen
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.conda_build import BuildRecord
 from envspec.packages.conda_names import pypi_names
-from envspec.redact import without_credentials
-from envspec.texts import UNSEEN, printable, without_unseen
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord

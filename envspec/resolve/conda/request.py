@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from envspec.base.record import dataclass
 from envspec.facts import virtual_packages as facts
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.packages.names import conda_name
-from envspec.record import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envspec.errors import InputError, StorageError, ToolError
+from envspec.base.errors import InputError, StorageError, ToolError
+from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.resolve.conda.logins import Channels, apart, logins_file
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.progress import ResolutionProgress
-from envspec.settings import Settings, load_settings
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from envspec.errors import Unsatisfiable, WrongBuild
+from envspec.base.errors import Unsatisfiable, WrongBuild
+from envspec.base.record import dataclass
+from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
-from envspec.record import dataclass
-from envspec.redact import without_credentials
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.errors import conda_failure, is_panic, panicked
 from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records

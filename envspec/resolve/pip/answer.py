@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from envspec.errors import EnvspecError, Infeasible, Unsatisfiable
+from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
+from envspec.base.record import dataclass, replace
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
@@ -14,7 +15,6 @@ from envspec.packages.edges import Markers
 from envspec.packages.python_range import minor_after
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import stated_for
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached, unsure_lines
@@ -25,8 +25,8 @@ from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
 from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.uv.answer import Found, FoundFile
 from envspec.rules.finding import Finding
-from envspec.uv.answer import Found, FoundFile
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
+from envspec.base.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
+from envspec.base.record import dataclass, replace
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import is_requirement, parse_requirement
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
 from envspec.resolve.pip.compile import UvIndex, compile_request
@@ -32,8 +32,8 @@ from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Preferences, Request, with_constraints
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
 from envspec.resolve.pip.unbuilt import missing_module
+from envspec.resolve.uv.errors import build_failure
 from envspec.rules.finding import Finding
-from envspec.uv.errors import build_failure
 
 if TYPE_CHECKING:
     from envspec.resolve.pip.solve import PipResolver

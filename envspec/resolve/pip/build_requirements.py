@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from envspec.errors import OutsideError, ToolError
+from envspec.base.errors import OutsideError, ToolError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
 from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
 from envspec.packages.requirement import head_of, is_requirement
-from envspec.record import dataclass
-from envspec.redact import redact
-from envspec.uv.program import Uv
+from envspec.resolve.uv.program import Uv
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envspec.base.record import dataclass
 from envspec.lock.toml_text import string, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.record import dataclass
 from envspec.resolve.pip.direct import DirectFiles, with_hash
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.pins import completed
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.uv.answer import Found, read_pylock
-from envspec.uv.errors import PROJECT, failure, offline_failure
-from envspec.uv.program import Uv
+from envspec.resolve.uv.answer import Found, read_pylock
+from envspec.resolve.uv.errors import PROJECT, failure, offline_failure
+from envspec.resolve.uv.program import Uv
 
 _BUILD_SECONDS = 1200
 """Seconds that uv waits for the METADATA of a source that must be built for it."""

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from envspec.errors import AnswerNo, EnvspecError
+from envspec.base.errors import AnswerNo, EnvspecError
+from envspec.base.record import dataclass, replace
 from envspec.packages.names import PUBLIC
 from envspec.packages.requirement import head_of
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.request import Request
 

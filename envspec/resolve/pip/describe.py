@@ -9,19 +9,19 @@ import itertools
 from dataclasses import field
 from pathlib import Path
 
-from envspec.errors import IndexFailure, about
+from envspec.base.errors import IndexFailure, about
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.base.texts import printable
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
-from envspec.record import dataclass, replace
-from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
-from envspec.texts import printable
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 """METADATA that says nothing: uv skips such a release, and reports it if there is no other."""

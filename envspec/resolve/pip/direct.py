@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from envspec.cache.entry import keep_value, read_value
-from envspec.errors import IndexFailure, SpecError, about
+from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.errors import IndexFailure, SpecError, about
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.settings import split_credentials
+from envspec.base.storage import storage_error
+from envspec.base.texts import printable
 from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
 from envspec.packages.address import Address, parse_address
 from envspec.packages.archive_entries import path_fault
 from envspec.packages.edges import Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
-from envspec.record import dataclass
-from envspec.redact import redact
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, metadata_of
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import SourceReader
-from envspec.settings import split_credentials
-from envspec.storage import storage_error
-from envspec.texts import printable
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import replace
+from envspec.base.redact import without_credentials
+from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
 from envspec.packages.edges import Markers, effective, reach
 from envspec.packages.names import requirement_name
 from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
-from envspec.record import replace
-from envspec.redact import without_credentials
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
-from envspec.texts import UNSEEN, printable
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -13,7 +13,7 @@ from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.newest import Releases, admitted, asks_of, is_skipped, newer_than
 from envspec.resolve.pip.request import Request
-from envspec.uv.answer import Found
+from envspec.resolve.uv.answer import Found
 
 
 def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], releases: Releases) -> dict[str, str]:

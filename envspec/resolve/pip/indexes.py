@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.ahead import AskedRoots
 from envspec.net.index_proxy.pages import Pages, Upstream
@@ -15,7 +16,6 @@ from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.compile import UvIndex
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Request

@@ -17,8 +17,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from envspec.cache.entry import keep_value, read_value
-from envspec.errors import IndexFailure
+from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass, replace
+from envspec.base.settings import split_credentials
+from envspec.base.storage import OF_THE_MACHINE
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.packages.requirement import canonical_name
@@ -26,10 +29,7 @@ from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import WheelOfVariant
 from envspec.packages.zip_list import with_names_like
-from envspec.record import dataclass, replace
-from envspec.settings import split_credentials
-from envspec.storage import OF_THE_MACHINE
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 
 _SCHEMA = 2
 _WHOLE = 2 << 30
@@ -305,6 +305,6 @@ def refuse_other_hash(file: FoundFile, got: str) -> None:
 
 
 def _where(file: FoundFile) -> str:
-    from envspec.redact import redact
+    from envspec.base.redact import redact
 
     return redact(file.url)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.base.record import dataclass, replace
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import takes_python, wheel_fits
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
-from envspec.uv.answer import Found
+from envspec.resolve.uv.answer import Found
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from envspec.base.record import dataclass
 from envspec.lock.model import Pin
-from envspec.record import dataclass
 from envspec.resolve.pip.answer import Resolution, tell_undated
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.newest import Releases, behind

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.unheld import Unheld, asking_for, unheld
+from envspec.resolve.uv.errors import unfitting
 from envspec.rules.finding import Finding
-from envspec.uv.errors import unfitting
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""

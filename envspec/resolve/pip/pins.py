@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from envspec.errors import InternalError
+from envspec.base.errors import InternalError
+from envspec.base.record import replace
+from envspec.base.redact import without_credentials
+from envspec.base.texts import without_unseen
 from envspec.facts.corrections import bounds_of_extras
 from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.wheels import FAMILY
@@ -15,16 +18,13 @@ from envspec.packages.names import requirement_name
 from envspec.packages.python_range import judged
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, taken
-from envspec.record import replace
-from envspec.redact import without_credentials
 from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, newer
 from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
-from envspec.texts import without_unseen
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 
 def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from envspec.errors import Unsatisfiable
+from envspec.base.errors import Unsatisfiable
+from envspec.base.redact import redact
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.provided import Provided
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.redact import redact
 from envspec.resolve.pip.request import Request
 
 

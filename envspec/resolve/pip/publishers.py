@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.net.provenance import ProvenanceStore

@@ -6,18 +6,18 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from envspec.errors import EnvspecError, Unsatisfiable
+from envspec.base.errors import EnvspecError, Unsatisfiable
+from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.compile import compile_request
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.pip.sharing import versions_of
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.uv.answer import Found
-from envspec.uv.program import Uv
+from envspec.resolve.uv.answer import Found
+from envspec.resolve.uv.program import Uv
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from envspec.base.record import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
-from envspec.record import dataclass
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.static_source import StaticReader
-from envspec.uv.program import Uv
+from envspec.resolve.uv.program import Uv
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 
-from envspec.errors import InternalError, SpecError, about
+from envspec.base.errors import InternalError, SpecError, about
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.base.texts import printable
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
@@ -18,13 +21,10 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.address import Address, parse_address
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
-from envspec.record import dataclass, replace
-from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.progress import ResolutionProgress
-from envspec.texts import printable
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 _WORKERS = 8
 """Readers at a time. More gain nothing on a fast network, and small DNS resolvers drop some of a burst of look-ups:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
+from envspec.base.record import dataclass, replace
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.python_builds import newest_build
 from envspec.lock.machine import machine_of
@@ -16,7 +17,6 @@ from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
-from envspec.record import dataclass, replace
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NoReturn
 
-from envspec.errors import Infeasible
+from envspec.base.errors import Infeasible
+from envspec.base.record import dataclass, replace
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.tags import takes_python
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.newest import (
     Asks,
     Releases,
@@ -27,7 +27,7 @@ from envspec.resolve.pip.newest import (
     wheels_fit,
 )
 from envspec.resolve.pip.request import Request, with_constraints
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 CODE = "requires-python"
 """The finding of a release that refuses the target's Python. A spec can accept it, by package."""

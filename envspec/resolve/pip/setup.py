@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import load_settings
 from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
 from envspec.net.flat_hashes import FlatHashes
@@ -14,16 +16,14 @@ from envspec.resolve.pip.readers import index_readers
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.progress import ResolutionProgress
+from envspec.resolve.uv.default_index import uvs_default_index
+from envspec.resolve.uv.program import find_uv
 from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
 from envspec.rules.finding import Finding
-from envspec.scratch import scratch_folder
-from envspec.settings import load_settings
 from envspec.spec.model import Spec
-from envspec.uv.default_index import uvs_default_index
-from envspec.uv.program import find_uv
 
 
 @contextmanager

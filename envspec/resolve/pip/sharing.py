@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from envspec.base.record import replace
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
-from envspec.record import replace
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.uv.answer import Found
+from envspec.resolve.uv.answer import Found
 
 
 def versions_of(found: Sequence[Found]) -> dict[str, str]:

@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
+from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
@@ -28,7 +29,6 @@ from envspec.net.simple_page import LivePages
 from envspec.packages.address import Address, parse_address
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,
@@ -76,12 +76,12 @@ from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.unheld import hint_about_torch
+from envspec.resolve.uv.answer import Found
+from envspec.resolve.uv.errors import unfitting
+from envspec.resolve.uv.processes import Processes
+from envspec.resolve.uv.program import Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.rules.finding import Finding
-from envspec.uv.answer import Found
-from envspec.uv.errors import unfitting
-from envspec.uv.processes import Processes
-from envspec.uv.program import Uv
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""

@@ -18,24 +18,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from envspec import programs
-from envspec.documents import read_json, read_toml
-from envspec.errors import IndexFailure, InternalError, ToolError
+from envspec.base import programs
+from envspec.base.documents import read_json, read_toml
+from envspec.base.errors import IndexFailure, InternalError, ToolError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.settings import split_credentials
+from envspec.base.storage import OF_THE_MACHINE, storage_error
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.archive_entries import TarMember
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
-from envspec.redact import redact
 from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
 from envspec.resolve.pip.static_source import StaticReader, build_requires
 from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
-from envspec.settings import split_credentials
-from envspec.storage import OF_THE_MACHINE, storage_error
-from envspec.uv.answer import FoundFile
-from envspec.uv.errors import stopped_by_the_machine
-from envspec.uv.processes import Processes
-from envspec.uv.program import Uv
+from envspec.resolve.uv.answer import FoundFile
+from envspec.resolve.uv.errors import stopped_by_the_machine
+from envspec.resolve.uv.processes import Processes
+from envspec.resolve.uv.program import Uv
 
 PYTHON = "{}.{}".format(*sys.version_info)
 """Variables that may change the requirements of a build."""

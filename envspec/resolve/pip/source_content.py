@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
 from envspec.net.fetch import Stream
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.archive_entries import TarMember
-from envspec.record import dataclass
-from envspec.redact import redact
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 
 _ARCHIVE = 1 << 30
 """Bytes of the largest archive that is read."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from envspec.errors import AnswerNo
+from envspec.base.errors import AnswerNo
+from envspec.base.record import dataclass
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
-from envspec.record import dataclass
 from envspec.resolve.pip.newest import Releases, needed_glibc
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
-from envspec.uv.answer import Found
+from envspec.resolve.uv.answer import Found
 
 
 @dataclass(frozen=True)

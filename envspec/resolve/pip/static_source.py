@@ -19,19 +19,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from envspec.cache.entry import keep_value, read_value
-from envspec.documents import Unreadable, read_toml
-from envspec.errors import IndexFailure
+from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.documents import Unreadable, read_toml
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.record import dataclass
-from envspec.redact import redact
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.resolve.pip.source_content import Content, read_content
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 
 _SCHEMA = 4
 _PIECE = 1 << 20

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from envspec.base.record import dataclass, replace
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.newest import Releases, admitted, asks_of, needed_glibc, newer_than
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, Way
+from envspec.resolve.uv.answer import Found
 from envspec.rules.finding import Finding
-from envspec.uv.answer import Found
 
 _NEWEST_GLIBC = "2.40"
 """The newest that uv has a platform name for."""

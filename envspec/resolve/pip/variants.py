@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from envspec.errors import InternalError, Unsatisfiable
-from envspec.record import replace
+from envspec.base.errors import InternalError, Unsatisfiable
+from envspec.base.record import replace
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.uv.answer import Found
 from envspec.rules.finding import Finding
-from envspec.uv.answer import Found
 
 _BUILT_AGAINST = ("numpy", "torch")
 """The packages on whose versions variants depend."""

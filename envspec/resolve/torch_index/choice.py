@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from envspec.errors import Infeasible
+from envspec.base.errors import Infeasible
+from envspec.base.record import dataclass
 from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import facts_wheel_installs
-from envspec.record import dataclass
 from envspec.resolve.pip.request import Request
 
 

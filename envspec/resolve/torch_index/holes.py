@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.facts import released, torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin

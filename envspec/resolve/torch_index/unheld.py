@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
 from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
-from envspec.record import dataclass
-from envspec.regex import regex
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, asked_of, default_builds, index_builds
 from envspec.resolve.torch_index.holes import builds_of, in_time

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass
 from envspec.facts.cuda_stack import of_both_majors, stack_of
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
-from envspec.record import dataclass
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.builds import build_questions

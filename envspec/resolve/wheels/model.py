@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from envspec.base.record import dataclass
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Pin
-from envspec.record import dataclass
 
 Question = Literal["numpy", "pkg_resources", "notes", "code", "paths"]
 """numpy          for which NumPy its extension modules were compiled

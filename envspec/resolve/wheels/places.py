@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from envspec.base.record import dataclass
+from envspec.base.settings import split_credentials
 from envspec.lock.model import GitSource, Pin
-from envspec.record import dataclass
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.request import Request
-from envspec.settings import split_credentials
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 _Key = tuple[str, str, str]
 Repository = tuple[str, str, "str | None"]

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
+from envspec.base.errors import EnvspecError
+from envspec.base.record import dataclass, replace
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.installed_paths import installed_paths
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
-from envspec.errors import EnvspecError
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
-from envspec.record import dataclass, replace
 from envspec.resolve.pip.metadata import cache_key
+from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.store import WheelStore
-from envspec.uv.answer import FoundFile
 
 WHOLE = 256 << 20
 """Bytes of the largest wheel that is read whole, from a server that offers no ranges."""

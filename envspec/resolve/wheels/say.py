@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from envspec.base.record import dataclass
+from envspec.base.texts import without_unseen
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers_in
-from envspec.record import dataclass
 from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.model import Question, Read, Recall, Unread, WheelSays
-from envspec.texts import without_unseen
 
 NUMPY_SETTLED = "2025-06-16"
 """Wheels uploaded since aren't asked for their NumPy: NumPy 2 had been out for a year, so a release that admits it and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envspec.cache.entry import keep_value, read_value
+from envspec.base.cache.entry import keep_value, read_value
 from envspec.resolve.wheels.model import WheelSays
 
 _SCHEMA = 2

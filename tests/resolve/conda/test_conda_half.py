@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from envspec.errors import Infeasible, InternalError
+from envspec.base.errors import Infeasible, InternalError
 from envspec.lock.model import Artifact, Lock, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.workflow import prepare
+from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.relock import relock
 from envspec.rules.judge import judge
 from envspec.spec.parse import load_spec
-from envspec.workflow import prepare
-from envspec.workflow.keep import Upgrade
-from envspec.workflow.relock import relock
 
 pytest.importorskip("rattler")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.examples import examples
 
-from envspec.errors import AnswerNo
+from envspec.base.errors import AnswerNo
 from envspec.lock.model import Pin
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest, virtual_packages

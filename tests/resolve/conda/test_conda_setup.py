@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.channel import LocalChannel, Record, pythons
 
-from envspec.errors import ToolError
+from envspec.base.errors import ToolError
 from envspec.resolve.conda.channels import CondaConfig
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.conda.setup import conda_client, conda_resolver, config_text

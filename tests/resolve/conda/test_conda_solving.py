@@ -15,7 +15,7 @@ import pytest
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.serving import serving
 
-from envspec.errors import IndexFailure, Unsatisfiable, WrongBuild
+from envspec.base.errors import IndexFailure, Unsatisfiable, WrongBuild
 from envspec.lock.model import Pin
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest

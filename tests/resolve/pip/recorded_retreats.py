@@ -19,14 +19,14 @@ from stacks.packed import Row
 from stacks.recording import Recorder, Recording
 from support.machine import Machine
 
-from envspec.errors import AnswerNo, Infeasible, InfeasibleTargets
+from envspec.base.errors import AnswerNo, Infeasible, InfeasibleTargets
 from envspec.packages.requirement import canonical_name, head_of
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.progress import SilentResolution
+from envspec.resolve.workflow.relock import relock
 from envspec.rules.finding import Finding
 from envspec.spec.parse import load_spec
-from envspec.workflow.relock import relock
 
 RECORDED = Path(__file__).resolve().parents[2] / "data" / "retreats" / "recorded.xz"
 DATE = "2026-11-24"
@@ -177,8 +177,8 @@ def record() -> None:
 
 
 def _default() -> str:
-    from envspec.uv.default_index import uvs_default_index
-    from envspec.uv.program import find_uv
+    from envspec.resolve.uv.default_index import uvs_default_index
+    from envspec.resolve.uv.program import find_uv
 
     return str(uvs_default_index(find_uv(os.environ), Path(tempfile.gettempdir())))
 

@@ -11,9 +11,9 @@ from support.machine import Machine
 from envspec.lock.model import Lock
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.progress import SilentResolution
+from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.relock import relock
 from envspec.spec.parse import load_spec
-from envspec.workflow.keep import Upgrade
-from envspec.workflow.relock import relock
 
 LINUX, MAC, ARM, WINDOWS = (f"platform = '{name}'" for name in ("linux-64", "osx-arm64", "linux-aarch64", "win-64"))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.packages.marker_environment import marker_environment
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata

@@ -14,9 +14,9 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.errors import Unsatisfiable
+from envspec.base.errors import Unsatisfiable
 from envspec.lock.model import Lock
-from envspec.workflow.keep import Upgrade
+from envspec.resolve.workflow.keep import Upgrade
 
 pytestmark = pytest.mark.e2e
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.index import Index, html_error, other_bytes, status
 from support.packages import Dist, metadata_text, wheel
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, parse_metadata
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 
 MODERN = """\
 Metadata-Version: 2.4

@@ -10,7 +10,7 @@ import pytest
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import asks_of, behind, unasked
 from envspec.resolve.pip.request import Request
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 WINDOWS = ("a-{}-cp312-cp312-win_amd64.whl",)
 ANY = ("a-{}-py3-none-any.whl",)

@@ -28,7 +28,7 @@ from uv import find_uv_bin
 
 from envspec.packages.tags import ReleaseFile, taken, takes_python
 from envspec.resolve.pip.request import Request
-from envspec.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv
 
 PYTHONS = ("cp312-cp312", "cp312-abi3", "cp39-abi3", "cp310-abi3", "cp312-none", "cp312-cp312t", "cp311-cp311",
            "cp313-cp313", "py3-none", "py312-none", "py2.py3-none")  # fmt: skip

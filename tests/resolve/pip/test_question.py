@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from envspec.errors import Unsatisfiable
+from envspec.base.errors import Unsatisfiable
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.request import Request
-from envspec.uv.answer import Found
+from envspec.resolve.uv.answer import Found
 
 REQUEST = Request("linux-64", "3.12", "2.28", ("app", "partner"), "12.8", constraints=("own<3",))
 

@@ -24,9 +24,9 @@ from support.packages import wheel
 from support.torch_packages import stand_ins
 from uv import find_uv_bin
 
-from envspec.errors import Unsatisfiable
+from envspec.base.errors import Unsatisfiable
 from envspec.lock.model import Lock
-from envspec.workflow.keep import Upgrade
+from envspec.resolve.workflow.keep import Upgrade
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.uv.program import Uv
+from envspec.resolve.uv.program import Uv
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import asks_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import in_place_of, names_python, newest_taken, retreats, suspects
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 LINUX = "manylinux_2_17_x86_64"
 

@@ -13,12 +13,12 @@ import pytest
 from support.index import Index, other_bytes
 from support.packages import Dist, metadata_text, sdist
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
 from envspec.resolve.pip import source_content
 from envspec.resolve.pip.source_content import Content
 from envspec.resolve.pip.static_source import SourceFacts, StaticReader, facts_of, parse_requires
-from envspec.uv.answer import FoundFile
+from envspec.resolve.uv.answer import FoundFile
 
 OLD = "Metadata-Version: 1.0\nName: a\nVersion: 1.0\n"
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools"]\n'

@@ -16,7 +16,7 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 from support.torch_packages import stand_ins
 
-from envspec.errors import AnswerNo, Infeasible, WrongBuild
+from envspec.base.errors import AnswerNo, Infeasible, WrongBuild
 
 pytestmark = pytest.mark.e2e
 

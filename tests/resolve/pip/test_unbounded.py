@@ -8,7 +8,7 @@ from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated
 from envspec.resolve.pip.unbounded import Lag, lags, may_be_behind, names_torch, refuse_outgrown, without_bounds
-from envspec.uv.answer import Found, FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
 
 REQUEST = Request("linux-64", "3.12", "2.28", ("app",), "13.0", constraints=("own<2", "x<3"), own=("x<3",))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.errors import IndexFailure
+from envspec.base.errors import IndexFailure
 from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from envspec.errors import Infeasible
+from envspec.base.errors import Infeasible
 from envspec.facts import torch_builds
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose, index_builds

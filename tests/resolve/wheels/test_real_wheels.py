@@ -14,10 +14,10 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.facts.torch_builds import builds, pypi_variant
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
+from envspec.resolve.uv.answer import FoundFile, read_pylock
 from envspec.resolve.wheels.model import Question, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
-from envspec.uv.answer import FoundFile, read_pylock
 
 pytestmark = pytest.mark.network
 

@@ -9,21 +9,21 @@ from support.index import Index
 from support.packages import Dist, wheel
 from test_what_wheels_say import LINUX, pin
 
+from envspec.base.errors import IndexFailure
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
-from envspec.errors import IndexFailure
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.progress import SilentResolution
+from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels import reader as reader_module
 from envspec.resolve.wheels.builds import build_questions
 from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
-from envspec.uv.answer import FoundFile
 
 
 @pytest.mark.parametrize(

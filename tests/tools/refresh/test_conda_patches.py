@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from tools.refresh.conda_bounds import written
 from tools.refresh.conda_patches import Patch, When, patches_of
 

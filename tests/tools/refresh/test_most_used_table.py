@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tomli
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from tools.refresh.most_used_table import COUNT, converted
 
 RANKING = {"last_update": "2026-04-01 06:34:06", "rows": [{"project": "NumPy"}, {"project": "zope.interface"}]}

@@ -11,7 +11,7 @@ import tomli
 from click.testing import CliRunner
 from patched import NEWEST, NUMPY, PANDAS, Index, Made
 
-from envspec.errors import InputError
+from envspec.base.errors import InputError
 from tools.refresh import __main__ as program
 from tools.refresh.patches_table import converted
 

@@ -1,0 +1,188 @@
+"""The errors envspec raises on purpose.
+
+Each knows its exit code, so only the command line turns one into a process status.
+
+EnvspecError
+├── AnswerNo          1   the question is valid, and the answer is no
+│   ├── Unsatisfiable     no set of versions satisfies the spec
+│   ├── Infeasible        the GPU rules say that it can't work
+│   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
+├── InputError        2   what the user gave is wrong
+│   ├── SpecError         a spec, with the place and the value
+│   │   └── SpecErrors        several of them at once
+│   ├── LockError         a lock that is damaged, edited by hand or of a newer schema
+│   │   └── UnsoundLock       one whose pins can't be right for its spec (`envspec.lock.judge`)
+│   └── NotPlain          a link, a pipe or a device where a plain file or a folder belongs
+├── OutsideError      3   something outside envspec failed
+│   ├── IndexFailure      an index (network, bad answer, wrong hash)
+│   ├── ToolError         a program is missing or failed
+│   └── StorageError      a file can't be read or written (disk full, read-only)
+└── InternalError     3   envspec contradicts itself; never the user's fault
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar, TypeVar
+
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
+
+MOST = 50
+"""The number of errors that a list names. A file made by a program may have thousands."""
+
+
+_Error = TypeVar("_Error", bound="EnvspecError")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file. Lines and columns count from 1; 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+
+
+class EnvspecError(Exception):
+    """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code.
+
+    about    the packages that it is about, where whoever raised it knew them
+    key      the key of the spec that it is about (`pip.indexes.internal`), likewise
+    targets  the names of the targets that it is said of, likewise
+    """
+
+    exit_code: ClassVar[int] = 1
+    about: tuple[str, ...] = ()
+    key: str = ""
+    targets: tuple[str, ...] = ()
+
+    def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        self.place = place
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The packages of the spec that it is about, as far as it names them."""
+        return self.about
+
+    def concerning(self: _Error, *packages: str) -> _Error:
+        """Name the packages that it is about, if it doesn't yet; gives it back."""
+        self.about = self.about or packages
+        return self
+
+
+@contextmanager
+def about(*packages: str) -> Iterator[None]:
+    """Name the packages that an error is about which is raised meanwhile, if whoever raised it didn't."""
+    try:
+        yield
+    except EnvspecError as error:
+        error.concerning(*packages)
+        raise
+
+
+def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
+    """Keep the first errors of a list, and count the others in one more."""
+    every = tuple(errors)
+    if len(every) <= most:
+        return every
+    place = every[0].place
+    rest = type(every[most])(f"and {len(every) - most:,} more", place=Place(place.file) if place else None)
+    return (*every[:most], rest)
+
+
+class AnswerNo(EnvspecError):
+    exit_code = 1
+
+
+class Unsatisfiable(AnswerNo):
+    """No set of versions satisfies the spec for a target. `corrections` are the names of the corrections of published
+    metadata that may be part of it.
+    """
+
+    corrections: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        return self.about or tuple(_ASKED.findall(self.message))
+
+
+_ASKED = regex(r"asks for ([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
+
+
+class Infeasible(AnswerNo):
+    """The GPU rules say that a target can't work."""
+
+
+class InfeasibleTargets(Infeasible):
+    """The GPU rules give several reasons. `errors` holds each of the first `MOST` with its own place and hint, and a
+    count of the rest; the text has one per line.
+    """
+
+    def __init__(self, errors: Iterable[Infeasible]) -> None:
+        self.errors: tuple[Infeasible, ...] = bounded(errors)
+        super().__init__("\n".join(str(error) for error in self.errors))
+
+
+class WrongBuild(AnswerNo):
+    """A CPU build, or a build for another CUDA major, got into a CUDA target."""
+
+
+class InputError(EnvspecError):
+    exit_code = 2
+
+
+class SpecError(InputError):
+    """A spec is wrong. `place` names file, line and column; the message quotes the value."""
+
+
+class SpecErrors(SpecError):
+    """A spec has several errors. `errors` holds each of the first `MOST` with its place and hint, and a count of the
+    rest; the text has one per line.
+    """
+
+    def __init__(self, errors: Iterable[SpecError]) -> None:
+        self.errors: tuple[SpecError, ...] = bounded(errors)
+        super().__init__("\n".join(str(error) for error in self.errors))
+
+
+class LockError(InputError):
+    """A lock can't be used: damaged, edited by hand, or of a newer schema."""
+
+
+class NotPlain(InputError):
+    """A link, a named pipe, a socket or a device stands where a plain file or a folder belongs. `place` names it."""
+
+
+class OutsideError(EnvspecError):
+    exit_code = 3
+
+
+class IndexFailure(OutsideError):
+    """An index didn't answer, or answered wrongly. The message holds the URL without credentials."""
+
+
+class ToolError(OutsideError):
+    """A program that envspec runs is missing or failed."""
+
+
+class StorageError(OutsideError):
+    """A file can't be read or written."""
+
+
+class InternalError(EnvspecError):
+    """envspec contradicts itself."""
+
+    exit_code = 3

@@ -1,0 +1,280 @@
+"""The user's settings: indexes, mirrors and caches, from uv's and pip's configuration and envspec's own file.
+
+A lock names indexes ("pypi", "pytorch/cu126", a name from the spec); only this module turns a name into an address.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from envspec.base.documents import Unreadable, read_toml
+from envspec.base.errors import InputError, Place
+from envspec.base.ownership import stranger, this_user
+from envspec.base.places import cache_dir, config_home, environments_dir, home_of
+from envspec.base.record import dataclass
+from envspec.base.redact import register, register_all, register_url
+from envspec.base.site import Site
+from envspec.base.user_config import load_user_config, refuse_no_address
+
+
+@dataclass(frozen=True)
+class Settings:
+    """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
+    mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
+    find_links        folders or pages that pip is configured to search; used to install, never to lock
+    cache_dir         envspec's own cache
+    cache_size        bytes that the cache may have, from `[cache] max-size`; None for any
+    timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
+    keyring           whether uv is told to ask the program `keyring` for passwords
+    environments      the folder of environments that have no prefix of their own
+    trusted           index name, as its variables spell it → the hosts that may get its login: those that uv's own
+                      settings and envspec's give the name
+    run_targets       patterns of the targets to run where none is named and the machine doesn't tell, the first first
+    """
+
+    cache_dir: Path
+    default_index: str | None = None
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    find_links: tuple[str, ...] = ()
+    cache_size: int | None = None
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+    keyring: bool = False
+    environments: Path = Path()
+    trusted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    run_targets: tuple[str, ...] = ()
+    site: Site = field(default_factory=Site)
+
+    def cache(self) -> Path:
+        """envspec's own cache, to read and write: made if need be, for its user alone.
+
+        What others may write to could hold anything: METADATA, addresses, packages. Raises InputError for that. A
+        cache that can't be made is no error: whoever writes to it says so, or does without.
+        """
+        refuse_shared(self.cache_dir)
+        with suppress(OSError):
+            self.cache_dir.parent.mkdir(parents=True, exist_ok=True)
+            self.cache_dir.mkdir(mode=0o700, exist_ok=True)
+        return self.cache_dir
+
+    def pytorch_mirror(self, variant: str) -> str | None:
+        """Give the URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
+        exact = self.mirrors.get(f"pytorch/{variant}")
+        if exact:
+            return exact.rstrip("/")
+        base = self.mirrors.get("pytorch")
+        return f"{base.rstrip('/')}/{variant}" if base else None
+
+    def index_url(self, name: str, spec_indexes: Mapping[str, str]) -> str | None:
+        """Give the URL of a spec's named index: the user's mirror of it if there is one, else the spec's own."""
+        return self.mirrors.get(name) or spec_indexes.get(name)
+
+    def flat_url(self, name: str, page: str) -> str:
+        """Give the URL of a flat index's page: in the user's mirror of its folder if there is one, else the spec's."""
+        mirror = self.mirrors.get(name)
+        return f"{mirror.rstrip('/')}/{page.rstrip('/').rpartition('/')[2]}" if mirror else page
+
+    def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
+        """Give the URLs of all of a spec's named indexes that have one, by name."""
+        return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
+
+
+def refuse_shared(cache: Path) -> None:
+    """Raise InputError for a cache that others than its user and root may write to, or whose folders they may."""
+    user = this_user()
+    try:
+        whole = cache.stat()
+        # where nobody else gets in, it doesn't matter what they could do there
+        inside = sorted(cache.iterdir()) if whole.st_mode & 0o011 else []
+    except OSError:
+        return
+    for path in (cache, *inside):
+        try:
+            who = stranger(whole if path is cache else path.lstat(), user) if not path.is_symlink() else None
+        except OSError:
+            continue
+        if who:
+            raise InputError(
+                f"the cache can't be trusted: {who}",
+                hint=f"see what is in it, then `chmod -R go-w {cache}`; or give ENVSPEC_CACHE_DIR a folder of your own",
+                place=Place(str(path)),
+            )
+
+
+@dataclass(frozen=True)
+class Credentials:
+    username: str
+    password: str
+
+    @property
+    def basic(self) -> str:
+        """The `Authorization` header that says them, in UTF-8 as RFC 7617 has it and uv sends it."""
+        pair = f"{self.username}:{self.password}".encode("utf-8", "surrogateescape")
+        return f"Basic {b64encode(pair).decode()}"
+
+    def masked(self) -> Credentials:
+        """Give these credentials, and mask the password in all output from here on."""
+        register(self.password, self.username)
+        return self
+
+
+def split_credentials(url: str) -> tuple[str, Credentials | None]:
+    """Split a URL into itself without its user part, and that part decoded."""
+    parts = urlsplit(url)
+    if parts.username is None:
+        return url, None
+    host = parts.netloc.rpartition("@")[2]
+    bare = urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
+    return bare, Credentials(unquote(parts.username), unquote(parts.password or ""))
+
+
+def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
+    """Read the credentials of a spec's named index as uv does: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
+    stem = f"UV_INDEX_{variable_name(name)}"
+    user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
+    return Credentials(user or "", password or "").masked() if user or password else None
+
+
+def variable_name(index: str) -> str:
+    """Spell an index's name as uv's variables do."""
+    return "".join(c if c.isalnum() else "_" for c in index.upper())
+
+
+def host_of(url: str) -> str:
+    """Give the host of a URL, with the port that it names, in small letters and without a login; empty for none."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
+
+
+def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> Settings:
+    """Read the user's settings, and mask their secrets in all output.
+
+    Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
+    uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
+
+    Raises InputError when a file that envspec owns (its config) is broken, and for an address that is none of http,
+    https and file, wherever it was set; broken files of pip and uv are theirs to report.
+    """
+    env = os.environ if env is None else env
+    home = home_of(env) if home is None else home
+    configs = config_home(env, home)
+    pip = _pip_config(env, home, configs)
+    config = load_user_config(configs / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
+    mirrors = config.mirrors
+    uv_files = _uv_files(env, configs)
+    named = [(variable, env.get(variable)) for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
+    named.append(("index-url of pip's configuration", pip.get("index-url")))
+    named.append(("the default index of uv.toml", _uv_default_index(uv_files)))
+    where, default = next(((where, url) for where, url in named if url), ("", None))
+    if default:
+        # uv takes `<name>=<url>` as well
+        default = re.sub(r"^[\w-]+=(?=[a-z]+://)", "", default) if where == "UV_DEFAULT_INDEX" else default
+        refuse_no_address(default, where)
+    links = (
+        env.get("UV_FIND_LINKS", "").split(",")
+        + env.get("PIP_FIND_LINKS", "").split()
+        + pip.get("find-links", "").split()
+    )
+    for url in (default or "", *mirrors.values(), *links):
+        register_url(url)
+    return Settings(
+        cache_dir=cache_dir(env, home),
+        environments=environments_dir(env, home, config.environments),
+        trusted=_trusted(env, uv_files, config.trusted_indexes),
+        run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
+        default_index=default or mirrors.get("pypi"),
+        mirrors=mirrors,
+        find_links=tuple(dict.fromkeys(link for link in links if link)),
+        cache_size=config.cache_size,
+        timeouts=config.timeouts,
+        keyring=_asks_keyring(env, uv_files),
+        site=config.site,
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
+
+
+def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[str, str]:
+    """Read pip's configuration in pip's precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
+    if env.get("PIP_CONFIG_FILE") == os.devnull:
+        return {}
+    files = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
+    if env.get("PIP_CONFIG_FILE"):
+        files.append(Path(env["PIP_CONFIG_FILE"]))
+    found: dict[str, str] = {}
+    for path in files:
+        parser = ConfigParser(interpolation=None, strict=False)
+        try:
+            parser.read(path, encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ConfigParserError):
+            continue
+        for name in parser.sections():
+            register_all(dict(parser.items(name)))
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                found.update(parser.items(section))
+    return found
+
+
+def _uv_files(env: Mapping[str, str], config_home: Path) -> tuple[Mapping[str, Any], ...]:
+    """uv's configuration, the user's before the system's; what can't be read is uv's to report."""
+    named = env.get("UV_CONFIG_FILE")
+    paths = [Path(named)] if named else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
+    found = []
+    for path in paths:
+        try:
+            table = read_toml(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, Unreadable):
+            continue
+        register_all(table)
+        found.append(table)
+    return tuple(found)
+
+
+def _uv_default_index(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """The default index of uv's user or system configuration."""
+    for table in files:
+        listed, pip = table.get("index"), table.get("pip")
+        for index in listed if isinstance(listed, list) else ():
+            if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
+                return str(index["url"])
+        url = table.get("index-url") or (pip.get("index-url") if isinstance(pip, dict) else None)
+        if isinstance(url, str):
+            return url
+    return None
+
+
+def _trusted(
+    env: Mapping[str, str], files: Iterable[Mapping[str, Any]], own: Mapping[str, str]
+) -> dict[str, frozenset[str]]:
+    """The hosts that the user has bound to names of indexes: in UV_INDEX and UV_DEFAULT_INDEX (`<name>=<url>`), in
+    `[[index]]` of uv's configuration, in `[trusted-indexes]` of envspec's."""
+    said = [text.partition("=") for key in ("UV_INDEX", "UV_DEFAULT_INDEX") for text in env.get(key, "").split()]
+    found = [(name, host_of(url)) for name, mark, url in said if mark and "://" in url and "://" not in name]
+    for table in files:
+        listed = table.get("index")
+        for index in listed if isinstance(listed, list) else ():
+            if isinstance(index, dict) and isinstance(index.get("name"), str) and isinstance(index.get("url"), str):
+                found.append((index["name"], host_of(index["url"])))
+    found += own.items()
+    names = {variable_name(name) for name, _ in found}
+    return {one: frozenset(host for name, host in found if host and variable_name(name) == one) for one in names}
+
+
+def _asks_keyring(env: Mapping[str, str], files: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the user has uv ask the program `keyring`: by the variable, else by the first file that says."""
+    said = (table["keyring-provider"] for table in files if "keyring-provider" in table)
+    return (env.get("UV_KEYRING_PROVIDER") or next(said, None)) == "subprocess"

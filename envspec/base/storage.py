@@ -1,0 +1,78 @@
+"""The system's errors about files in envspec's words: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from envspec.base.errors import Place, StorageError
+from envspec.base.regex import regex
+
+_IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+CACHE = "ENVSPEC_CACHE_DIR"
+ELSEWHERE = f"run again, or give {CACHE} another place"
+OF_THE_MACHINE = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK),
+    }
+)
+"""The errors that say nothing of what is read or written: the disk, a quota, a right or a limit is at fault."""
+_SAID = regex(
+    r"No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
+    r"|Operation not permitted|Input/output error|Stale file handle|Too many open files"
+)
+"""The system's words for these errors, by which other programs tell them."""
+
+
+def storage_error(
+    error: OSError, path: Path, *, option: str, again: str = "run again", doing: str = "can't be written"
+) -> StorageError:
+    """Make the StorageError for an error at `path`, or at the error's own path.
+
+    `option` is the one that gives files another place ("-o"), `again` what to do once there is room.
+    """
+    hints = {
+        errno.ENOSPC: f"free some space, then {again}",
+        errno.EDQUOT: f"your quota is used up: remove some files, then {again}",
+        errno.EFBIG: f"files may be no larger here (ulimit -f, or the file system): raise the limit, then {again}",
+        errno.EROFS: f"the filesystem is read-only: give {option} a place that isn't",
+        errno.EACCES: f"check the permissions there, or give {option} another place",
+        errno.EPERM: f"check the permissions there, or give {option} another place",
+    }
+    named = error.filename2 or error.filename
+    where = Path(named) if isinstance(named, str) else path
+    if where.parent == path.parent:
+        # what is written first, beside the file, has a name that tells nobody anything
+        where = path
+    if error.errno in _IN_THE_WAY:
+        for one in (where, path, *path.parents):
+            if one.is_file():
+                hint = f"move it away, or give {option} another place"
+                return StorageError("this is a file; a folder is needed", place=Place(str(one)), hint=hint)
+        if where.is_dir():
+            hint = f"give {option} a file's name" if where == path else f"move it away, or give {option} another place"
+            return StorageError("this is a folder; a file is needed", place=Place(str(where)), hint=hint)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) and _has_no_inodes(where):
+        hints[error.errno] = (
+            f"the file system has no room for more files, whatever their size: remove some, then {again}"
+        )
+    hint = hints.get(error.errno or 0, f"give {option} another place")
+    return StorageError(f"{doing}: {error.strerror or error}", place=Place(str(where)), hint=hint)
+
+
+def says_storage(text: str) -> bool:
+    """Say whether a program that failed names a disk, a quota or a right as its reason, and not what it wrote."""
+    return _SAID.search(text) is not None
+
+
+def _has_no_inodes(path: Path) -> bool:
+    for one in (path, *path.parents):
+        try:
+            found = os.statvfs(one)
+        except OSError:
+            continue
+        # a file system that makes inodes as it goes says 0 of 0
+        return found.f_files > 0 and found.f_favail == 0
+    return False

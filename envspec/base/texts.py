@@ -1,0 +1,89 @@
+"""Texts from files, indexes and users as messages show them, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envspec.base.redact import redact
+from envspec.base.regex import regex
+
+# A fixed list, for Unicode tables differ between Python versions.
+UNSEEN = regex(
+    "[\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""Characters that control a terminal, end a line in some script, are invisible, or turn the direction of text: no value
+of a lock has one.
+"""
+
+
+def is_seen(text: str) -> bool:
+    """Say whether a text has no character of UNSEEN."""
+    # most are of printable ASCII, which costs less to see than a search
+    return (text.isascii() and text.isprintable()) or not UNSEEN.search(text)
+
+
+def without_unseen(text: str) -> str:
+    """Clean a text from an index for a lock: one line, without invisible characters."""
+    return text if is_seen(text) else " ".join(UNSEEN.sub(" ", text).split())
+
+
+def printable(text: str) -> str:
+    """Remove the characters that control a terminal or turn a line around from a text of a file or an index."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def visible(text: str) -> str:
+    """Remove these characters from a text of several lines, and keep its line ends and tabs."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shown(text: str) -> str:
+    """Clean a text from elsewhere for a page or a table: printable, and without secrets."""
+    return printable(redact(text))
+
+
+def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """Find the one of `known` that `word` most likely stands for, or None where none is as much alike, from 0 to 1."""
+    from difflib import get_close_matches
+
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=alike)
+    return by_lower[found[0]] if found else None
+
+
+def byte_size(number: int) -> str:
+    """Format bytes for people, to about three digits: "512 B", "1.5 KiB", "79.6 GiB", "1,024 TiB"."""
+    value, unit = float(number), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if round(value, 1) < 1024:
+            break
+        value, unit = value / 1024, larger
+    text = f"{value:,.{1 if value < 99.95 else 0}f}".removesuffix(".0")
+    return f"{text} {unit}"
+
+
+_UNITS: dict[str, int] = {
+    **{unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
+    **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
+}
+_SIZE = regex(r"([0-9]{1,15})(?:\.([0-9]{1,3}))? ?([A-Za-z]{1,3})")
+
+
+def bytes_of(text: str) -> int | None:
+    """The bytes of a size as people write it ("20 GB", "1.5 GiB"); None for what is no size with its unit."""
+    found = _SIZE.fullmatch(text)
+    unit = _UNITS.get(found[3].lower()) if found else None
+    if found is None or unit is None:
+        return None
+    fraction = found[2] or ""
+    return int(found[1]) * unit + int(int(fraction or 0) * unit / 10 ** len(fraction))
+
+
+def plural(count: int, word: str) -> str:
+    """ "1 package", "2 packages"."""
+    return f"{count} {word}{'s' * (count != 1)}"

@@ -1,0 +1,279 @@
+"""The scripts of Apptainer definitions' stages.
+
+Whatever a build writes lies below its own root, and what isn't for the image is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+
+from envspec.export import nvcc
+from envspec.export.apt_mirrors import COPY, use_mirrors
+from envspec.export.apt_mirrors import FILE as APT_MIRRORS
+from envspec.export.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
+from envspec.export.definition_text import exported, word
+from envspec.export.plan import (
+    CARRIED,
+    ENVIRONMENT,
+    FETCH_VARIANTS,
+    PYTHON,
+    WORKSPACE,
+    OwnProject,
+    PipStep,
+    Plan,
+)
+from envspec.export.python_build import TABLE
+from envspec.export.quote import shell
+from envspec.export.sums import SUMS
+from envspec.export.variant_fetch import fetch_words
+
+_FROM = "/opt/requirements"
+"""The folder of the requirements while the environment is made."""
+SCRATCH = "/opt/scratch"
+"""The folder of what builds write for a while. Below the root: /tmp is the machine's, where it fills memory, and others
+may have put a file of any name."""
+INIT = "tini"
+"""The package of an OCI image's process 1; under Apptainer the host's own init reaps processes."""
+SETTINGS = "/mnt"
+"""The bind point of a folder with the builder's own settings. A file can't be bound: it would have to exist in the
+base.
+"""
+_UV_SETTINGS = f"{SETTINGS}/uv.toml"
+_CHANNEL_HOST = f"{SETTINGS}/conda-channel-host"
+_PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
+_WHEELS = f"{SETTINGS}/wheels"
+_CONDARC = f"{SETTINGS}/condarc"
+_NETRC = f"{SETTINGS}/netrc"
+_APT_MIRRORS = f"{SETTINGS}/{APT_MIRRORS}"
+PROJECT = "/srv"
+"""The bind point of the folder of the spec's project, which every base has."""
+_VERSION = f"{SETTINGS}/project-version"
+_CACHE = f"{SETTINGS}/cache"
+_HOST_VARIABLE = "[$]{CONDA_CHANNEL_HOST}"
+
+
+def installed_from(plan: Plan) -> Iterator[str]:
+    """Name the files that the environment is installed from."""
+    if plan.explicit:
+        yield plan.explicit
+    if plan.build_table:
+        yield plan.build_table
+    yield from (file for step in plan.pip for file in step.files)
+
+
+def at(file: str) -> str:
+    """Give the place of such a file in a stage."""
+    return f"{_FROM}/{file.rpartition('/')[2]}"
+
+
+def _beginning(plan: Plan) -> Iterator[str]:
+    yield f"set -eu; umask 022; mkdir -p {SCRATCH}"
+    time = f"SOURCE_DATE_EPOCH={plan.epoch}"
+    yield f"export TMPDIR={SCRATCH} LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive {time}"
+
+
+def compile_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the stage that compiles, which makes the whole environment."""
+    compiling = plan.compiling
+    assert compiling is not None
+    yield from _beginning(plan)
+    if compiling.image != plan.base and plan.build is None:
+        yield "# a Python of this stage would be missing in the image"
+        yield "export UV_PYTHON_PREFERENCE=only-managed"
+    own = compiling.image == plan.base
+    yield from _apt(compiling.apt, _python_headers(plan), plan.snapshot if own else None)
+    yield from _environment(plan)
+
+
+def _build_env(plan: Plan) -> Iterator[str]:
+    assert plan.compiling is not None
+    yield from exported(plan.compiling.env.items())
+
+
+def _python_headers(plan: Plan) -> Iterator[str]:
+    """Install the headers of the base's own Python, if that is the environment's: kernels are compiled with them."""
+    if not plan.brings_headers and (plan.compiling is None or plan.compiling.image == plan.base):
+        install = "$apt install -y --no-install-recommends"
+        yield f"if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi"
+
+
+def final_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the last stage."""
+    yield from _beginning(plan)
+    yield from _apt(
+        [name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else (), plan.snapshot
+    )
+    if plan.compiling:
+        yield from _carried_sums(plan)
+    else:
+        yield from _environment(plan)
+        yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
+    yield from nvcc.links(plan)
+    yield from _finish()
+    yield f"rm -rf {SCRATCH}"
+
+
+def offline_post(plan: Plan, bundle: str) -> Iterator[str]:
+    """Make the script of the stage that installs a bundle, which lies in `SCRATCH`."""
+    yield from _beginning(plan)
+    yield f"mkdir {SCRATCH}/bundle; tar -xf {SCRATCH}/{bundle} -C {SCRATCH}/bundle"
+    if plan.compiling and plan.compiling.packages:
+        yield from _build_env(plan)
+    yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
+    yield _bytecode()
+
+
+def bundled_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the stage that installs an unpacked bundle, which has all as wheels."""
+    yield from _beginning(plan)
+    yield f"sh {SCRATCH}/bundle/install.sh {ENVIRONMENT}"
+    yield _bytecode()
+
+
+def offline_final_post(plan: Plan) -> Iterator[str]:
+    """Make the script of the last stage of one that installs a bundle."""
+    yield "set -eu; umask 022"
+    yield from _carried_sums(plan)
+    yield from nvcc.links(plan)
+    yield from _finish()
+
+
+def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> Iterator[str]:
+    words = " ".join(map(shell, names))
+    if not words:
+        return
+    yield use_mirrors(_APT_MIRRORS, snapshot)
+    yield "# in a user namespace apt can't become its own user"
+    yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
+    yield f"$apt install -y --no-install-recommends {words}"
+    yield from more
+    yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
+    yield f"rm -rf {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+
+
+def _carried_sums(plan: Plan) -> Iterator[str]:
+    yield from own_sums(plan, CARRIED)
+    yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+
+
+def _environment(plan: Plan) -> Iterator[str]:
+    """Make the whole environment, each file by its hash."""
+    yield from _carried_sums(plan)
+    sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installed_from(plan))
+    yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
+    yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
+    yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
+    yield "else export UV_NO_CACHE=1; fi"
+    yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
+    use_netrc = f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
+    if plan.explicit:
+        yield f"if [ ! -s {_CHANNEL_HOST} ]; then"
+        yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{SETTINGS}' >&2"
+        yield "    exit 1"
+        yield "fi"
+        yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {at(plan.explicit)} >{SCRATCH}/explicit.txt'
+        yield f"export MAMBA_ROOT_PREFIX={SCRATCH}/micromamba"
+        yield use_netrc
+        yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
+        yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
+    else:
+        yield from _python(plan)
+        if plan.has_variants:
+            yield use_netrc
+    for step in plan.pip:
+        if not step.source:
+            yield from _install(step)
+    if plan.compiling:
+        yield from _build_env(plan)
+        yield "# builds see the environment, beside what they declare"
+        yield from build_settings(plan, SCRATCH)
+        for step in plan.pip:
+            if step.source:
+                yield from _install(step)
+        yield "unset PYTHONPATH"
+    if plan.project:
+        yield from _own(plan.project, plan)
+    yield _bytecode()
+    yield f"rm -rf {_FROM}"
+
+
+def _python(plan: Plan) -> Iterator[str]:
+    """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
+    if plan.build is None or plan.build_table is None:
+        only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
+        yield f"{only}uv venv --quiet --python {shell(plan.python_request)} {ENVIRONMENT}"
+        return
+    yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
+    yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
+
+
+def _own(project: OwnProject, plan: Plan) -> Iterator[str]:
+    """Build and install the spec's project. Backends write into its folder, so it is copied; without what lies there of
+    images and environments."""
+    missing = f"{project.name}: no pyproject.toml in {PROJECT}: build with --bind FOLDER:{PROJECT}:ro"
+    yield f"# {project.name} itself, last, without dependencies"
+    yield f"if [ ! -f {PROJECT}/pyproject.toml ]; then"
+    yield f"    echo {word(missing)} >&2"
+    yield "    exit 1"
+    yield "fi"
+    if project.versioned:
+        yield f'if [ -s {_VERSION} ]; then export {PRETENDED}="$(cat {_VERSION})"; fi'
+    recipes = posixpath.relpath(plan.place, project.path) if project.folder else ".."
+    left = ["./.venv", *([] if recipes.startswith("..") else [f"./{recipes}"])]
+    excluded = " ".join(f"--exclude={word(path)}" for path in left)
+    yield f"mkdir {SCRATCH}/project"
+    yield f"tar -C {PROJECT} {excluded} -cf - . | tar -C {SCRATCH}/project -xf -"
+    yield from project_wheel(plan, "uv", f"{SCRATCH}/project", SCRATCH)
+    yield project_install(plan, "uv", SCRATCH)
+    yield "unset PYTHONPATH DIST_EXTRA_CONFIG"
+
+
+def _digest(plan: Plan, file: str) -> str:
+    return hashlib.sha256(plan.files[file].encode()).hexdigest()
+
+
+def _bytecode() -> str:
+    return f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
+
+
+def _install(step: PipStep) -> Iterator[str]:
+    """Make one run of uv, which takes only the lock's files, each by its hash."""
+    options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
+    # What a build needs is never built itself.
+    options.append("--only-binary :all:")
+    if step.source:
+        options += [f"--no-binary {word(name)}" for name in step.packages]
+        options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
+    if step.built_with:
+        options.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
+    index = [f"{step.index_option} {word(step.url)}"] if step.url else []
+    if step.torch_backend:
+        yield f"set -- --torch-backend={word(step.torch_backend)}"
+        option = "--index" if step.beside else "--default-index"
+        yield f'if [ -s {_PYTORCH_INDEX} ]; then set -- {option} "$(cat {_PYTORCH_INDEX})"; fi'
+    if step.variants:
+        yield from _variants(step, index)
+    if step.torch_backend or step.variants:
+        index.append('"$@"')
+    yield f"uv pip install --python {ENVIRONMENT} {' '.join([*options, *index])} --requirements {at(step.file)}"
+
+
+def _variants(step: PipStep, index: Sequence[str]) -> Iterator[str]:
+    """Fetch variants' wheels, and let uv see them: of an index it takes none that the machine doesn't have."""
+    if step.torch_backend is None:
+        yield "set --"
+    words = fetch_words(step, f"{ENVIRONMENT}/bin/python", f"{CARRIED}/{FETCH_VARIANTS}", "$wheels", "uv", word)
+    yield f"wheels={_WHEELS}"
+    yield "if [ ! -d $wheels ]; then"
+    yield f"    wheels={SCRATCH}/wheels"
+    yield f'    {" ".join([*words, *index])} "$@"'
+    yield "fi"
+    yield 'set -- "$@" --find-links $wheels'
+
+
+def _finish() -> Iterator[str]:
+    yield f"mkdir -p {WORKSPACE} /etc/profile.d; chmod 1777 {WORKSPACE}; chmod -R a+rX {CARRIED}"
+    yield "# a login shell's profile, as sshd's sessions have it, sets PATH anew"
+    yield f"echo 'PATH={ENVIRONMENT}/bin:$PATH' >/etc/profile.d/envspec.sh"

@@ -1,0 +1,92 @@
+"""compose.yaml: a service per target, for `docker compose`, podman's compose and `docker buildx bake`.
+
+All services share one profile, so that a bare `up` starts none: name a service, or the profile for all. Ports are
+published to this machine alone.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from envspec.export import dockerfile, given
+from envspec.export.devcontainer import GIVEN
+from envspec.export.dockerfile_project import CONTEXT
+from envspec.export.heading import hash_heading
+from envspec.export.plan import SHARED_MEMORY, WORKSPACE, OwnProject, Plan, SpecPlan
+from envspec.lock.formats.yaml_text import inline_strings, string
+
+FILE = "compose.yaml"
+PROFILE = "all"
+FOLDER_VARIABLE = "ENVSPEC_PROJECT"
+"""The variable with the folder of the spec's project."""
+_VOLUME = "workspace"
+
+
+def render(plan: SpecPlan) -> dict[str, str]:
+    """`compose.yaml`."""
+    target = plan.names[0]
+    usage = [
+        "In this folder:",
+        f"  docker buildx bake {target}          (docker compose build {target}: the same)",
+        f"  docker compose run --rm {target} python train.py",
+        f"  docker compose --profile {PROFILE} build",
+        f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
+        f"Builds take {' and '.join(given.SECRETS.values())} (words like debian=URL; a uv.toml) where you have them.",
+    ]
+    if own := plan.targets[0].project:
+        folder = _default_folder(plan.targets[0])
+        usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {folder}' if folder else ''}")
+    lines = [
+        *hash_heading(plan, usage),
+        f"name: {string(_project(plan.spec))}",
+        "services:",
+        *(line for of in plan.targets for line in _service(of)),
+        "volumes:",
+        f"  {_VOLUME}: {{}}",
+        "secrets: # of builds, from your environment, where it has them",
+        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in given.SECRETS.items()),
+    ]
+    return {FILE: "\n".join(lines) + "\n"}
+
+
+def _project(name: str) -> str:
+    """Make a project's name from valid characters."""
+    return re.sub(r"[^a-z0-9_-]", "-", name)
+
+
+def _default_folder(plan: Plan) -> str | None:
+    """Give the folder of the spec's project, seen from this file's."""
+    return posixpath.relpath(plan.project.path, plan.place) if plan.project and plan.shares else None
+
+
+def _folder(plan: Plan, project: OwnProject) -> str:
+    folder = _default_folder(plan)
+    otherwise = f":-{folder}" if folder else f":?the folder of {project.name}"
+    return f"${{{FOLDER_VARIABLE}{otherwise}}}"
+
+
+def _service(plan: Plan) -> Iterator[str]:
+    yield f"  {string(plan.target)}:"
+    yield f"    profiles: {inline_strings([PROFILE])}"
+    yield f"    image: {string(plan.image)}"
+    yield f"    platform: {string(plan.oci_platform)}"
+    path = f"{plan.target}/{dockerfile.FILE}"
+    text = dockerfile.render(plan)[path]
+    # a name alone has its value from the environment, and stays unset where that has none
+    arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *given.arguments(text)])
+    secrets = inline_strings(given.secrets(text))
+    platforms = f"platforms: {inline_strings([plan.oci_platform])}"
+    more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan, plan.project))} }}" if plan.project else ""
+    place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(plan.own + path)}"
+    yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
+    yield f"    shm_size: {SHARED_MEMORY}b # DataLoader workers and NCCL share memory here"
+    yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
+    if plan.services:
+        yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"
+        names = inline_strings(GIVEN[one.name] for one in plan.services)
+        yield f"    environment: {names} # of yours, where it is set: who may get in"
+    if plan.is_cuda:
+        gpus = '{ driver: nvidia, count: all, capabilities: ["gpu"] }'
+        yield f"    deploy: {{ resources: {{ reservations: {{ devices: [{gpus}] }} }} }}"

@@ -1,0 +1,184 @@
+"""The stages of a Dockerfile that make the layers of an image's environment, each by itself.
+
+A stage writes below a folder of its own, with fixed times, and the image copies that. So a layer is the same, bit for
+bit, whatever lies below it: a tool more from Debian rebuilds no environment, and targets with equal requirements have
+equal layers.
+
+Each RUN that reads a file of the context names its digest and checks it. That proves what is installed from, and it
+makes the text of the RUN change with the file, by which builders that don't look into bind mounts know what to build
+again. What is carried is copied, where all builders look, so that a change of the smoke check changes no Dockerfile.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from envspec.export.building import build_settings, own_sums
+from envspec.export.dockerfile_apt import MIRRORS_SECRET, apt, python_headers
+from envspec.export.dockerfile_steps import (
+    LAYERS,
+    NETRC_SECRET,
+    SCRATCH,
+    SECRET,
+    USE_NETRC,
+    at,
+    bind,
+    bytecode,
+    checked,
+    copy,
+    finished,
+    index_arguments,
+    install,
+    prefix,
+    run,
+    settled,
+    tools,
+    uv_mounts,
+)
+from envspec.export.dockerfile_variants import variant_stages
+from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, PYTHON, Compiling, Plan
+from envspec.export.quote import dockerfile
+from envspec.export.sums import SUMS
+
+CHANNEL_HOST = "CONDA_CHANNEL_HOST"
+"""The build argument that conda packages need."""
+BELOW_SOURCES = ("nvidia", "torch")
+"""The layers below what is compiled, which is compiled with them."""
+_CONDA_SECRETS = (
+    # where micromamba looks by itself; then where its settings (`ssl_verify`) can point to
+    "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
+    "--mount=type=secret,id=ca,target=/run/secrets/ca.pem",
+    NETRC_SECRET,
+)
+
+
+def conda_stage(plan: Plan) -> str:
+    """Render the stage that makes the conda half."""
+    assert plan.explicit is not None
+    return "\n".join(
+        [
+            "# The conda half, from the files that the lock names.",
+            "FROM ${MICROMAMBA_IMAGE} AS conda",
+            "USER 0",
+            "# The host of your channels: a lock names none.",
+            f"ARG {CHANNEL_HOST}",
+            f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+            run(
+                [
+                    bind(plan.explicit),
+                    bind(bytecode(plan)),
+                    "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
+                    *_CONDA_SECRETS,
+                ],
+                [
+                    f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
+                    *checked(plan, [plan.explicit, bytecode(plan)]),
+                    USE_NETRC,
+                    f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
+                    "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
+                    f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
+                    # conda's own bytecode holds the time of each file
+                    f"find {ENVIRONMENT} -name '*.pyc' -delete",
+                    f"{ENVIRONMENT}/bin/python -ISB {at(bytecode(plan))} {ENVIRONMENT}/lib",
+                    # the file by which conda tools know an environment; what stands in it are times
+                    f": > {ENVIRONMENT}/conda-meta/history",
+                    f"mkdir -p {LAYERS}/conda/opt",
+                    f"mv {ENVIRONMENT} {LAYERS}/conda/opt",
+                    settled("conda"),
+                ],
+            ),
+        ]
+    )
+
+
+def layer_stages(plan: Plan) -> Iterator[str]:
+    """Render the stages of Python, variants, every group of wheels, what is compiled, and the carried files."""
+    yield _python_stage(plan)
+    yield from variant_stages(plan)
+    for group in (*BELOW_SOURCES, "rest"):
+        if any(step.group == group for step in plan.pip):
+            yield _group_stage(plan, group)
+    if plan.compiling:
+        yield _compile_stage(plan, plan.compiling)
+    place = f"{LAYERS}/carried{CARRIED}"
+    checked_sums = f"env --chdir={place} sha256sum --check --quiet {SUMS}"
+    # One mode for all, as a checkout's depends on its owner's umask.
+    yield "\n".join(
+        [
+            "FROM python AS carried",
+            *_carried(plan, place),
+            run([], [*own_sums(plan, place), checked_sums, settled("carried")]),
+        ]
+    )
+
+
+def _carried(plan: Plan, place: str) -> Iterator[str]:
+    """Copy what an image carries: the smoke check as a folder, all else by name."""
+    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS)]}
+    for name in plan.carries:
+        if not name.startswith(f"{CHECK}/"):
+            by_folder.setdefault(posixpath.dirname(name), []).append(plan.carried_file(name))
+    by_folder[""].append(plan.slice)
+    for folder, names in by_folder.items():
+        yield f"COPY --chmod=0755 {' '.join(names)} {posixpath.join(place, folder)}/".replace("//", "/")
+    yield f"COPY --chmod=0755 {plan.carried_file(CHECK)} {place}/{CHECK}"
+
+
+def _python_stage(plan: Plan) -> str:
+    place = f"{LAYERS}/python/opt"
+    # the base's own Python stays where it is
+    kept = [f"mkdir -p {place}", f"for one in {ENVIRONMENT} {PYTHON}; do [ ! -d $one ] || cp -a $one {place}; done"]
+    return "\n".join(
+        ["FROM ${BASE_IMAGE} AS python", "USER 0", *tools(plan, [] if plan.explicit else [*kept, settled("python")])]
+    )
+
+
+def _group_stage(plan: Plan, group: str) -> str:
+    steps = [step for step in plan.pip if step.group == group]
+    files = [step.file for step in steps]
+    commands = [*checked(plan, files), *(install(step, f" --prefix {prefix(group)}") for step in steps)]
+    return "\n".join(
+        [
+            f"FROM python AS {group}",
+            *index_arguments(steps),
+            run(uv_mounts(steps), [*commands, *finished(group)]),
+        ]
+    )
+
+
+def _compile_stage(plan: Plan, compiling: Compiling) -> str:
+    sources = [step for step in plan.pip if step.source]
+    own = compiling.image == plan.base
+    lines = [
+        f"# Compiles {_compiled(plan, compiling)}.",
+        f"FROM {'python' if own else '${COMPILER_IMAGE}'} AS compile",
+        *([] if own else ["USER 0"]),
+        f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+        run([MIRRORS_SECRET], apt(compiling.apt, python_headers(plan), plan.snapshot if own else None)),
+        *([] if own else tools(plan)),
+        *(copy(group) for group in BELOW_SOURCES if any(step.group == group for step in plan.pip)),
+        *index_arguments([*compiling.wheels, *sources]),
+    ]
+    if compiling.wheels:
+        files = [step.file for step in compiling.wheels]
+        commands = [*checked(plan, files), *map(install, compiling.wheels)]
+        lines.append(run(uv_mounts(compiling.wheels), commands))
+    if compiling.env:
+        lines.append(" ".join(["ENV", *(f"{name}={dockerfile(value)}" for name, value in compiling.env.items())]))
+    if sources:
+        files = [file for step in sources for file in step.files]
+        commands = [
+            *checked(plan, files),
+            *build_settings(plan, SCRATCH),
+            *(install(step, f" --prefix {prefix('source')}") for step in sources),
+            *finished("source"),
+        ]
+        lines.append(run([SECRET, *map(bind, files)], commands))
+    return "\n".join(lines)
+
+
+def _compiled(plan: Plan, compiling: Compiling) -> str:
+    if compiling.packages:
+        return f"what the lock has as source only: {', '.join(compiling.packages)}"
+    return plan.project.name if plan.project else "nothing"

@@ -1,0 +1,152 @@
+"""The steps of Dockerfiles' stages: RUN instructions, what they mount, and the runs of uv in them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from envspec.export.plan import ENVIRONMENT, PYTHON, PipStep, Plan
+from envspec.export.python_build import TABLE
+from envspec.export.quote import dockerfile, shell
+
+FOLDER = "/run/recipe"
+"""The folder in which a RUN sees files of the context."""
+LAYERS = "/layers"
+"""The folder of the layers in the stages that make them: each has a folder like an image's root."""
+UV = f"{LAYERS}/uv"
+SCRATCH = "/tmp"
+"""The folder of what stages write for a while; none of it is copied."""
+SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
+UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
+WHEELS = "wheels"
+"""The stage with the variants' wheels under plain names, and the named build context that stands in for it."""
+_WHEELS_AT = f"/run/{WHEELS}"
+NETRC = "/run/secrets/netrc"
+"""The logins of a netrc, where a build is given some."""
+NETRC_SECRET = f"--mount=type=secret,id=netrc,target={NETRC}"
+USE_NETRC = f"if [ -s {NETRC} ]; then export NETRC={NETRC}; fi"
+MIRROR = "PYTORCH_INDEX"
+"""The build argument with the URL of a mirror of the PyTorch index, as uv's own setting can't name one."""
+FIXED_TIME = "@315532800"
+"""The time of every file of a layer, whenever it is built: the first that all archives can write."""
+
+
+def bytecode(plan: Plan) -> str:
+    """Give the carried program that makes bytecode."""
+    return plan.carried_file("bytecode.py")
+
+
+def prefix(layer: str) -> str:
+    """Give the environment's folder in a layer that is being made."""
+    return f"{LAYERS}/{layer}{ENVIRONMENT}"
+
+
+def copy(layer: str, stage: str | None = None) -> str:
+    """Copy a layer from the stage that makes it, by default the one of its name. From its root, so that the folders on
+    the way have its times, too."""
+    return f"COPY --from={stage or layer} {LAYERS}/{layer} /"
+
+
+def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
+    """Give a stage uv, Python at the environment's own path, for scripts name the Python that installs them, and what
+    makes bytecode; then run `more`."""
+    lines = [
+        f"COPY --from=uv /uv {UV}",
+        f'ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="{PYTHON}"'
+        f' UV_PYTHON_PREFERENCE="{plan.python_preference}"',
+    ]
+    if plan.explicit:
+        lines.append(copy("conda"))
+    files = [bytecode(plan), *([plan.build_table] if plan.build_table else [])]
+    mounts = [*map(bind, files), *([] if plan.explicit else [UV_MOUNTS])]
+    placed = f"install -D -t {LAYERS} {at(bytecode(plan))}"
+    return [*lines, run(mounts, [*checked(plan, files), placed, *_virtual_environment(plan), *more])]
+
+
+def _virtual_environment(plan: Plan) -> list[str]:
+    """Make the virtual environment, of the lock's build of Python where it names one: uv checks its hash."""
+    if plan.explicit:
+        return []
+    if plan.build is None or plan.build_table is None:
+        return [f"{UV} venv --quiet --python {shell(plan.python_request)} {ENVIRONMENT}"]
+    return [
+        f"{TABLE}={at(plan.build_table)} {UV} venv --quiet --python {shell(plan.build.version)} {ENVIRONMENT}",
+    ]
+
+
+def finished(layer: str) -> list[str]:
+    """Make a layer's bytecode, and give its files their time."""
+    # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
+    made = f"{ENVIRONMENT}/bin/python -ISB {LAYERS}/bytecode.py {prefix(layer)}/lib {ENVIRONMENT}/lib"
+    return [made, settled(layer)]
+
+
+def settled(layer: str) -> str:
+    return f"find {LAYERS}/{layer} -exec touch -h -d {FIXED_TIME} {{}} +"
+
+
+def install(step: PipStep, options: str = "") -> str:
+    """Make one run of uv, which takes only the lock's files, each by its hash."""
+    words = [f"{UV} pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
+    if step.hashed:
+        words.append("--require-hashes")
+    # What a build needs is never built itself.
+    words.append("--only-binary :all:")
+    if step.source:
+        words += [f"--no-binary {shell(name)}" for name in step.packages]
+        words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
+    if step.built_with:
+        words.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
+    words.append(f"--requirements {at(step.file)}")
+    if step.variants:
+        # of what has the lock's hash uv takes a plain wheel, too, whatever it thinks of the variants of an index
+        words.append(f"--find-links {_WHEELS_AT}")
+    return with_index(step, words)
+
+
+def with_index(step: PipStep, words: Sequence[str]) -> str:
+    """Make a shell command of these words, with uv's options for the index of a step behind them."""
+    if step.index:
+        words = [*words, f'{step.index_option} "${index_argument(step.index)}"']
+    if step.torch_backend is None:
+        return " ".join(words)
+    own, option = f"--torch-backend {shell(step.torch_backend)}", "--index" if step.beside else "--default-index"
+    choice = f'if [ -n "${MIRROR}" ]; then set -- {option} "${MIRROR}"; else set -- {own}; fi'
+    return f'{{ {choice}; }} && {" ".join(words)} "$@"'
+
+
+def index_arguments(steps: Iterable[PipStep]) -> list[str]:
+    steps = tuple(steps)
+    mirror = [f'ARG {MIRROR}=""'] if any(step.torch_backend for step in steps) else []
+    urls = {step.index: step.url for step in steps if step.index and step.url}
+    return mirror + [f"ARG {index_argument(index)}={dockerfile(url)}" for index, url in sorted(urls.items())]
+
+
+def index_argument(index: str) -> str:
+    return "INDEX_" + "".join(char if char.isalnum() and char.isascii() else "_" for char in index).upper()
+
+
+def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
+    """List what runs of uv see: the user's settings and cache, their files, and the wheels of variants."""
+    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
+    return [UV_MOUNTS, *given, *(bind(step.file) for step in steps)]
+
+
+def run(mounts: Iterable[str], commands: Iterable[str]) -> str:
+    first, *others = commands
+    return "RUN " + " \\\n    ".join([*mounts, f"set -eu && {first}", *(f"&& {command}" for command in others)])
+
+
+def checked(plan: Plan, files: Iterable[str]) -> list[str]:
+    return [
+        f"[ \"$(sha256sum < {at(file)})\" = '{hashlib.sha256(plan.files[file].encode()).hexdigest()}  -' ]"
+        for file in files
+    ]
+
+
+def at(file: str) -> str:
+    return f"{FOLDER}/{file.rpartition('/')[2]}"
+
+
+def bind(file: str) -> str:
+    return f"--mount=type=bind,source={file},target={at(file)}"

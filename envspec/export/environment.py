@@ -1,0 +1,118 @@
+"""The environment variables of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envspec.base.errors import InputError
+from envspec.export import compat, nvcc
+from envspec.facts.compute_capability import capability_of
+from envspec.facts.toolkits import toolkit
+from envspec.facts.video import use_video
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+
+def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
+    """List the variables of every process in an image, in order; the spec's own come last and win."""
+    own = {
+        "ENVSPEC_SPEC": spec.name,
+        "ENVSPEC_TARGET": target.name,
+        "LANG": "C.UTF-8",
+        # A cluster's ~/.local must not leak in.
+        "PYTHONNOUSERSITE": "1",
+        **_pytorch_version(target),
+        **_cuda(target, compat.branches(spec, target)),
+        **(_fabric(spec) | nvcc.variables(spec) if target.inputs.cuda else {}),
+    }
+    env = {name: value for name, value in own.items() if name not in spec.image.env} | dict(spec.image.env)
+    return tuple(env.items())
+
+
+def _compile_environment(target: LockedTarget) -> Mapping[str, str]:
+    if target.inputs.cuda is None:
+        return {}
+    return {
+        "CUDA_HOME": "/usr/local/cuda",
+        # a builder has no GPU, and many packages leave their kernels out where they see none
+        "FORCE_CUDA": "1",
+        "TORCH_CUDA_ARCH_LIST": architecture_list(target),
+    }
+
+
+_OWN_WHEELS = {
+    "causal-conv1d": "CAUSAL_CONV1D_FORCE_BUILD",
+    "flash-attn": "FLASH_ATTENTION_FORCE_BUILD",
+    "mamba-ssm": "MAMBA_FORCE_BUILD",
+}
+"""Packages whose setup.py fetches a wheel that no lock names, unless this variable is TRUE.
+
+Source: their sources' setup.py (flash_attn 2.8.3, mamba_ssm 2.2.4, causal_conv1d 1.5.2), the class CachedWheelsCommand.
+"""
+
+
+def build_variables(target: LockedTarget) -> Mapping[str, str]:
+    """List the variables of builds: for the target's GPUs, from the locked source itself."""
+    names = {pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel}
+    forced = {variable: "TRUE" for name, variable in _OWN_WHEELS.items() if name in names}
+    return {**_compile_environment(target), **forced}
+
+
+def refuse_unknown_gpus(name: str, target: LockedTarget) -> None:
+    """Raise InputError where a package would be compiled for GPUs that a target doesn't name: whose they'd be is up to
+    the machine that builds."""
+    if target.inputs.cuda and not target.architectures:
+        raise InputError(
+            f"{name} is compiled for GPUs, and the target {target.name} names none",
+            hint=f'add for example to [targets.{target.name}]: gpus = ["H100"]',
+        )
+
+
+def architecture_list(target: LockedTarget) -> str:
+    """Write the target's compute capabilities as `TORCH_CUDA_ARCH_LIST` does: "7.0;8.0"."""
+    return ";".join(map(capability_of, target.architectures))
+
+
+def require_cuda(target: LockedTarget, forward: Iterable[int] = ()) -> str | None:
+    """Make `NVIDIA_REQUIRE_CUDA`: a driver of the target's CUDA, or any from the lock's floor on, as minor-version
+    compatibility allows, or one of the older branches that the image's cuda-compat serves. For
+    nvidia-container-toolkit a space is OR and a comma AND. None without CUDA."""
+    cuda, floor = target.inputs.cuda, target.driver_floor
+    if cuda is None:
+        return None
+    if floor:
+        older = "".join(f" driver>={branch},driver<{branch + 1}" for branch in forward)
+        return f"cuda>={cuda} driver>={floor}{older}"
+    known = toolkit(cuda)
+    return known.require_cuda if known else f"cuda>={cuda}"
+
+
+def torch_version(target: LockedTarget) -> str | None:
+    """Give the version of torch without its local part; None where the lock has no torch."""
+    pin = target.pin("torch", "pip") or target.pin("pytorch", "conda") or target.pin("libtorch", "conda")
+    return pin.version.partition("+")[0] if pin else None
+
+
+def _pytorch_version(target: LockedTarget) -> dict[str, str]:
+    # enroot and pyxis take an image that has it for a PyTorch one and set MASTER_ADDR and the rest for torchrun.
+    version = torch_version(target)
+    return {"PYTORCH_VERSION": version} if version else {}
+
+
+def _cuda(target: LockedTarget, forward: Iterable[int] | None) -> dict[str, str]:
+    require = require_cuda(target, forward or ())
+    if require is None:
+        return {}
+    video = use_video(pin.name for pin in target.pins)
+    return {
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": f"compute,utility{',video' if video else ''}",
+        # where the tables don't know which drivers the image's cuda-compat serves, they keep none out
+        **({"NVIDIA_REQUIRE_CUDA": require} if forward is not None else {}),
+        **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
+    }
+
+
+def _fabric(spec: Spec) -> dict[str, str]:
+    # enroot's hook for NVIDIA's network cards does nothing without it. Source: enroot's conf/hooks/99-mellanox.sh
+    return {"MELLANOX_VISIBLE_DEVICES": "all"} if spec.image.fabric == "infiniband" else {}

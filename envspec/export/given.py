@@ -1,0 +1,34 @@
+"""What builders that another file starts (compose, editors) give the build of a Dockerfile: what stands in the
+environment of the machine they run on, by name. So a site gives them what it gives `docker buildx build`, and no file
+names a host.
+
+Read from the Dockerfile's own text, which says what can be given.
+"""
+
+from __future__ import annotations
+
+import re
+
+from envspec.base.regex import regex
+from envspec.base.site import PROXY_VARIABLES
+from envspec.export import apt_mirrors
+
+SECRETS = {apt_mirrors.FILE: "APT_MIRRORS", "uv": "UV_SETTINGS"}
+"""A secret of builds -> the variable that has its text. One that isn't set is an empty text, which changes nothing."""
+
+_ARGUMENT = regex(r"^ARG (\w+)", re.MULTILINE)
+_SECRET = regex(r"type=secret,id=([\w-]+)")
+_FIXED = "SOURCE_DATE_EPOCH"
+
+
+def arguments(dockerfile: str) -> tuple[str, ...]:
+    """List the build arguments that have another value where the builder's environment has one: those that a Dockerfile
+    asks for, and the proxy's, which each takes."""
+    asked = dict.fromkeys(_ARGUMENT.findall(dockerfile))
+    return (*(name for name in asked if name != _FIXED), *PROXY_VARIABLES)
+
+
+def secrets(dockerfile: str) -> dict[str, str]:
+    """Give the secrets that a Dockerfile reads and a variable can have, each with its variable."""
+    read = set(_SECRET.findall(dockerfile))
+    return {name: variable for name, variable in SECRETS.items() if name in read}

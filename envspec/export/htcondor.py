@@ -1,0 +1,81 @@
+"""An HTCondor submit description of a target: the smoke check or a program on one machine, in the SIF or the image.
+
+What a GPU must be comes from the lock. Source: HTCondor's manual, condor_submit, "Commands for matchmaking". A pool
+knows properties of GPUs from HTCondor 9.8 on (`require_gpus` there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.export import compat
+from envspec.export.heading import hash_heading
+from envspec.export.plan import CARRIED, Plan
+from envspec.facts import compute_capability as cc
+from envspec.facts import gpus, toolkits
+
+FILE = "job.sub"
+_ARCH = {"linux-64": "X86_64", "linux-aarch64": "aarch64"}
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """`<target>/job.sub`."""
+    name = f"{plan.target}/{FILE}"
+    more, ranks = ("gpus=8 cpus=64 memory=512GB ", 8) if plan.is_cuda else ("", 1)
+    train = f"'command=torchrun --standalone --nproc-per-node={ranks} train.py' files=train.py"
+    usage = [
+        f"condor_submit {name}     the smoke check, with {plan.title}.sif beside where it is submitted",
+        f"condor_submit {more}{train} {name}",
+        f"condor_submit image=docker://{plan.image} {name}     the image instead, from its registry",
+    ]
+    lines = [
+        *hash_heading(plan, usage),
+        "# a default in $(NAME:DEFAULT) can't have a dash",
+        *("if ! defined image", f"    image = {plan.title}.sif", "endif"),
+        "universe = container",
+        "container_image = $(image)",
+        "executable = /bin/sh",
+        "transfer_executable = false",
+        f'arguments = "{CARRIED}/entrypoint.sh $(command:smoke)"',
+        "transfer_input_files = $(files)",
+        "should_transfer_files = YES",
+        "when_to_transfer_output = ON_EXIT_OR_EVICT",
+        f"request_cpus = $(cpus:{8 if plan.is_cuda else 1})",
+        "request_memory = $(memory:32GB)",
+        f'requirements = TARGET.Arch == "{_ARCH[plan.platform]}"',
+        *_gpus(plan),
+        f"output = {plan.title}-$(Cluster).out",
+        f"error = {plan.title}-$(Cluster).err",
+        f"log = {plan.title}-$(Cluster).log",
+        "queue",
+    ]
+    return {name: "\n".join(lines) + "\n"}
+
+
+def _gpus(plan: Plan) -> Iterator[str]:
+    if not plan.is_cuda:
+        return
+    yield "request_gpus = $(gpus:1)"
+    if plan.architectures:
+        yield from _capabilities([cc.known(sm) for sm in plan.architectures])
+    brought = any(one.name == compat.NAME for one in plan.toolkit)
+    runtime = toolkits.of_driver(plan.driver_floor, plan.platform) if plan.driver_floor and not brought else None
+    if runtime:
+        yield f"# what a driver from {plan.driver_floor} on says that it runs"
+        yield f"gpus_minimum_runtime = {runtime}"
+
+
+def _capabilities(compiled: list[cc.Architecture]) -> Iterator[str]:
+    """Ask for GPUs that run the lock's architectures: from the oldest on, to the end of the newest one's major version,
+    without those between that none of them runs on.
+    """
+    compiled = sorted(compiled)
+    first, last = compiled[0].capability, f"{compiled[-1].major}.9"
+    between = [one for one in gpus.capabilities() if cc.order(first) <= cc.order(one) <= cc.order(last)]
+    if all(cc.covers([str(one) for one in compiled], one, None) for one in between if not cc.is_integrated(one)):
+        yield f"gpus_minimum_capability = {first}"
+        yield f"gpus_maximum_capability = {last}"
+    else:
+        majors = {one.major: one.capability for one in reversed(compiled)}
+        spans = (f"(Capability >= {majors[major]} && Capability <= {major}.9)" for major in sorted(majors))
+        yield f"require_gpus = {' || '.join(spans)}"

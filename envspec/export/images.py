@@ -1,0 +1,219 @@
+"""The images that recipes build with, by name. `envspec lock` writes their digests into the lock."""
+
+from __future__ import annotations
+
+import re
+
+from envspec.base.errors import InputError, Place
+from envspec.export import compat, nvcc
+from envspec.export.plan import ImageReference
+from envspec.export.project import is_compiled
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.spec.model import Spec
+
+UV = "astral/uv:0.13.8"
+"""uv alone, at /uv; multi-platform. Source: uv's documentation, "Using uv in Docker", the distroless image."""
+MICROMAMBA = "mambaorg/micromamba:2.9.0"
+"""Debian with micromamba at /bin/micromamba; multi-platform.
+
+Source: mamba-org/micromamba-docker, its Dockerfile's MAMBA_EXE and the README's list of platforms.
+"""
+CODE_SERVER = "codercom/code-server:4.138.0"
+"""Debian with code-server at /usr/lib/code-server, which brings its own Node.js; multi-platform.
+
+Source: coder/code-server, ci/release-image/Dockerfile, which installs the project's Debian package.
+"""
+
+_DEVEL = {
+    "11.2": "11.2.2",
+    "11.3": "11.3.1",
+    "11.4": "11.4.3",
+    "11.5": "11.5.2",
+    "11.6": "11.6.2",
+    "11.7": "11.7.1",
+    "11.8": "11.8.0",
+    "12.0": "12.0.1",
+    "12.1": "12.1.1",
+    "12.2": "12.2.2",
+    "12.3": "12.3.2",
+    "12.4": "12.4.1",
+    "12.5": "12.5.1",
+    "12.6": "12.6.3",
+    "12.8": "12.8.1",
+    "12.9": "12.9.1",
+    "13.0": "13.0.2",
+    "13.1": "13.1.1",
+    "13.2": "13.2.1",
+    "13.3": "13.3.1",
+    "13.4": "13.4.2",
+}
+"""CUDA version -> a release of nvidia/cuda with its compiler. Those up to 12.9 exist for Ubuntu 20.04, those from 11.7
+to 13.3 for 22.04, newer ones for 24.04.
+
+Source: NVIDIA's lists of tags, doc/supported-tags.md and doc/unsupported-tags.md of its container-images/cuda, as
+copied in pranavmishra90/nvidia-container-images-cuda: up to 12.9 at 60a1c892e6b996382e182b4654e0a3f31aeedbee, 13.0
+and 13.1 at 181367a60650bee1a0d32f52b0e96d83d982de0d; newer ones as public Dockerfiles name them. The policy there: a
+tag may be deleted six months after a newer update of its CUDA.
+"""
+_FIRST_ON_22_04 = (11, 7)
+"""Source: the same lists, which have no tag of an older CUDA for Ubuntu 22.04."""
+_LAST_ON_20_04 = (12, 9)
+"""Source: the same lists, which have no tag of a newer CUDA for Ubuntu 20.04."""
+_LAST_SEEN_ON_22_04 = (13, 3)
+"""Of newer ones, public Dockerfiles name Ubuntu 24.04 and 26.04 alone, with 13.4.2 and the compiler too."""
+_GLIBC = {"20.04": (2, 31), "22.04": (2, 35), "24.04": (2, 39)}
+"""The glibc of Ubuntu's releases, on which what is compiled there runs, and on newer ones."""
+
+_OLDER_BASES = (
+    (re.compile(r"bookworm|debian:12\b"), (2, 36)),
+    (re.compile(r"jammy|ubuntu:?22\.\d\d"), (2, 35)),
+    (re.compile(r"bullseye|focal|debian:11\b|ubuntu:?20\.\d\d"), (2, 31)),
+    (re.compile(r"buster|stretch|bionic|xenial|trusty|debian:(9|10)\b|ubuntu:?1[468]\.\d\d"), (2, 28)),
+)
+"""Patterns for names of images whose glibc is older than Ubuntu 24.04's, and their newest glibc.
+
+Source: the versions of the package libc6 in the releases' own package lists: Debian 9 to 13 have 2.24, 2.28, 2.31, 2.36
+and 2.41, Ubuntu 14.04, 16.04, 18.04, 20.04, 22.04 and 24.04 have 2.19, 2.23, 2.27, 2.31, 2.35 and 2.39.
+"""
+
+_UBUNTUS = re.compile(r"ubuntu|jammy|noble|focal")
+
+_GLIBC_2_41 = re.compile(r"trixie|debian:13\b")
+_HEADERS_FIT = (13, 0)
+"""The first CUDA whose headers compile beside glibc 2.41's, which declare sinpi, cospi and rsqrt otherwise. Source:
+NVIDIA/cuda-samples issue 378 and opencv/opencv issue 27111, with CUDA 12.4 to 12.9."""
+
+_WITHOUT_APT = {
+    "almalinux", "alpine", "amazonlinux", "archlinux", "busybox", "centos", "clearlinux", "fedora", "opensuse",
+    "oraclelinux", "photon", "rockylinux", "scratch", "sles", "ubi7", "ubi8", "ubi9", "ubi10", "wolfi",
+}  # fmt: skip
+"""Words in the name or tag of images that are known to be neither Debian nor Ubuntu. Source: the distributions' own
+documentation, which installs with apk, dnf, yum, microdnf, zypper, pacman, tdnf or swupd, or has no package manager."""
+
+
+def base_of(spec: Spec) -> str:
+    """Give the base image's name. Raises InputError for an image known to lack apt: recipes install with apt, and
+    wheels need glibc.
+    """
+    name = spec.image.base
+    words = set(name.partition("@")[0].lower().replace(":", "/").replace("-", "/").split("/"))
+    bare = {word.rstrip("0123456789.") for word in words}
+    found = sorted((words | bare) & _WITHOUT_APT)
+    if found or "distroless" in words:
+        raise InputError(
+            f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})',
+            hint='use a base with Debian or Ubuntu, such as base = "debian:trixie-slim"',
+            place=spec.places.get("image.base", Place(spec.path)),
+        )
+    return name
+
+
+def snapshot_of(spec: Spec) -> str | None:
+    """Give the day as of which Debian's packages are; None for the newest. Raises InputError for a base of Ubuntu's,
+    whose archive has no such days."""
+    if spec.image.snapshot and _UBUNTUS.search(spec.image.base):
+        raise InputError(
+            f'snapshots are Debian\'s, and the base image "{spec.image.base}" is of Ubuntu',
+            hint='take a base of Debian, such as base = "debian:trixie-slim", or leave out snapshot',
+            place=spec.places.get("image.snapshot", Place(spec.path)),
+        )
+    return spec.image.snapshot
+
+
+def sources(target: LockedTarget) -> tuple[Pin, ...]:
+    """List the pip packages that are compiled during the installation."""
+    return tuple(pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel)
+
+
+def compiler(spec: Spec, target: LockedTarget) -> str | None:
+    """Give the image of the stage that compiles; None where the lock has nothing to compile.
+
+    Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
+    """
+    if not sources(target) and not is_compiled(spec.project):
+        return None
+    cuda = target.inputs.cuda
+    return base_of(spec) if cuda is None else devel(cuda, spec, target)
+
+
+def compat_image(cuda: str) -> str:
+    """Give NVIDIA's base image of a CUDA version, which holds its cuda-compat."""
+    return f"nvidia/cuda:{_release(cuda)}-base-ubuntu{_ubuntu(cuda, None)}"
+
+
+def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
+    """List the names of every image that the recipes of one target use."""
+    names = [base_of(spec), UV, compiler(spec, target)]
+    if any(pin.kind == "conda" for pin in target.pins):
+        names.append(MICROMAMBA)
+    if "code-server" in spec.image.services:
+        names.append(CODE_SERVER)
+    if target.inputs.cuda and compat.is_wanted(spec, target):
+        names.append(compat_image(target.inputs.cuda))
+    if target.inputs.cuda and nvcc.is_wanted(spec, target):
+        names.append(devel(target.inputs.cuda, spec, target))
+    return tuple(sorted({name for name in names if name}))
+
+
+def wanted_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
+    """List the names of all images that a spec's recipes use, sorted; `envspec lock` asks registries for them.
+
+    Raises InputError as `base_of` does.
+    """
+    linux = [target for target in lock if target.inputs.platform.startswith("linux-")]
+    return tuple(sorted({name for target in linux for name in of_target(spec, target)}))
+
+
+def reference(lock: Lock, name: str) -> ImageReference:
+    """Give an image with its digest in the lock."""
+    known = lock.image(name)
+    return ImageReference(name, known.digest if known else None)
+
+
+def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
+    """Give NVIDIA's image with a CUDA version's compiler. A version that isn't in the table gets its first release's.
+
+    What is compiled runs on the glibc it was compiled with or a newer one, so an old base gets Ubuntu 20.04. The others
+    get 22.04, which has a newer compiler, or the first that a newer CUDA has. Raises InputError where something is
+    compiled and no image has a glibc as old. (What is taken out of the image is NVIDIA's, the same for every release.)
+    """
+    base = base_of(spec)
+    glibc = next((glibc for words, glibc in _OLDER_BASES if words.search(base)), None)
+    ubuntu = _ubuntu(cuda, glibc)
+    compiled = [pin.name for pin in sources(target)]
+    if spec.project and is_compiled(spec.project):
+        compiled.append(spec.project.name)
+    if compiled and glibc and glibc < _GLIBC[ubuntu]:
+        needed, instead = ("2.39", "debian:trixie-slim") if ubuntu == "24.04" else ("2.35", "debian:bookworm-slim")
+        raise InputError(
+            f"{', '.join(compiled)} would be compiled with CUDA {cuda} for a newer glibc than"
+            f' the base image "{base}" has',
+            hint=f'choose a base with glibc {needed} or newer, such as base = "{instead}"',
+            place=spec.places.get("image.base", Place(spec.path)),
+        )
+    return f"nvidia/cuda:{_release(cuda)}-devel-ubuntu{ubuntu}"
+
+
+def refuse_old_headers(cuda: str, spec: Spec, target: LockedTarget) -> None:
+    """Raise InputError where an image's nvcc couldn't compile anything beside its base's glibc."""
+    base = base_of(spec)
+    if _GLIBC_2_41.search(base) and tuple(map(int, cuda.split(".")[:2])) < _HEADERS_FIT:
+        raise InputError(
+            f"{target.name}: the compiler of CUDA {cuda} compiles nothing beside glibc 2.41, which the base image"
+            f' "{base}" has',
+            hint='choose an older base, such as base = "debian:bookworm-slim", or leave out nvcc',
+            place=spec.places.get("image.nvcc", Place(spec.path)),
+        )
+
+
+def _release(cuda: str) -> str:
+    return _DEVEL.get(cuda, f"{cuda}.0")
+
+
+def _ubuntu(cuda: str, glibc: tuple[int, int] | None) -> str:
+    """Choose the release of Ubuntu whose image of this CUDA suits a base with an old glibc (None: any other base)."""
+    version = tuple(map(int, cuda.split(".")[:2]))
+    if version > _LAST_SEEN_ON_22_04:
+        return "24.04"
+    old = glibc is not None and glibc < _GLIBC["22.04"]
+    return "20.04" if version < _FIRST_ON_22_04 or (old and version <= _LAST_ON_20_04) else "22.04"

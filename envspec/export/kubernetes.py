@@ -1,0 +1,257 @@
+"""Kubernetes manifests of a target: a Job that runs the smoke check or the spec's program on one node or on several,
+and a Deployment of a program that serves, where the spec has one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from envspec.export.heading import hash_heading
+from envspec.export.plan import UID, WORKSPACE, Plan
+from envspec.facts.compute_capability import known
+from envspec.lock.formats.yaml_text import inline_strings, string
+from envspec.spec.cluster import Serving
+
+FILE = "job.yaml"
+SERVE_FILE = "serve.yaml"
+PORT = 29500
+"""Where torchrun's processes meet: on the first pod."""
+_SECCOMP = "seccompProfile: { type: RuntimeDefault }"
+_NAME_LENGTH = 52
+"""The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """`<target>/job.yaml`, and `<target>/serve.yaml` where the spec serves something."""
+    found = {f"{plan.target}/{FILE}": _job(plan)}
+    if plan.kubernetes.serve:
+        found[f"{plan.target}/{SERVE_FILE}"] = _serving(plan, plan.kubernetes.serve)
+    return found
+
+
+def _usage(plan: Plan, file: str) -> list[str]:
+    if plan.repository:
+        before = f"Before that: docker push {plan.image}"
+    else:
+        before = "Before that: push the image to a registry of yours, which [image] name in the spec names."
+    return [f"kubectl apply -f {plan.target}/{file}", before]
+
+
+def _job(plan: Plan) -> str:
+    asked = plan.kubernetes
+    name = job_name(plan.title)
+    several = asked.nodes > 1
+    usage = [*_usage(plan, FILE), "[kubernetes] program is what it trains; without one it runs the smoke check."]
+    lines = [
+        *hash_heading(plan, usage),
+        *(_headless(plan, name) if several else ()),
+        "apiVersion: batch/v1",
+        "kind: Job",
+        *_metadata(plan, name),
+        "spec:",
+        "  backoffLimit: 0",
+        *([f"  completions: {asked.nodes}", f"  parallelism: {asked.nodes}"] if several else ()),
+        *(["  completionMode: Indexed"] if several else ()),
+        "  template:",
+        "    metadata:",
+        f"      labels: {{ app.kubernetes.io/name: {string(name)} }}",
+        "    spec:",
+        *([f"      subdomain: {string(name)}"] if several else ()),
+        "      restartPolicy: Never",
+        *_pod(plan),
+        "        - name: train",
+        f"          image: {string(plan.image)}",
+        f"          args: {inline_strings(_training(plan, name))}",
+        *_container(plan),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _training(plan: Plan, name: str) -> list[str]:
+    """What the Job's pods run. Kubernetes itself puts a pod's number into `$(JOB_COMPLETION_INDEX)`."""
+    asked = plan.kubernetes
+    if not asked.program:
+        return ["smoke"]
+    ranks = asked.gpus if plan.is_cuda else 1
+    if asked.nodes == 1:
+        return ["torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(_literal, asked.program)]
+    return [
+        "torchrun",
+        f"--nnodes={asked.nodes}",
+        f"--nproc-per-node={ranks}",
+        "--node-rank=$(JOB_COMPLETION_INDEX)",
+        f"--master-addr={name}-0.{name}",
+        f"--master-port={PORT}",
+        *map(_literal, asked.program),
+    ]
+
+
+def _literal(word: str) -> str:
+    """Keep Kubernetes from putting a variable's value into a word of the spec's."""
+    return word.replace("$", "$$")
+
+
+def _headless(plan: Plan, name: str) -> list[str]:
+    """Make the Service that gives each pod of the Job a name, also before it is ready."""
+    return [
+        "apiVersion: v1",
+        "kind: Service",
+        *_metadata(plan, name),
+        "spec:",
+        "  clusterIP: None",
+        "  publishNotReadyAddresses: true",
+        f"  selector: {{ app.kubernetes.io/name: {string(name)} }}",
+        f"  ports: [{{ name: torchrun, port: {PORT} }}]",
+        "---",
+    ]
+
+
+def _serving(plan: Plan, serve: Serving) -> str:
+    name = job_name(f"{plan.title}-serve")
+    probe = (
+        f"httpGet: {{ path: {string(serve.health)}, port: serve }}" if serve.health else "tcpSocket: { port: serve }"
+    )
+    lines = [
+        *hash_heading(plan, [*_usage(plan, SERVE_FILE), f"In the cluster it answers at {name}:{serve.port}."]),
+        "apiVersion: v1",
+        "kind: Service",
+        *_metadata(plan, name),
+        "spec:",
+        f"  selector: {{ app.kubernetes.io/name: {string(name)} }}",
+        f"  ports: [{{ name: serve, port: {serve.port}, targetPort: serve }}]",
+        "---",
+        "apiVersion: apps/v1",
+        "kind: Deployment",
+        *_metadata(plan, name),
+        "spec:",
+        f"  replicas: {serve.replicas}",
+        f"  selector: {{ matchLabels: {{ app.kubernetes.io/name: {string(name)} }} }}",
+        "  template:",
+        "    metadata:",
+        f"      labels: {{ app.kubernetes.io/name: {string(name)} }}",
+        "    spec:",
+        *_pod(plan),
+        "        - name: serve",
+        f"          image: {string(plan.image)}",
+        f"          args: {inline_strings(map(_literal, serve.program))}",
+        f"          ports: [{{ name: serve, containerPort: {serve.port} }}]",
+        # a model is loaded for minutes, and only then does its program answer
+        f"          startupProbe: {{ {probe}, periodSeconds: 10, failureThreshold: 180 }}",
+        f"          readinessProbe: {{ {probe}, periodSeconds: 10 }}",
+        *_container(plan),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def job_name(title: str) -> str:
+    """Make a valid Kubernetes name (RFC 1123 label) from a spec's and a target's name. A Service's begins with a
+    letter (RFC 1035).
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", title)
+    return ("e" * (name[:1].isdigit()) + name)[:_NAME_LENGTH].strip("-") or "envspec"
+
+
+def _metadata(plan: Plan, name: str) -> list[str]:
+    space = plan.kubernetes.namespace
+    return [
+        "metadata:",
+        f"  name: {string(name)}",
+        *([f"  namespace: {string(space)}"] if space else ()),
+        f'  labels: {{ app.kubernetes.io/name: {string(name)}, app.kubernetes.io/managed-by: "envspec" }}',
+        f"  annotations: {{ envspec/spec: {string(plan.spec)}, envspec/target: {string(plan.target)}, "
+        f"envspec/fingerprint: {string(plan.fingerprint)} }}",
+    ]
+
+
+def _pod(plan: Plan) -> Iterator[str]:
+    """Render what pods have, up to their containers."""
+    asked = plan.kubernetes
+    labels = {"kubernetes.io/arch": plan.oci_platform.rpartition("/")[2], **asked.node_selector}
+    yield "      automountServiceAccountToken: false"
+    yield f"      nodeSelector: {_pairs(labels)}"
+    if asked.pull_secret:
+        yield f"      imagePullSecrets: [{{ name: {string(asked.pull_secret)} }}]"
+    yield from _affinity(plan)
+    ids = f"runAsUser: {UID}, runAsGroup: {UID}, fsGroup: {UID}"
+    yield f"      securityContext: {{ runAsNonRoot: true, {ids}, {_SECCOMP} }}"
+    yield "      volumes:"
+    yield "        - { name: shm, emptyDir: { medium: Memory, sizeLimit: 8Gi } }"
+    yield "        - { name: tmp, emptyDir: {} }"
+    if asked.volume:
+        yield f"        - {{ name: workspace, persistentVolumeClaim: {{ claimName: {string(asked.volume)} }} }}"
+    else:
+        yield "        - { name: workspace, emptyDir: {} } # goes with the pod: name one by [kubernetes] volume"
+    yield "      containers:"
+
+
+def _container(plan: Plan) -> Iterator[str]:
+    """Render what every container has, after its name, image and program."""
+    asked = plan.kubernetes
+    if asked.secret:
+        yield f"          envFrom: [{{ secretRef: {{ name: {string(asked.secret)} }} }}]"
+    limits = {"nvidia.com/gpu": str(asked.gpus)} if plan.is_cuda else {}
+    if asked.rdma:
+        limits[asked.rdma] = "1"
+    if limits:
+        yield f"          resources: {{ limits: {_pairs(limits)} }}"
+    # RDMA's memory is locked
+    more = ', add: ["IPC_LOCK"]' if asked.rdma else ""
+    rights = f'capabilities: {{ drop: ["ALL"]{more} }}'
+    yield f"          securityContext: {{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, {rights} }}"
+    yield "          volumeMounts:"
+    yield "            - { name: shm, mountPath: /dev/shm } # DataLoader workers and NCCL share memory here"
+    yield "            - { name: tmp, mountPath: /tmp }"
+    yield f"            - {{ name: workspace, mountPath: {WORKSPACE} }}"
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return f"{{ {', '.join(f'{_key(name)}: {string(value)}' for name, value in values.items())} }}"
+
+
+def _key(name: str) -> str:
+    """Write a label's or a resource's name, which YAML may read as something else where it has no domain."""
+    return name if "/" in name and name[:1].isalpha() else string(name)
+
+
+def _affinity(plan: Plan) -> Iterator[str]:
+    """Keep pods off nodes whose GPUs the lock has no code for, or whose driver is older than its floor, where NVIDIA's
+    GPU feature discovery has labelled them. A node without its labels is taken: a plain requirement would have the pod
+    wait for ever in a cluster that has none, and there the image's preflight tells of a wrong GPU.
+    """
+    if not plan.architectures:
+        return
+    yield "      tolerations: [{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }]"
+    yield "      affinity:"
+    yield "        nodeAffinity:"
+    yield "          requiredDuringSchedulingIgnoredDuringExecution:"
+    yield "            nodeSelectorTerms: # one of them holds"
+    for needs in _nodes(plan):
+        yield f"              - {{ matchExpressions: [{', '.join(needs)}] }}"
+
+
+def _nodes(plan: Plan) -> Iterator[list[str]]:
+    """List the kinds of node that do, each by what its labels are."""
+    driver = "cuda.driver-version.major"
+    lowest: dict[int, int] = {}
+    for one in map(known, plan.architectures):
+        lowest[one.major] = min(one.number % 10, lowest.get(one.major, 9))
+    # code runs on its own major version, from its own minor version on
+    alike: dict[int, list[int]] = {}
+    for major, minor in sorted(lowest.items()):
+        alike.setdefault(minor, []).append(major)
+    for minor, majors in alike.items():
+        gpu = [_label("gpu.compute.major", "In", *majors)]
+        gpu += [_label("gpu.compute.minor", "Gt", minor - 1)] if minor else []
+        if plan.driver_floor:
+            # Gt has no form for "or the same"
+            yield [*gpu, _label(driver, "Gt", int(plan.driver_floor.partition(".")[0]) - 1)]
+            yield [*gpu, _label(driver, "DoesNotExist")]
+        else:
+            yield gpu
+    yield [_label("gpu.compute.major", "DoesNotExist")]
+
+
+def _label(name: str, operator: str, *values: int) -> str:
+    more = f", values: {inline_strings(map(str, values))}" if values else ""
+    return f"{{ key: nvidia.com/{name}, operator: {operator}{more} }}"

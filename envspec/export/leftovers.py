@@ -1,0 +1,111 @@
+"""Files of earlier exports that no recipe of a spec uses any more, and which of them envspec may remove.
+
+envspec removes only files with a name that it gives, and whose content proves that an export wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+
+from envspec.base.documents import read_json
+from envspec.export import apptainer, devcontainer, dockerfile, htcondor, kubernetes, nix
+from envspec.export.carried import carried_files
+from envspec.export.folder import SHARED, place_of
+from envspec.export.heading import MARK, owner
+from envspec.export.plan import ENVIRONMENT_FILE, REQUIREMENTS, SLICE, SpecPlan
+from envspec.export.sums import SUMS, Sums, digest, read_sums, sums_text
+from envspec.lock.write import HEADER
+
+OWN = (
+    *(dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE),
+    *(kubernetes.FILE, kubernetes.SERVE_FILE, htcondor.FILE, SLICE),
+)
+"""The names in a target's folder."""
+CONTAINERS = devcontainer.FOLDER
+LOCK = "envspec.lock"
+_REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z]+-([0-9a-f]{8})\.txt")
+
+Read = Callable[[str], str | None]
+"""Reads the text of a path; None where it can't be read."""
+
+
+def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], read: Read) -> Iterator[str]:
+    """List the paths that belong to no recipe of the lock. `files` are the expected ones.
+
+    Earlier exports wrote the whole lock. It goes in a repository's usual place alone; elsewhere it may be the user's.
+    """
+    there = set(paths)
+    flake = _nix_that_is_gone(plan, there, read)
+    if LOCK in there and plan.targets[0].place == place_of(plan.spec) and _head(read(LOCK) or "") == _head(HEADER):
+        yield LOCK
+    for path in sorted(there - set(files), key=lambda path: (path.endswith(f"/{SUMS}"), path)):
+        first, _, name = path.partition("/")
+        if (
+            in_shared(path)
+            or path in flake
+            or _is_of_a_target_that_is_gone(plan, path, first, name, read)
+            or (plan.shares and _is_shared_now(path, read))
+        ):
+            yield path
+
+
+def _is_shared_now(path: str, read: Read) -> bool:
+    """Say whether earlier exports wrote a file for each spec that all specs share now."""
+    heads = {dockerfile.IGNORE: f"# {MARK}", ENVIRONMENT_FILE: _head(carried_files()[ENVIRONMENT_FILE])}
+    return path in heads and _head(read(path) or "") == heads[path]
+
+
+def _nix_that_is_gone(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
+    """Pick the flake of a spec whose targets all got conda packages, and what it imports. It goes last, as it proves
+    the other.
+    """
+    found = _owner(nix.FILE, read) if nix.FILE in there and not any(map(nix.admits, plan.targets)) else None
+    if found is None or found[0] != plan.spec:
+        return frozenset()
+    beside = {ENVIRONMENT_FILE: carried_files()[ENVIRONMENT_FILE]}
+    return frozenset({nix.FILE, *(path for path, text in beside.items() if _head(read(path) or "") == _head(text))})
+
+
+def _head(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _is_of_a_target_that_is_gone(plan: SpecPlan, path: str, first: str, name: str, read: Read) -> bool:
+    if name in OWN and first not in plan.names:
+        found = _owner(path, read)
+        return found is not None and found[0] == plan.spec
+    if path.endswith(f"/{devcontainer.FILE}"):
+        found = _owner(path, read)
+        return found is not None and found[0] == plan.spec and found[1] not in plan.names
+    return False
+
+
+def _owner(path: str, read: Read) -> tuple[str, str] | None:
+    text = read(path) or ""
+    if not path.endswith(f"/{SLICE}"):
+        return owner(text)
+    try:
+        document = read_json(text)
+        return str(document["spec"]), str(document["target"])
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def in_shared(path: str) -> tuple[str, str] | None:
+    """Say in which of the shared folders a path is, and give the path below it."""
+    return next(((folder, path.removeprefix(f"{folder}/")) for folder in SHARED if path.startswith(f"{folder}/")), None)
+
+
+def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Iterator[str]:
+    """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports, by folder."""
+    for path in paths:
+        shared = in_shared(path)
+        if shared is None:
+            yield path
+        elif (text := read(path)) is not None:
+            (folder, name), found = shared, digest(text)
+            named = _REQUIREMENTS.fullmatch(path)
+            own_list = name == SUMS and text == sums_text(read_sums(text))
+            if (named and found.startswith(named[1])) or (name, found) in sums.get(folder, ()) or own_list:
+                yield path

@@ -1,0 +1,87 @@
+"""An Lmod modulefile: `module load` of an environment that `envspec install` made.
+
+One file serves all targets of a spec: the name under which Lmod found it selects the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.export.heading import heading
+from envspec.export.plan import Plan, SpecPlan
+from envspec.export.quote import lua
+
+FILE = "modulefile.lua"
+_ALSO_OUTSIDE = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE", "PYTORCH_VERSION", "TORCH_CUDA_ARCH_LIST")
+"""The variables of an image that an environment also needs outside one. The spec's own name paths of the image."""
+
+
+def render(plan: SpecPlan) -> dict[str, str]:
+    """Render `modulefile.lua`. Link it as `<name>/<target>.lua` into a folder of MODULEPATH."""
+    target = plan.names[0]
+    usage = [
+        f"Install an environment:  envspec install SPEC --target {target} --prefix $ENVSPEC_ENVS/{plan.spec}-{target}",
+        f"Link this file:          ln -s $PWD/{FILE} MODULEPATH/{plan.spec}/{target}.lua",
+        "The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, "
+        "envs in",
+        "the home folder.",
+    ]
+    if any(of.explicit for of in plan.targets):
+        usage += [
+            "Loading runs no activation script of conda's packages. A program that needs what one sets:",
+            "  . $CONDA_PREFIX/bin/activate",
+        ]
+    lines = [
+        *(f"-- {line}".rstrip() for line in heading(plan, usage)),
+        "local targets = {",
+        *(line for of in plan.targets for line in _table(of)),
+        "}",
+        "",
+        "local target = myModuleVersion()",
+        "local found = targets[target]",
+        f'local title = {lua(plan.spec)} .. "-" .. target',
+        'whatis("Name: " .. title)',
+        f"whatis({lua(f'Description: {plan.description or plan.spec}')})",
+        "if found then",
+        f"    help({lua(f'{plan.description or plan.spec}. ')} .. found.about)",
+        "end",
+        "",
+        'local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")',
+        "local prefix = pathJoin(envs, title)",
+        'if mode() == "load" then',
+        "    if not found then",
+        f'        LmodError("there is no target " .. target .. {lua(f" of {plan.spec}: {_known(plan)}")})',
+        "    end",
+        '    if not isFile(pathJoin(prefix, "bin", "python")) then',
+        '        LmodError("there is no environment in " .. prefix .. '
+        '": install it, or set ENVSPEC_ENVS to its folder")',
+        "    end",
+        "end",
+        "",
+        "if found then",
+        "    -- two environments at once would mix their packages",
+        '    family("envspec")',
+        '    prepend_path("PATH", pathJoin(prefix, "bin"))',
+        "    setenv(found.active, prefix)",
+        '    unsetenv("PYTHONHOME")',
+        '    unsetenv("PYTHONPATH")',
+        "    for _, variable in ipairs(found.variables) do",
+        "        setenv(variable[1], variable[2])",
+        "    end",
+        "end",
+    ]
+    return {FILE: "\n".join(lines) + "\n"}
+
+
+def _known(plan: SpecPlan) -> str:
+    return f"name the file after one of {', '.join(plan.names)}"
+
+
+def _table(plan: Plan) -> Iterator[str]:
+    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    active = "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"
+    variables = [f"{{ {lua(name)}, {lua(value)} }}" for name, value in plan.env if name in _ALSO_OUTSIDE]
+    yield f"    [{lua(plan.target)}] = {{"
+    yield f"        about = {lua(f'Python {plan.python}{cuda}.')}, active = {lua(active)},"
+    yield f"        variables = {{ {', '.join(variables)} }},"
+    yield "    },"

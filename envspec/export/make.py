@@ -1,0 +1,242 @@
+"""The Plan of a target and of a whole spec, computed once from spec and lock. Pure: the carried files are package data,
+read at first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.base.errors import InputError, Place
+from envspec.base.record import replace
+from envspec.export import compat, images, nvcc
+from envspec.export.carried import carried_by, carried_files
+from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version
+from envspec.export.images import CODE_SERVER, reference
+from envspec.export.pip_steps import build_steps, pip_steps, requirements_file
+from envspec.export.plan import (
+    FETCH_VARIANTS,
+    SLICE,
+    Borrowed,
+    Compiling,
+    PipStep,
+    Plan,
+    Service,
+    SpecPlan,
+)
+from envspec.export.project import build_names, own_project
+from envspec.export.python_build import uv_table
+from envspec.export.services import missing_packages
+from envspec.export.sums import summed
+from envspec.export.target_json import dumps as target_json
+from envspec.export.target_json import target_document
+from envspec.lock.formats import conda_explicit
+from envspec.lock.inputs import fingerprint
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import Lock, LockedTarget
+from envspec.spec.model import Spec
+
+_ALWAYS = ("ca-certificates", "tini")
+_FOR_TORCH = ("g++",)
+"""The compiler packages for torch.compile at run time: Inductor's CPU kernels are C++, Triton's launchers C."""
+_FABRIC = ("ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1")
+"""The user-space libraries of InfiniBand and RoCE, which NCCL loads when it runs; without them it uses sockets, in
+silence (nccl issues 1044 and 444)."""
+PLATFORMS = ("linux-64", "linux-aarch64")
+"""The platforms of images."""
+
+
+# The users of Debian's base-passwd: none of them can become the one who works in an image.
+_TAKEN = frozenset(
+    {
+        "_apt", "backup", "bin", "daemon", "games", "gnats", "irc", "list", "lp", "mail", "man", "news", "nobody",
+        "proxy", "sshd", "sync", "sys", "uucp", "www-data",
+    }
+)  # fmt: skip
+
+
+def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
+    """Make the plan of a spec's recipes, for every suitable target of its lock. `place` as in `Plan`.
+
+    Raises InputError as `make_plan`, and where all targets are for other platforms than Linux.
+    """
+    admitted = [target for target in lock if target.inputs.platform in PLATFORMS]
+    plans = tuple(make_plan(spec, lock, target, place) for target in admitted or lock.targets)
+    return SpecPlan(spec.name, spec.description, plans, spec.slurm)
+
+
+def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:
+    """Make the plan of a target's recipes. `place` is the spec's folder, seen from the one that editors open.
+
+    Raises InputError where no recipe is possible: a platform that isn't Linux, a base image without apt, a
+    service whose package isn't locked, an index that the spec doesn't name.
+    """
+    inputs = target.inputs
+    if inputs.platform not in PLATFORMS:
+        raise InputError(
+            f"images are for Linux, and the target {target.name} is for {inputs.platform}",
+            hint="choose other targets with --target, or use `envspec install` on the machine itself",
+            place=Place(spec.path),
+        )
+    if spec.image.user in _TAKEN:
+        raise InputError(
+            f'the user "{spec.image.user}" is one of Debian\'s own', hint='user = "dev"', place=Place(spec.path)
+        )
+    wanted = services(spec, lock, target)
+    steps = pip_steps(spec, target)
+    own = own_project(spec, target, place)
+    project, built = own or (None, ())
+    with_torch = [pin.name for pin in target.pins if any(one.name == "torch" for one in pin.built_with or ())]
+    for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
+        refuse_unknown_gpus(name, target)
+    needed = build_names(spec.project) if project and project.compiled else ()
+    seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()
+    has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
+    scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
+    carries = tuple(sorted(carried_by(scripts)))
+    document = target_document(spec, lock, target)
+    files = {
+        f"{target.name}/{SLICE}": target_json(document),
+        **{
+            name: content
+            for step, texts in (*steps, *seen, *built)
+            for name, content in zip(step.files, texts, strict=True)
+        },
+    }
+    base_python = spec.image.python == "base" and target.pin("python", "conda") is None
+    build = None if base_python else lock.python(target)
+    table = None
+    if build is not None:
+        text = uv_table(build)
+        table = f"{requirements_file('python', text).removesuffix('.txt')}.json"
+        files[table] = text
+    explicit = None
+    if any(pin.kind == "conda" for pin in target.pins):
+        text = conda_explicit.explicit_files(lock, target)
+        explicit = requirements_file("conda", text)
+        files[explicit] = text
+    compiling = _compiling(spec, lock, target, tuple(step for step, _ in seen))
+    base = reference(lock, images.base_of(spec))
+    if base_python and compiling and compiling.image != base:
+        raise InputError(
+            f"{target.name} compiles packages in {compiling.image.name}, which hasn't the Python of {base.name}",
+            hint='leave out python = "base": the image then brings the Python that the lock names',
+            place=spec.places.get("image.python", Place(spec.path)),
+        )
+    plan = Plan(
+        spec=spec.name,
+        target=target.name,
+        description=spec.description,
+        platform=inputs.platform,
+        python=inputs.python,
+        python_range=inputs.python_range,
+        cuda=inputs.cuda,
+        gpus=inputs.gpus,
+        architectures=target.architectures,
+        driver_floor=target.driver_floor,
+        glibc=inputs.glibc,
+        lock_digest=document["lock_digest"],
+        fingerprint=fingerprint(lock.inputs, inputs),
+        torch=torch_version(target),
+        base=base,
+        uv=reference(lock, images.UV),
+        micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
+        user=spec.image.user,
+        env=environment(spec, target),
+        apt=(own_apt := _apt(spec, target, wanted)),
+        spec_apt=tuple(sorted({*spec.image.apt}.difference(own_apt))),
+        services=wanted,
+        toolkit=tuple(_toolkit(spec, lock, target)),
+        compiling=compiling,
+        project=project,
+        torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
+        indexes=tuple(sorted({step.index for step, _ in steps if step.index})),
+        pip=tuple(step for step, _ in steps),
+        explicit=explicit,
+        workload=spec.smoke.workload,
+        steps=spec.smoke.steps,
+        files=files,
+        carries=carries,
+        place=place,
+        repository=spec.image.name,
+        kubernetes=spec.kubernetes,
+        build=build,
+        build_table=table,
+        base_python=base_python,
+        snapshot=images.snapshot_of(spec),
+    )
+    return _in_context(plan)
+
+
+def _in_context(plan: Plan) -> Plan:
+    """Place the files of a plan below its build context, and the carried ones beside them."""
+    own = plan.own
+
+    def placed(step: PipStep) -> PipStep:
+        return replace(step, file=own + step.file, built_with=step.built_with and own + step.built_with)
+
+    carried = carried_files() if plan.shares else {name: carried_files()[name] for name in plan.carries}
+    files = {own + path: text for path, text in plan.files.items()}
+    files |= {plan.carried_file(path): text for path, text in summed(carried).items()}
+    project, compiling = plan.project, plan.compiling
+    return replace(
+        plan,
+        files=dict(sorted(files.items())),
+        pip=tuple(map(placed, plan.pip)),
+        project=project and replace(project, wheels=tuple(map(placed, project.wheels))),
+        compiling=compiling and replace(compiling, wheels=tuple(map(placed, compiling.wheels))),
+        explicit=plan.explicit and own + plan.explicit,
+        build_table=plan.build_table and own + plan.build_table,
+    )
+
+
+def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]:
+    cuda = target.inputs.cuda
+    if cuda and compat.is_wanted(spec, target):
+        yield compat.borrowed(cuda, reference(lock, images.compat_image(cuda)))
+    if cuda and nvcc.is_wanted(spec, target):
+        images.refuse_old_headers(cuda, spec, target)
+        yield nvcc.borrowed(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
+
+
+def _apt(spec: Spec, target: LockedTarget, wanted: tuple[Service, ...]) -> tuple[str, ...]:
+    torch = _FOR_TORCH if torch_version(target) else ()
+    fabric = _FABRIC if target.inputs.cuda and spec.image.fabric == "infiniband" else ()
+    return tuple(sorted({*_ALWAYS, *torch, *fabric, *(name for service in wanted for name in service.apt)}))
+
+
+def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipStep, ...]) -> Compiling | None:
+    name = images.compiler(spec, target)
+    if name is None:
+        return None
+    pins = images.sources(target)
+    tools = {"build-essential", "ca-certificates", *(["git"] if any(pin.git for pin in pins) else [])}
+    return Compiling(
+        tuple(sorted(pin.name for pin in pins)),
+        reference(lock, name),
+        tuple(sorted({*tools, *spec.image.build_apt})),
+        {**build_variables(target), **spec.image.build_env},
+        wheels,
+    )
+
+
+def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:
+    """List the services of the spec, in its order. Raises InputError for a service whose package isn't in the lock."""
+    for name, package in missing_packages(spec, target):
+        raise InputError(
+            f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
+            hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
+            place=spec.places.get("image.services", Place(spec.path)),
+        )
+    known = {
+        "jupyter": Service("jupyter", 8888, "services/jupyter.sh"),
+        "ssh": Service("ssh", 2222, "services/ssh.sh", apt=("openssh-server",)),
+        "code-server": Service(
+            "code-server",
+            8080,
+            "services/code-server.sh",
+            image=reference(lock, CODE_SERVER),
+            copies=(("/usr/lib/code-server", "/usr/lib/code-server"),),
+        ),
+        "tensorboard": Service("tensorboard", 6006, "services/tensorboard.sh"),
+    }
+    return tuple(known[name] for name in spec.image.services)

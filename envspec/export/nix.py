@@ -1,0 +1,182 @@
+"""A Nix flake of a spec: an environment per target, from the target's slice of the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from envspec.base.errors import InputError
+from envspec.export import compat, nvcc
+from envspec.export.carried import carried_files
+from envspec.export.heading import hash_heading
+from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, ENVIRONMENT_FILE, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
+from envspec.export.quote import nix, shell
+
+FILE = "flake.nix"
+
+NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
+"""The branch of nixpkgs for a flake without flake.lock: the last release with Python 3.10."""
+
+_DRIVER = "/run/opengl-driver/lib"
+_LIBCUDA = f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi"
+"""Set Triton's path to the driver: Triton finds the driver with /sbin/ldconfig, which NixOS lacks."""
+_OF_CONTAINERS = ("NVIDIA_", "MELLANOX_")
+"""The variables that only container engines read."""
+OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
+"""The folders that a container image has and the user's machine hasn't."""
+
+
+def admits(plan: Plan) -> bool:
+    """Say whether Nix can make an environment of a target: it needs wheels only."""
+    return bool(plan.pip) and plan.explicit is None
+
+
+def render(plan: SpecPlan) -> dict[str, str]:
+    """Render `flake.nix`, and the `environment.nix` that it imports where the specs don't share one. It reads the
+    targets' slices of the lock.
+
+    Raises InputError where every target has conda packages: a Nix environment is made from wheels.
+    """
+    plans = [of for of in plan.targets if admits(of)]
+    if not plans:
+        raise InputError(
+            f"{plan.spec}, target {', '.join(plan.names)} has conda packages, "
+            "and a Nix environment is made from wheels",
+            hint="use another --format: dockerfile, apptainer or conda-explicit; or `envspec install`",
+        )
+    own = plans[0].project
+    carried = f"./{'../' if plan.shares else ''}{plans[0].carried_folder}"
+    code = f"{carried}/{ENVIRONMENT_FILE}" if plan.shares else f"./{ENVIRONMENT_FILE}"
+    given = ", project ? null" if own else ""
+    lines = [
+        *hash_heading(plan, _usage(plan, plans)),
+        "{",
+        f"  description = {nix(plan.description or plan.spec)};",
+        "",
+        f"  inputs.nixpkgs.url = {nix(NIXPKGS)};",
+        "",
+        "  outputs =",
+        "    { self, nixpkgs }:",
+        "    let",
+        "      # What a shell of each target sets.",
+        *_targets(plans),
+        "",
+        "      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };",
+        f"      environmentFrom = {{ pkgs, target, indexes ? {{ }}, libraries ? [ ]{given} }}:",
+        "        let",
+        f'          slice = ./. + "/${{target}}/{SLICE}";',
+        "          lock =",
+        "            if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock",
+        '            else throw "there is no target ${target} here";',
+        "        in",
+        f"        (import {code} {{ inherit pkgs lock indexes; }}).environment {{",
+        f"          inherit target libraries slice{' project' if own else ''};",
+        f"          carried = {carried};",
+        "        };",
+        "",
+        "      # For each system: a name and a value for each target, and `default` where there is one target.",
+        "      each = give: builtins.mapAttrs",
+        "        (system: targets:",
+        "          let",
+        "            pkgs = nixpkgs.legacyPackages.${system};",
+        "            environment = target: environmentFrom { inherit pkgs target indexes; };",
+        "            all = builtins.attrValues (builtins.mapAttrs",
+        "              (target: hook: give { inherit pkgs target hook; environment = environment target; })",
+        "              targets);",
+        "            only = if builtins.length all == 1 then map (one: one // { name = one.short; }) all else [ ];",
+        "          in",
+        "          builtins.listToAttrs (all ++ only))",
+        "        variables;",
+        "    in",
+        "    {",
+        "      packages = each ({ target, environment, ... }: "
+        '{ name = target; short = "default"; value = environment; });',
+        "",
+        "      devShells = each ({ pkgs, target, hook, environment }: {",
+        "        name = target;",
+        '        short = "default";',
+        "        value = pkgs.mkShell {",
+        "          packages = [ environment ];",
+        "          shellHook = hook;",
+        "        };",
+        "      });",
+        "",
+        "      apps = each ({ pkgs, target, environment, ... }: {",
+        '        name = "${target}-check";',
+        '        short = "check";',
+        "        value = {",
+        '          type = "app";',
+        '          program = "${pkgs.writeShellScript "check" \'\'',
+        "            # torch.compile compiles while it runs",
+        "            PATH=${pkgs.stdenv.cc}/bin:$PATH",
+        *([f"            {_LIBCUDA}"] if any(of.is_cuda for of in plans) else []),
+        "            carried=${environment}/share/envspec",
+        f'            exec ${{environment}}/bin/python -I "$carried/{CHECK}" --config "$carried/{SLICE}" "$@"',
+        "          ''}\";",
+        "        };",
+        "      });",
+        "",
+        "      # for other flakes: an environment with their own nixpkgs, indexes and libraries",
+        "      lib.environment = environmentFrom;",
+        "    };",
+        "}",
+    ]
+    made = {FILE: "\n".join(lines) + "\n"}
+    return made if plan.shares else {**made, ENVIRONMENT_FILE: carried_files()[ENVIRONMENT_FILE]}
+
+
+def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
+    target = next((of.target for of in plans if "." not in of.target), plans[0].target)
+    flake = f"./recipes/{plan.spec}" if plan.shares else "path:."
+    told = [
+        *(["In the repository's own folder, once git knows these files:"] if plan.shares else []),
+        f"nix build {shell(f'{flake}#{target}')}       an environment, as ./result",
+        f"nix develop {shell(f'{flake}#{target}')}     a shell with it",
+        f"nix run {shell(f'{flake}#{target}-check')}   the smoke check",
+    ]
+    if any(of.build for of in plans):
+        told.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")
+    if any("." in of.target for of in plans):
+        told.append(f"A name with a dot is quoted twice: nix build '{flake}#\"a.b\"'")
+    without = [of.target for of in plan.targets if of not in plans]
+    if without:
+        told.append(f"Not here, as they have conda packages: {', '.join(without)}")
+    bringing = [of.target for of in plans if any(one.name == compat.NAME for one in of.toolkit)]
+    if bringing:
+        told.append(f"Without cuda-compat, which images bring, so with a driver of its CUDA: {', '.join(bringing)}")
+    if own := plans[0].project:
+        told += [
+            f"Without {own.name} itself. With it, from a flake in its folder that has this one as an input:",
+            f'  recipes.lib.environment {{ pkgs = …; target = "{target}"; project = ./.; }}',
+        ]
+    indexes = sorted({index for of in plans for index in of.indexes})
+    if indexes:
+        told += [
+            "",
+            "indexes.nix beside this file says where the other indexes have their files:",
+            f"  {{ {' '.join(f'{index} = …;' for index in indexes)} }}",
+        ]
+    return told
+
+
+def _targets(plans: Iterable[Plan]) -> Iterator[str]:
+    """Render the table of targets by system."""
+    by_system: dict[str, list[Plan]] = {}
+    for plan in plans:
+        by_system.setdefault(plan.system, []).append(plan)
+    yield "      variables = {"
+    for system, of_system in sorted(by_system.items()):
+        yield f"        {nix(system)} = {{"
+        yield from (f"          {nix(plan.target)} = {nix(_hook(plan))};" for plan in of_system)
+        yield "        };"
+    yield "      };"
+
+
+def _hook(plan: Plan) -> str:
+    kept = [
+        (name, value)
+        for name, value in plan.env
+        if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in OF_IMAGES)
+        if value != nvcc.FOLDER
+    ]
+    exports = "".join(f"export {name}={shell(value)}\n" for name, value in kept)
+    return exports + (f"{_LIBCUDA}\n" if plan.is_cuda else "")

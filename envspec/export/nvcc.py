@@ -1,0 +1,47 @@
+"""CUDA's compiler and headers in images, for what compiles kernels when it runs: DeepSpeed's ops, torch's extensions.
+
+NVIDIA's -devel images hold the toolkit at /usr/local/cuda-X.Y. Of its 5 GB, an image takes the programs, the headers
+and the runtime that extensions are linked with: the other libraries are the wheels'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.export.plan import Borrowed, ImageReference, Plan
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+FOLDER = "/usr/local/cuda"
+NAME = "nvcc"
+_FOLDERS = {"linux-64": "x86_64-linux", "linux-aarch64": "sbsa-linux"}
+"""Platform -> the toolkit's folder of it. Source: NVIDIA's installation guide for Linux."""
+
+
+def is_wanted(spec: Spec, target: LockedTarget) -> bool:
+    """Say whether the spec asks for it in a target's image."""
+    return spec.image.nvcc and target.inputs.cuda is not None
+
+
+def variables(spec: Spec) -> dict[str, str]:
+    """Give the variables by which builds find it."""
+    return {"CUDA_HOME": FOLDER} if spec.image.nvcc else {}
+
+
+def borrowed(cuda: str, platform: str, image: ImageReference) -> Borrowed:
+    """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
+    there, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
+    paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}
+    copies = tuple((f"{there}/{one}", f"{FOLDER}/{here}") for one, here in paths.items())
+    # the names by which builds look for the headers and the runtime
+    names = {"include": "include", "lib64": "lib"}
+    return Borrowed(NAME, image, copies, tuple((f"{FOLDER}/{one}", f"{of}/{folder}") for one, folder in names.items()))
+
+
+def links(plan: Plan) -> Iterator[str]:
+    """Make the shell commands for the further names of what the image takes of the toolkit."""
+    links = [link for one in plan.toolkit for link in one.links]
+    if links:
+        yield f"mkdir -p {FOLDER}"
+    for name, target in links:
+        yield f"ln -sfn {target} {name}"

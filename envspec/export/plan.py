@@ -1,0 +1,372 @@
+"""The plan of a spec's recipes and of its targets', as frozen values: `envspec.export.make` computes it, renderers
+print it.
+
+The recipes of a spec are in one folder. In a repository's `recipes/`, where several specs' folders stand beside each
+other, what all images carry stands once, in `_shared`, and `recipes/` is the build context. A spec's folder anywhere
+else is a build context of its own, which holds all. Paths of the plan's files are below the build context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+
+from envspec.base.record import dataclass
+from envspec.export.sums import summed
+from envspec.lock.model import LockedPython
+from envspec.spec.cluster import KubernetesTable, SlurmTable
+
+ENVIRONMENT = "/opt/env"
+"""The environment in an image: a virtual environment or a conda prefix."""
+PYTHON = "/opt/python"
+"""uv's managed Python, for bases without the target's version."""
+CARRIED = "/opt/envspec"
+"""The folder of the carried files in an image."""
+CARRIED_FOLDER = "envspec"
+"""The folder of the carried files in a spec's folder that can be taken away."""
+SHARED_FOLDER = "_shared"
+"""The folder of the carried files in a repository's `recipes/`: the same for all specs."""
+CHECK = "check"
+"""The folder of the smoke check among the carried files, which `python -I` runs."""
+REQUIREMENTS = "requirements"
+"""The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
+FETCH_VARIANTS = "fetch_variants.py"
+"""The carried program that fetches variants' wheels; only where a target of the spec has some."""
+ENVIRONMENT_FILE = "environment.nix"
+"""The Nix code that makes environments; the repository's own flake imports it too."""
+SLICE = "target.json"
+"""The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
+WORKSPACE = "/workspace"
+SHARED_MEMORY = "8g"
+"""What /dev/shm may hold, in Docker's form: DataLoader workers and NCCL share memory there."""
+UID = 1000
+"""The number of an image's user, and of its group."""
+GROUP = "envspec"
+"""The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
+
+
+@dataclass(frozen=True)
+class ImageReference:
+    """An image by name, and by digest if a registry answered when the lock was made."""
+
+    name: str
+    digest: str | None = None
+
+    @property
+    def pinned(self) -> str:
+        """`name@sha256:…`, or the name alone."""
+        return f"{self.name}@{self.digest}" if self.digest and "@" not in self.name else self.name
+
+
+@dataclass(frozen=True)
+class Borrowed:
+    """What an image takes from another one, in a stage of this name. `copies`: path there -> path here; `links`:
+    further names here -> what they are links to."""
+
+    name: str
+    image: ImageReference
+    copies: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server that an image can start.
+
+    script  the carried file that starts it in the foreground
+    apt     Debian packages that it needs
+    image   the source of its program; `copies`: path there -> path here
+    """
+
+    name: str
+    port: int
+    script: str
+    apt: tuple[str, ...] = ()
+    image: ImageReference | None = None
+    copies: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class VariantFile:
+    """A variant's wheel (PEP 825), by the name that the index has for it. `size` is in bytes, None where unknown."""
+
+    file: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class PipStep:
+    """One run of uv: packages of one index, installed from one requirements file.
+
+    file           below the build context
+    group          its layer, one of `LAYERS`; or "build", for what builds see
+    torch_backend  uv's name for their PyTorch index (`cu126`), or None
+    index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
+    flat           the index is a flat one: the URL is its page
+    beside         the other indexes stand beside PyPI: what the packages are built with comes from there
+    unisolated     packages that are compiled against the environment, and see nothing but that
+    built_with     the file with what the others' builds get, each wheel by its hash; None without others
+    hashed         every file is checked (`--require-hashes`); a git requirement can't be
+    variants       the files that uv is given under plain names, as it takes none of an index for another machine
+    """
+
+    file: str
+    packages: tuple[str, ...]
+    group: str = "rest"
+    torch_backend: str | None = None
+    index: str | None = None
+    url: str | None = None
+    hashed: bool = True
+    flat: bool = False
+    beside: bool = False
+    unisolated: tuple[str, ...] = ()
+    built_with: str | None = None
+    variants: tuple[VariantFile, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the run reads."""
+        return (self.file,) if self.built_with is None else (self.file, self.built_with)
+
+    @property
+    def index_option(self) -> str:
+        """uv's option for the index: a flat one is a page, beside which uv asks no index but for builds."""
+        if self.flat:
+            return "--find-links" if self.beside else "--no-index --find-links"
+        return "--index" if self.beside else "--default-index"
+
+    @property
+    def source(self) -> bool:
+        """Whether the packages are compiled, in the stage that `Compiling` describes."""
+        return self.group == "source"
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """The packages of a lock that need compiling, and the image of the stage that compiles them. It may be there for
+    the spec's project alone.
+
+    apt          Debian packages of the stage: what compilers need, and the spec's `build-apt`
+    env          the variables of builds; the spec's own come last
+    wheels       runs of uv, beside those of the CUDA stack, for the lock's packages that builds see
+    """
+
+    packages: tuple[str, ...]
+    image: ImageReference
+    apt: tuple[str, ...]
+    env: Mapping[str, str]
+    wheels: tuple[PipStep, ...]
+
+
+@dataclass(frozen=True)
+class OwnProject:
+    """The spec's own project, which an image gets last, without dependencies.
+
+    path       its folder, below the one that editors open
+    folder     the same, seen from the build context; None where that can be anywhere
+    compiled   it is built in the stage that compiles
+    versioned  its version comes from git, or from a variable
+    wheels     runs of uv for the lock's packages that its build needs, where it isn't compiled
+    """
+
+    name: str
+    path: str
+    folder: str | None
+    compiled: bool
+    versioned: bool
+    wheels: tuple[PipStep, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One target, ready to print.
+
+    env             the variables of the environment's processes, in order, without PATH; the spec's own come last
+    apt             Debian packages that the image needs: the services', the init's and more, sorted
+    spec_apt        the spec's own Debian packages besides, sorted
+    lock_digest     of the target's slice of the lock
+    files           the sources of the target's images: path below the build context -> text
+    carries         the carried files of an image, by path below `carried_folder`
+    torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
+    indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
+    pip             the runs of uv that install the pip half, in the order of `LAYERS`
+    explicit        the explicit file of the conda half, or None
+    glibc           the floor that the lock was solved for
+    toolkit         what the image takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
+    repository      where the image is pushed to, if the spec says so
+    place           the spec's folder, seen from the folder that editors open
+    epoch           SOURCE_DATE_EPOCH, in seconds
+    build           the build of Python that the lock names for the image; None for conda's and for the base's own, and
+                    where the lock names none
+    build_table     the file with uv's table of that build
+    base_python     the image uses the base's own Python
+    python_range    what the spec asks of Python beside the minor version, as a specifier
+    snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
+    """
+
+    spec: str
+    target: str
+    description: str
+    platform: str
+    python: str
+    cuda: str | None
+    gpus: tuple[str, ...]
+    architectures: tuple[str, ...]
+    driver_floor: str | None
+    glibc: str | None
+    lock_digest: str
+    fingerprint: str
+    torch: str | None
+    base: ImageReference
+    uv: ImageReference
+    micromamba: ImageReference | None
+    user: str
+    env: tuple[tuple[str, str], ...]
+    apt: tuple[str, ...]
+    spec_apt: tuple[str, ...]
+    services: tuple[Service, ...]
+    compiling: Compiling | None
+    project: OwnProject | None
+    torch_backend: str | None
+    indexes: tuple[str, ...]
+    pip: tuple[PipStep, ...]
+    explicit: str | None
+    workload: str
+    steps: int
+    files: Mapping[str, str]
+    carries: tuple[str, ...]
+    place: str = "."
+    epoch: int = 315532800
+    toolkit: tuple[Borrowed, ...] = ()
+    repository: str | None = None
+    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
+    build: LockedPython | None = None
+    build_table: str | None = None
+    base_python: bool = False
+    snapshot: str | None = None
+    python_range: str | None = None
+
+    @property
+    def python_request(self) -> str:
+        """The Python that uv looks for where the lock names no build."""
+        return self.python if self.python_range is None else f"=={self.python}.*,{self.python_range}"
+
+    @property
+    def brings_headers(self) -> bool:
+        """Whether the image's Python has its headers beside it, as one of Debian's hasn't."""
+        return self.build is not None or self.explicit is not None
+
+    @property
+    def python_preference(self) -> str:
+        """Which Pythons uv takes, in its own words."""
+        if self.build is not None:
+            return "only-managed"
+        return "only-system" if self.base_python else "system"
+
+    @property
+    def borrowed(self) -> tuple[Borrowed, ...]:
+        """What the image takes from others: the services' programs, and NVIDIA's."""
+        own = (Borrowed(one.name, one.image, one.copies) for one in self.services if one.image)
+        return (*own, *self.toolkit)
+
+    @property
+    def debian(self) -> tuple[str, ...]:
+        """All Debian packages that the image gets, sorted."""
+        return tuple(sorted({*self.apt, *self.spec_apt}))
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.cuda is not None
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether any package is compiled, in the stage that `Compiling` describes."""
+        return any(step.source for step in self.pip)
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether any file is a variant's (PEP 825)."""
+        return any(step.variants for step in self.pip)
+
+    @property
+    def system(self) -> str:
+        """The platform as Nix names it."""
+        return {"linux-64": "x86_64-linux", "linux-aarch64": "aarch64-linux"}[self.platform]
+
+    @property
+    def shares(self) -> bool:
+        """Whether the build context is a repository's `recipes/`."""
+        return self.place != "."
+
+    @property
+    def own(self) -> str:
+        """The spec's folder, seen from the build context: a prefix of paths, empty where it's the context."""
+        return f"{self.spec}/" if self.shares else ""
+
+    @property
+    def above(self) -> str:
+        """The build context, for a reader of a file in the target's folder."""
+        return "In recipes/, two folders above this one:" if self.shares else "In the folder above this one:"
+
+    @property
+    def carried_folder(self) -> str:
+        """The folder of the carried files, below the build context."""
+        return SHARED_FOLDER if self.shares else CARRIED_FOLDER
+
+    def carried_file(self, name: str) -> str:
+        """The path of a carried file below the build context."""
+        return f"{self.carried_folder}/{name}"
+
+    @property
+    def slice(self) -> str:
+        """The path of the target's `target.json` below the build context."""
+        return f"{self.own}{self.target}/{SLICE}"
+
+    @property
+    def carried(self) -> Mapping[str, str]:
+        """The files that an image keeps in `CARRIED`, by path below it."""
+        kept = {name: self.files[self.carried_file(name)] for name in self.carries}
+        return {**summed(kept), SLICE: self.files[self.slice]}
+
+    @property
+    def oci_platform(self) -> str:
+        """The platform as container tools name it."""
+        return {"linux-64": "linux/amd64", "linux-aarch64": "linux/arm64"}[self.platform]
+
+    @property
+    def title(self) -> str:
+        """The spec and the target in one word, for names of images and jobs."""
+        return f"{self.spec}-{self.target}"
+
+    @property
+    def image(self) -> str:
+        """The OCI image's name: the target as a tag of the spec's own, else the title in valid characters."""
+        if self.repository:
+            return f"{self.repository}:{self.target}"
+        return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
+
+
+@dataclass(frozen=True)
+class SpecPlan:
+    """All targets of a spec that can have recipes, in the lock's order."""
+
+    spec: str
+    description: str
+    targets: tuple[Plan, ...]
+    slurm: SlurmTable = field(default_factory=SlurmTable)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether any of them has CUDA."""
+        return any(plan.is_cuda for plan in self.targets)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the build context is a repository's `recipes/`."""
+        return any(plan.shares for plan in self.targets)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(plan.target for plan in self.targets)

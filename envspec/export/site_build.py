@@ -1,0 +1,80 @@
+"""What a site's settings mean for builds of exported recipes: arguments and files beside them, as recipes name no host.
+
+Read from the recipes' own text, which says what can be given: for each target, and also for one exported elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from envspec.base.redact import without_credentials
+from envspec.base.settings import Settings
+from envspec.base.site import PROXY_VARIABLES
+from envspec.base.site import apt_mirrors as mirrors_of_apt
+from envspec.export import apt_mirrors
+from envspec.net.image_address import image_address
+
+_IMAGE = re.compile(r'^ARG (\w+_IMAGE)="([^"\\]+)"$', re.MULTILINE)
+_FROM = re.compile(r"^From: (?!.*/\S+\.sif$)(\S+)$", re.MULTILINE)
+UV_SETTINGS = "uv.toml"
+_BACKEND = re.compile(r"--torch-backend[ =](\w+)")
+
+
+def image_here(name: str, mirrors: Mapping[str, str]) -> str:
+    """Give an image's name at the mirror that `[mirrors]` has of its registry, else the name. A login stays out."""
+    image = image_address(name)
+    mirror = mirrors.get(image.registry)
+    if not mirror:
+        return name
+    parts = urlsplit(without_credentials(mirror))
+    path = "/".join(part for part in (parts.netloc, parts.path.strip("/"), image.path) if part)
+    # a digest says more than a tag, and some builders refuse both together
+    return f"{path}@{image.digest}" if image.digest else f"{path}:{image.tag}"
+
+
+def build_arguments(dockerfile: str, settings: Settings) -> dict[str, str]:
+    """Give the build arguments by which a Dockerfile takes this site's images and its index of torch."""
+    images = {name: image_here(image, settings.mirrors) for name, image in _IMAGE.findall(dockerfile)}
+    found = {name: here for name, image in _IMAGE.findall(dockerfile) if (here := images[name]) != image}
+    torch = _torch(dockerfile, settings)
+    return {**found, **({"PYTORCH_INDEX": torch} if torch else {})}
+
+
+def passed_on(env: Mapping[str, str]) -> tuple[str, ...]:
+    """List the variables of a proxy that an environment has: builders take them over by name, so that no password
+    stands in a command.
+    """
+    return tuple(name for one in PROXY_VARIABLES for name in (one, one.upper()) if env.get(name))
+
+
+def images_of(definition: str) -> tuple[str, ...]:
+    """List the images that a definition is built from."""
+    return tuple(dict.fromkeys(_FROM.findall(definition)))
+
+
+def definition_here(definition: str, settings: Settings) -> str:
+    """Give a definition with this site's images in its headers."""
+    return _FROM.sub(lambda match: f"From: {image_here(match[1], settings.mirrors)}", definition)
+
+
+def build_files(recipe: str, settings: Settings) -> dict[str, str]:
+    """Give the files that builds of a recipe get beside it: what a definition reads in `/mnt`, and a Dockerfile by
+    secrets. Without logins: those are the builder's own.
+    """
+    lines = []
+    if python := settings.mirrors.get("python"):
+        lines.append(f"python-install-mirror = {json.dumps(without_credentials(python))}")
+    if settings.default_index:
+        lines += ["[[index]]", f"url = {json.dumps(without_credentials(settings.default_index))}", "default = true"]
+    torch, apt = _torch(recipe, settings), mirrors_of_apt(settings.mirrors)
+    files = {UV_SETTINGS: "\n".join(lines), "pytorch-index": torch or "", apt_mirrors.FILE: apt}
+    return {name: f"{text}\n" for name, text in files.items() if text}
+
+
+def _torch(recipe: str, settings: Settings) -> str | None:
+    found = _BACKEND.search(recipe)
+    mirror = settings.pytorch_mirror(found[1]) if found else None
+    return without_credentials(mirror) if mirror else None

@@ -1,0 +1,59 @@
+"""Making the environment of a target in its default prefix, and what a program needs to run in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envspec.base.errors import InputError, Place
+from envspec.base.ownership import stranger, this_user
+from envspec.base.storage import storage_error
+from envspec.export.environment import environment
+from envspec.install.environments.ready import Ready
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+
+def make_folder(prefix: Path, setting: str) -> None:
+    """Make the folder in which a prefix lies, for its user alone. Raises InputError for a folder or a prefix that
+    others may write to, StorageError."""
+    folder = prefix.parent
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = {path: stranger(path.stat(), this_user()) for path in (folder, prefix) if path.exists()}
+    except OSError as error:
+        raise storage_error(error, folder, option=setting) from None
+    for path, who in found.items():
+        if who:
+            raise InputError(
+                f"what is run there can't be trusted: {who}",
+                hint=f"see what is in it, then `chmod -R go-w {path}`; or give {setting} a folder of your own",
+                place=Place(str(path)),
+            )
+
+
+_FIXED: tuple[str, ...] = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE")
+
+
+def ready_of(spec: Spec, target: LockedTarget, prefix: Path, said: str) -> Ready:
+    """Describe the environment of a target that is complete in its prefix."""
+    fixed, own = variables_of(spec, target)
+    return Ready(
+        prefix=str(prefix),
+        spec=spec.name,
+        target=target.name,
+        said=said,
+        conda=any(pin.kind == "conda" for pin in target.pins),
+        scripts=any((prefix / "etc" / "conda" / "activate.d").glob("*.sh")),
+        fixed=fixed,
+        own=own,
+    )
+
+
+def variables_of(spec: Spec, target: LockedTarget) -> tuple[dict[str, str], dict[str, str]]:
+    """Split what an image's processes get into what holds in any case, and what the user's own variables replace, as
+    with `docker run --env`. What speaks to container engines is left out, and the user's language stays."""
+    image = dict(environment(spec, target))
+    fixed = {name: image[name] for name in _FIXED if name in image}
+    own = {name: image[name] for name in ("TORCH_CUDA_ARCH_LIST", *spec.image.env) if name in image}
+    return fixed, {name: value for name, value in own.items() if name not in fixed}

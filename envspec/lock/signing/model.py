@@ -1,0 +1,59 @@
+"""Signatures as values: what is signed for what purpose, by whom, and why one is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from envspec.base.record import dataclass
+
+LOCK, REPORT = "envspec-lock", "envspec-report"
+"""The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""
+
+SUFFIX = ".sig"
+MOST_BYTES = 64 * 1024
+"""The longest signature that is read. One by the longest RSA key takes 6 kB."""
+
+PUBLIC_KEY = r"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?: [!-~][ -~]*)?"
+"""One line of a public key file: the kind, the key, and whose it is."""
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Who signed: the name by which the allowed signers know the key, None where none were asked, and the key's
+    fingerprint (`SHA256:…`)."""
+
+    name: str | None
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why what is signed can't be taken for a signer's.
+
+    code      "signature-missing"; "signature-wrong": it is damaged, of another purpose, or of other content: it was
+              made for something else, or what it signs changed since; "signature-foreign": it is right, and its key may
+              not sign
+    sentence  for people, about "the lock" or "the report"
+    """
+
+    code: str
+    sentence: str
+
+
+def signed_thing(namespace: str) -> str:
+    """Say what is signed in a namespace: "lock", "report"."""
+    return namespace.removeprefix("envspec-")
+
+
+def allowed_keys(keys: Iterable[str], namespace: str) -> str:
+    """Render public keys as the text of an allowed_signers file (ssh-keygen(1), ALLOWED SIGNERS) for one purpose.
+
+    A key is known by its comment there, as far as that can be a principal's name, else by its number.
+    """
+    lines = []
+    for number, key in enumerate(keys, start=1):
+        kind, text, *comment = key.split(None, 2)
+        name = comment[0] if comment and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9@._+-]*", comment[0]) else f"key-{number}"
+        lines.append(f'{name} namespaces="{namespace}" {kind} {text}\n')
+    return "".join(lines)

@@ -1,0 +1,116 @@
+"""Running `ssh-keygen -Y`. Everything that is cryptography happens there.
+
+What is signed goes in by stdin, from memory: what was judged is what is signed and checked, whatever happens to the
+files meanwhile. The signature and the allowed signers lie in a folder that only this user can enter.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from envspec.base import programs
+from envspec.base.errors import InputError, Place, StorageError, ToolError
+from envspec.lock.signing.model import MOST_BYTES, Refusal, Signer, signed_thing
+
+_SECONDS = 60
+_FINGERPRINT = re.compile(r"\bkey (SHA256:[A-Za-z0-9+/]{43})\b")
+_USAGE = re.compile(r"^usage: ", re.MULTILINE)
+_SIGNATURE, _SIGNERS = "signature", "allowed_signers"
+
+
+def sign(content: bytes, key: Path, namespace: str) -> bytes:
+    """Sign with a private key, or with the agent's for a public one; ssh-keygen asks for a passphrase by itself.
+
+    Raises InputError for a key that can't sign, ToolError.
+    """
+    if not key.is_file():
+        raise InputError("there is no such key file", place=Place(str(key)), hint="ssh-keygen -t ed25519 makes a key")
+    ran = _run(["-Y", "sign", "-q", "-f", str(key.absolute()), "-n", namespace], content, seconds=None)
+    if ran.returncode or not ran.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----\n"):
+        raise InputError(
+            f"ssh-keygen can't sign with this key: {_reason(ran)}",
+            place=Place(str(key)),
+            hint="name the private key, or a public key whose private key the SSH agent holds",
+        )
+    return ran.stdout
+
+
+def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: str | None) -> Signer | Refusal:
+    """Say who signed, by the text of an allowed_signers file, or why that can't be said. The time that counts is now:
+    nothing proves an earlier one. With None, any right signature will do, and its signer has no name.
+
+    Raises ToolError, StorageError.
+    """
+    if signature is None:
+        return Refusal("signature-missing", f"the {signed_thing(namespace)} isn't signed")
+    if len(signature) > MOST_BYTES:
+        return Refusal("signature-wrong", f"the signature is longer than {MOST_BYTES // 1024} KiB")
+    try:
+        with TemporaryDirectory(prefix="envspec-") as name:
+            folder = Path(name)
+            (folder / _SIGNATURE).write_bytes(signature)
+            ran = _run(["-Y", "check-novalidate", "-n", namespace, "-s", _SIGNATURE], content, folder)
+            if ran.returncode:
+                return Refusal(
+                    "signature-wrong", f"the signature isn't one of this {signed_thing(namespace)}: {_reason(ran)}"
+                )
+            found = _FINGERPRINT.search(ran.stdout.decode(errors="replace"))
+            fingerprint = found[1] if found else "a key"
+            if allowed is None:
+                return Signer(None, fingerprint)
+            (folder / _SIGNERS).write_text(allowed, encoding="utf-8")
+            return _allowed(content, namespace, folder, fingerprint)
+    except OSError as error:
+        raise StorageError(f"the folder for temporary files can't be written: {error.strerror}") from None
+
+
+def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> Signer | Refusal:
+    files = ["-f", _SIGNERS, "-s", _SIGNATURE]
+    ran = _run(["-Y", "find-principals", *files], None, folder)
+    names = ran.stdout.decode(errors="replace").splitlines() if ran.returncode == 0 else []
+    for name in filter(None, names):
+        ran = _run(["-Y", "verify", *files, "-I", name, "-n", namespace], content, folder)
+        if ran.returncode == 0:
+            return Signer(name, fingerprint)
+    reason = _reason(ran)
+    why = "" if reason == "No principal matched." else f": {reason}"
+    what = signed_thing(namespace)
+    return Refusal("signature-foreign", f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}")
+
+
+def _run(
+    arguments: Sequence[str],
+    content: bytes | None,
+    folder: Path = programs.ROOT,
+    *,
+    seconds: float | None = _SECONDS,
+) -> subprocess.CompletedProcess[bytes]:
+    program = programs.find_program("ssh-keygen", os.environ)
+    if program is None:
+        raise ToolError(
+            "ssh-keygen isn't installed, and signatures are made and checked by it",
+            hint="install OpenSSH's client (8.2 or newer), or put it on PATH",
+        )
+    try:
+        ran = programs.run([program, *arguments], os.environ, folder, given=content or b"", seconds=seconds)
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"ssh-keygen gave no answer in {_SECONDS} s") from None
+    except OSError as error:
+        raise ToolError(f"ssh-keygen can't be started: {error.strerror}") from None
+    if ran.returncode and _USAGE.search(ran.stderr.decode(errors="replace")):
+        raise ToolError("this ssh-keygen knows no signatures", hint="install OpenSSH 8.2 or newer")
+    if ran.returncode < 0:
+        raise ToolError(f"ssh-keygen was ended by signal {-ran.returncode}")
+    return ran
+
+
+def _reason(ran: subprocess.CompletedProcess[bytes]) -> str:
+    """Return ssh-keygen's reason: its first line that is one."""
+    said = ran.stderr.decode(errors="replace").splitlines()
+    lines = [line.strip() for line in said if line.strip() and not line.startswith("Signing ")]
+    return lines[0].removeprefix("Signature verification failed: ") if lines else f"exit code {ran.returncode}"

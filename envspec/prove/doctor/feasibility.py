@@ -1,0 +1,130 @@
+"""The feasibility of a spec on given hardware: which targets can work there, and why the others can't."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+from envspec.base.record import dataclass, replace
+from envspec.facts import gpus
+from envspec.packages.version_numbers import numbers
+from envspec.prove.doctor.hardware import Hardware
+from envspec.rules.finding import Finding, errors
+from envspec.rules.judge import judge
+from envspec.spec.model import Spec, Target
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """feasible    the rules find no error; `torch` has the releases that the target can take, newest first
+    infeasible     the rules find an error
+    elsewhere      the target is for other hardware and isn't judged: `reason` says for which
+    """
+
+    target: str
+    status: Literal["feasible", "infeasible", "elsewhere"]
+    torch: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    reason: str | None = None
+
+
+def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[Feasibility, ...]:
+    """Judge each target, or those named by `only`, in the spec's order.
+
+    A target for other GPUs than these isn't judged, unless `only` names it or no target of the spec is for these GPUs.
+    """
+    targets = [target for target in spec.targets if not only or target.name in only]
+    meant = [target for target in targets if _is_meant(target, hardware)]
+    chosen = targets if only or not any(target.cuda for target in meant) else meant
+    return tuple(
+        _verdict(spec, target, hardware)
+        if target in chosen and _fits_platform(target, hardware)
+        else Feasibility(target.name, "elsewhere", reason=_reason(target, hardware))
+        for target in targets
+    )
+
+
+def on_hardware(target: Target, hardware: Hardware) -> Target:
+    """Rewrite the target for this hardware. A CPU target stays one."""
+    gpu = hardware.gpus if target.cuda else ()
+    driver = hardware.driver if target.cuda else None
+    return replace(
+        target, gpus=gpu or target.gpus, driver=driver or target.driver, glibc=hardware.glibc or target.glibc
+    )
+
+
+def overall(spec: Spec, hardware: Hardware) -> tuple[Finding, ...]:
+    """Find what concerns the spec as a whole on this hardware."""
+    found = (_no_gpu(spec, hardware), _no_python(spec, hardware))
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _verdict(spec: Spec, target: Target, hardware: Hardware) -> Feasibility:
+    verdict = judge(spec, on_hardware(target, hardware))
+    older = _older_glibc(target, hardware, verdict.findings)
+    findings = (*verdict.findings, older) if older else verdict.findings
+    if errors(findings):
+        return Feasibility(target.name, "infeasible", findings=findings)
+    return Feasibility(target.name, "feasible", verdict.feasible, findings)
+
+
+def _older_glibc(target: Target, hardware: Hardware, findings: tuple[Finding, ...]) -> Finding | None:
+    here = hardware.glibc
+    if (
+        here is None
+        or not target.platform.startswith("linux")
+        or numbers(here) >= numbers(target.glibc)
+        or any(finding.code == "glibc-too-old" for finding in findings)
+    ):
+        return None
+    return Finding(
+        "error",
+        "glibc-below-target",
+        f"the machine has glibc {here}, and the target is locked for {target.glibc}, which its wheels may need",
+        target.places.get("glibc") or target.place,
+        f'set glibc = "{here}" in the target and lock again',
+    )
+
+
+def _no_gpu(spec: Spec, hardware: Hardware) -> Finding | None:
+    if hardware.gpus or hardware.platform is None or not any(target.cuda for target in spec.targets):
+        return None
+    return Finding(
+        "warning",
+        "no-gpu-here",
+        "this machine has no GPU that envspec knows: envspec judges CUDA targets by the GPUs that they name",
+        remedy="run this on the machine with the GPUs, or describe that machine: --gpu H100 --driver 570.86.15",
+    )
+
+
+def _no_python(spec: Spec, hardware: Hardware) -> Finding | None:
+    if hardware.pythons is None or spec.python in hardware.pythons:
+        return None
+    return Finding(
+        "warning",
+        "no-python",
+        f"there is no Python {spec.python} on PATH",
+        spec.places.get("env.python"),
+        f"run `uv python install {spec.python}`, or use an image of `envspec export`, which has its own Python",
+    )
+
+
+def _is_meant(target: Target, hardware: Hardware) -> bool:
+    """Say whether a target is for these GPUs: for one of their compute capabilities, or for none in particular."""
+    if not target.cuda or not target.gpus or not hardware.gpus:
+        return True
+    return bool(_capabilities(target.gpus) & _capabilities(hardware.gpus))
+
+
+def _fits_platform(target: Target, hardware: Hardware) -> bool:
+    return hardware.platform in (None, target.platform)
+
+
+def _reason(target: Target, hardware: Hardware) -> str:
+    if not _fits_platform(target, hardware):
+        return f"for {target.platform}; this machine is {hardware.platform}"
+    return f"for {', '.join(target.gpus)}; another target is for {', '.join(hardware.gpus)}"
+
+
+def _capabilities(names: Collection[str]) -> set[str]:
+    return {gpu.capability for name in names for gpu in gpus.find(name)}

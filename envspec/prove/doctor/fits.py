@@ -1,0 +1,82 @@
+"""The targets that a machine can install and truly check. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from envspec.base.record import dataclass
+from envspec.facts.compute_capability import capability_of
+from envspec.lock.model import LockedTarget
+from envspec.packages.version_numbers import numbers_in
+from envspec.spec.model import Spec
+
+GB = 10**9
+
+
+@dataclass(frozen=True)
+class LocalMachine:
+    """The facts and limits that decide which targets a machine can run.
+
+    platform    conda's name of it ("linux-64"); glibc: its version or None
+    has_python  whether the machine has a CPython "3.12" to make an environment with
+    has_conda   whether conda packages can be installed (py-rattler is installed)
+    capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
+    without_gpu   CUDA targets run without a GPU too: only their CPU checks run, and the headline says so
+    largest     the most bytes that one target may download, None: any
+    contained   the environment comes in an image, with its own Python, glibc and conda packages
+    """
+
+    platform: str
+    glibc: str | None
+    has_python: Callable[[str], bool]
+    has_conda: bool = True
+    capabilities: tuple[str, ...] = ()
+    driver: str | None = None
+    without_gpu: bool = False
+    largest: int | None = None
+    contained: bool = False
+
+
+def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
+    """Say why `machine` can't run a target of `spec`'s lock; None when it can."""
+    inputs = target.inputs
+    if inputs.platform != machine.platform:
+        return f"the target is for {inputs.platform}, this machine is {machine.platform}"
+    if not machine.contained and (reason := _unfit(target, machine)):
+        return reason
+    if not machine.without_gpu and (reason := _without(target, machine)):
+        return reason
+    size = sum(pin.artifact.size or 0 for pin in target.pins if pin.artifact)
+    if machine.largest is not None and size > machine.largest:
+        return f"the target's packages are {size / GB:.1f} GB, and the limit is {machine.largest / GB:.1f} GB"
+    return None
+
+
+def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
+    """Say why the environment can't be made on this machine itself."""
+    inputs = target.inputs
+    glibc = inputs.glibc if inputs.platform.startswith("linux-") else None
+    if glibc and numbers_in(machine.glibc or "0") < numbers_in(glibc):
+        return f"the target is locked for glibc {glibc}, this machine has {machine.glibc or 'none'}"
+    if any(pin.kind == "conda" for pin in target.pins) and not machine.has_conda:
+        return "the target has conda packages, and py-rattler is missing (pip install 'envspec[conda]')"
+    if target.pin("python", "conda") is None and not machine.has_python(inputs.python):
+        return f"this machine has no Python {inputs.python}"
+    return None
+
+
+def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
+    """Say why this machine's GPUs can't run a CUDA target."""
+    if target.inputs.cuda is None:
+        return None
+    if not machine.capabilities:
+        return "the target is for GPUs, and this machine has no working one"
+    # exactly, as the check's device.capability asks: that a GPU runs code for an older one says nothing of the target's
+    meant = {capability_of(sm) for sm in target.architectures}
+    if not all(own in meant for own in machine.capabilities):
+        wanted, own = ", ".join(target.architectures), ", ".join(machine.capabilities)
+        return f"the target is for {wanted}, this machine's GPUs are {own}"
+    if target.driver_floor and (machine.driver is None or numbers_in(machine.driver) < numbers_in(target.driver_floor)):
+        found = machine.driver or "an unknown one"
+        return f"the target needs driver {target.driver_floor} or newer, this machine has {found}"
+    return None

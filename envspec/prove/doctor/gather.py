@@ -1,0 +1,272 @@
+"""Readings of the real machine. Every reading may fail, takes a bounded time, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from envspec.base.condarc import condarc_files, read_condarc
+from envspec.base.errors import InputError, ToolError
+from envspec.base.programs import find_program
+from envspec.prove.doctor.commands import CommandOutput, ask_program
+from envspec.prove.doctor.machine import (
+    Conda,
+    ForeignLibrary,
+    Machine,
+    Nvidia,
+    Pythons,
+    Quota,
+    Slurm,
+    Space,
+    Tool,
+    UserNamespaces,
+    UserSite,
+)
+from envspec.prove.doctor.nvml import read_nvidia
+
+_CUDA_LIBRARY = re.compile(
+    r"lib(cudart|cublas(Lt)?|cudnn\w*|nccl|cusparse\w*|cufft|curand|cusolver|nvrtc|nvJitLink|cupti)\.so[.\d]*"
+)
+_STUB = re.compile(r"lib(cuda|nvidia-ml)\.so[.\d]*")
+_WATCHED = re.compile(
+    r"(torch\w*|triton|numpy|nvidia[_-].+|transformers|accelerate|deepspeed|flash[_-]attn|xformers|jax\w*|tensorflow\w*"
+    r"|scipy|pandas|pillow|typing_extensions|setuptools|bitsandbytes)-",
+    re.IGNORECASE,
+)
+"""Distributions that break an environment if another version gets in."""
+
+_USERNS_SETTINGS = {
+    "kernel.unprivileged_userns_clone": "/proc/sys/kernel/unprivileged_userns_clone",
+    "user.max_user_namespaces": "/proc/sys/user/max_user_namespaces",
+    "kernel.apparmor_restrict_unprivileged_userns": "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+}
+
+
+def gather(env: Mapping[str, str] | None = None) -> Machine:
+    """Read this whole machine: takes about 1 s, and up to some 10 s if a daemon hangs."""
+    env = os.environ if env is None else env
+    machine = gather_hardware(env)
+    return Machine(
+        platform=machine.platform,
+        glibc=machine.glibc,
+        pythons=machine.pythons,
+        nvidia=machine.nvidia,
+        libraries=tuple(_libraries(env)),
+        shm=_shared_memory(),
+        spaces=tuple(_spaces(env)),
+        quotas=tuple(_quotas(env)),
+        containers=tuple(_containers(env)),
+        slurm=_slurm(env),
+        namespaces=_namespaces(env),
+        compiler=_compiler(env),
+        conda=gather_conda(env),
+    )
+
+
+def gather_hardware(env: Mapping[str, str] | None = None) -> Machine:
+    """Read only what a spec is judged by: platform, glibc, Python and NVIDIA's side. Starts no program."""
+    env = os.environ if env is None else env
+    return Machine(platform=_platform(), glibc=_glibc(), pythons=_pythons(env), nvidia=_nvidia(env))
+
+
+def _platform() -> str:
+    system = {"Linux": "linux", "Darwin": "osx", "Windows": "win"}.get(platform.system(), platform.system().lower())
+    machine = platform.machine().lower()
+    if machine in ("x86_64", "amd64"):
+        return f"{system}-64"
+    return f"{system}-{'arm64' if system != 'linux' and machine in ('arm64', 'aarch64') else machine}"
+
+
+def _glibc() -> str | None:
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (AttributeError, ValueError, OSError):
+        return None
+    return version if name == "glibc" else None
+
+
+def _nvidia(env: Mapping[str, str]) -> Nvidia:
+    return read_nvidia(Path("/"), env.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _pythons(env: Mapping[str, str]) -> Pythons:
+    include = sysconfig.get_path("include")
+    return Pythons(
+        version=platform.python_version(),
+        executable=sys.executable,
+        found=tuple(f"3.{minor}" for minor in range(8, 20) if find_program(f"python3.{minor}", env)),
+        user_sites=tuple(_user_sites(_home(env))),
+        no_user_site=bool(env.get("PYTHONNOUSERSITE")),
+        path=env.get("PYTHONPATH") or None,
+        headers=bool(include) and (Path(include) / "Python.h").is_file(),
+    )
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME") or "~").expanduser()
+
+
+def _user_sites(home: Path) -> Iterator[UserSite]:
+    for folder in sorted((home / ".local" / "lib").glob("python3.*/site-packages")):
+        names = [entry.name for entry in _entries(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
+        found = (name.rsplit(".", 1)[0] for name in sorted(names) if _WATCHED.match(name))
+        packages = tuple(" ".join(name.split("-")[:2]).replace("_", "-") for name in found)
+        if packages:
+            yield UserSite(folder.parent.name.removeprefix("python"), str(folder), packages)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _libraries(env: Mapping[str, str]) -> Iterator[ForeignLibrary]:
+    for entry in filter(None, env.get("LD_LIBRARY_PATH", "").split(":")):
+        for path in _distinct(_entries(Path(entry))):
+            if _CUDA_LIBRARY.fullmatch(path.name) or (_STUB.fullmatch(path.name) and path.parent.name == "stubs"):
+                yield ForeignLibrary(str(path), "LD_LIBRARY_PATH")
+    for text in re.split(r"[\s:]+", env.get("LD_PRELOAD", "")):
+        if _CUDA_LIBRARY.fullmatch(Path(text).name):
+            yield ForeignLibrary(text, "LD_PRELOAD")
+    for path in _distinct(_ldconfig(env)):
+        if _CUDA_LIBRARY.fullmatch(path.name):
+            yield ForeignLibrary(str(path), "ldconfig")
+
+
+def _distinct(paths: Iterable[Path]) -> list[Path]:
+    """Drop paths that lead to the same file as an earlier one."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
+def _ldconfig(env: Mapping[str, str]) -> list[Path]:
+    """Read the loader's cache (`ldconfig -p`). A user's PATH often lacks sbin."""
+    answer = ask_program("ldconfig", "-p", env={**env, "PATH": f"{env.get('PATH', os.defpath)}:/usr/sbin:/sbin"})
+    lines = answer.out.splitlines() if answer and not answer.problem else []
+    return sorted({Path(line.rpartition("=> ")[2].strip()) for line in lines if "=> " in line})
+
+
+def _shared_memory() -> int | None:
+    try:
+        return shutil.disk_usage("/dev/shm").total
+    except OSError:
+        return None
+
+
+def _spaces(env: Mapping[str, str]) -> Iterator[Space]:
+    folders = {
+        "here": os.curdir,
+        "home": str(_home(env)),
+        "scratch": next((env[name] for name in ("SCRATCH", "WORK", "TMPDIR") if env.get(name)), tempfile.gettempdir()),
+    }
+    for role, folder in folders.items():
+        with suppress(OSError):
+            room = shutil.disk_usage(folder)
+            yield Space(
+                role=role,
+                path=str(Path(folder).absolute()),
+                free=room.free,
+                total=room.total,
+                inodes_free=_inodes_free(folder),
+                read_only=not os.access(folder, os.W_OK),
+            )
+
+
+def _inodes_free(folder: str) -> int | None:
+    """None where files aren't counted: on some file systems, and on Windows."""
+    if sys.platform == "win32":
+        return None
+    state = os.statvfs(folder)
+    return state.f_favail if state.f_files else None
+
+
+def _quotas(env: Mapping[str, str]) -> Iterator[Quota]:
+    answer = ask_program("quota", "-w", "-p", env=env)
+    for line in answer.out.splitlines() if answer else ():
+        cells = line.replace("*", "").split()
+        if len(cells) == 9 and all(cell.isdecimal() for cell in cells[1:]):
+            _, used, _, hard, _, files, _, most, _ = cells
+            yield Quota(cells[0], int(used), int(hard) or None, int(files), int(most) or None)
+
+
+def _containers(env: Mapping[str, str]) -> Iterator[Tool]:
+    for name in ("docker", "podman", "apptainer", "singularity", "nvidia-ctk"):
+        path = find_program(name, env)
+        if path is None:
+            continue
+        told = ask_program(name, "--version", env=env)
+        problem = told.problem if told else None
+        if name == "docker" and not problem:
+            problem = _problem(ask_program(name, "version", "--format", "{{.Server.Version}}", env=env))
+        elif name == "podman" and not problem:
+            problem = _problem(ask_program(name, "info", "--format", "{{.Version.Version}}", env=env))
+        yield Tool(name, path, _version(told.out) if told else None, problem)
+
+
+def _slurm(env: Mapping[str, str]) -> Slurm | None:
+    told = ask_program("sinfo", "--version", env=env)
+    if told is None:
+        return None
+    partitions = ask_program("sinfo", "--noheader", "--format=%P %G", env=env)
+    rows = [line.split(None, 1) for line in partitions.out.splitlines()] if partitions else []
+    found = {row[0].rstrip("*"): row[1].strip().replace("(null)", "") for row in rows if len(row) == 2}
+    return Slurm(_version(told.out), found, _problem(partitions))
+
+
+def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
+    answer = ask_program("unshare", "--user", "--map-root-user", "true", env=env)
+    settings = {}
+    for name, path in _USERNS_SETTINGS.items():
+        with suppress(OSError):
+            settings[name] = Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    return UserNamespaces(None if answer is None else answer.problem is None, _problem(answer), settings)
+
+
+def _compiler(env: Mapping[str, str]) -> Tool | None:
+    """Find the compiler that Triton uses: $CC, else gcc, else clang; cc as the last resort."""
+    for name in filter(None, (env.get("CC"), "gcc", "clang", "cc")):
+        path = find_program(name, env)
+        answer = ask_program(name, "--version", env=env) if path else None
+        if path and answer and not answer.problem:
+            return Tool(name, path, next(iter(answer.out.splitlines()), None))
+    return None
+
+
+def gather_conda(env: Mapping[str, str]) -> Conda:
+    """Read the active environments and conda's configuration files."""
+    prefix = env.get("CONDA_PREFIX") or None
+    channels: dict[str, tuple[str, ...]] = {}
+    priority: dict[str, str] = {}
+    unread: dict[str, str] = {}
+    for file in condarc_files(env):
+        try:
+            settings = read_condarc(file)
+        except (InputError, ToolError) as error:
+            unread[str(file)] = error.message
+            continue
+        if isinstance(listed := settings.get("channels"), list):
+            channels[str(file)] = tuple(map(str, listed))
+        if "channel_priority" in settings:
+            priority[str(file)] = str(settings["channel_priority"]).lower()
+    return Conda(prefix, env.get("VIRTUAL_ENV") or None, channels, priority, unread)
+
+
+def _problem(answer: CommandOutput | None) -> str | None:
+    return answer.problem if answer else None
+
+
+def _version(text: str) -> str | None:
+    found = re.search(r"\d+(\.\d+)+[\w.-]*", text)
+    return found[0].rstrip(".,") if found else None

@@ -1,0 +1,191 @@
+"""Checks of NVIDIA's side: the driver, NVML, the GPUs, and CUDA libraries that hide those of the wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.base.texts import byte_size
+from envspec.facts import drivers, gpus, toolkits
+from envspec.facts.compute_capability import sm_of
+from envspec.packages.version_numbers import numbers
+from envspec.prove.doctor.machine import Device, Machine, Nvidia
+from envspec.prove.doctor.result import Result
+from envspec.rules.finding import Finding
+
+_NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"
+
+
+def driver(machine: Machine) -> Result:
+    """Check that the kernel driver is loaded, and say which CUDA runs on it (NVIDIA, CUDA Compatibility)."""
+    nvidia = machine.nvidia
+    if nvidia.driver is None:
+        if not nvidia.pci:
+            return Result("driver", "none", _NOTHING)
+        return Result(
+            "driver",
+            "none",
+            f"{_count(len(nvidia.pci), 'NVIDIA device')} on the PCI bus, and no driver is loaded",
+            (
+                Finding(
+                    "error",
+                    "driver-missing",
+                    f"this machine has NVIDIA hardware ({', '.join(nvidia.pci[:4])}), but its driver isn't loaded",
+                    remedy="install the driver and load it (modprobe nvidia); in a container, start it with"
+                    " --gpus all (docker), --device nvidia.com/gpu=all (podman) or --nv (apptainer)",
+                ),
+            ),
+        )
+    return Result("driver", "ok", f"{nvidia.driver}: {runs(nvidia.driver, machine.platform)}")
+
+
+def runs(version: str, platform: str) -> str:
+    """Name the CUDA versions that a driver runs natively and by minor-version compatibility."""
+    try:
+        wanted = numbers(version)
+    except ValueError:
+        return "a version that envspec can't read"
+    platform = drivers.platform_of(version, platform)  # Windows's, under WSL
+    native = [t for t in toolkits.known() if (own := t.native(platform)) and numbers(own) <= wanted]
+    compatible = [t for t in toolkits.known() if (floor := t.compatible(platform)) and numbers(floor) <= wanted]
+    if not compatible:
+        return f"too old for CUDA {toolkits.known()[0].version} and newer"
+    most = f"CUDA {native[-1].version} and older natively" if native else "no CUDA that envspec knows natively"
+    major = compatible[-1].major
+    if native and native[-1] == compatible[-1]:
+        return most
+    return f"{most}, all of CUDA {major} by minor-version compatibility"
+
+
+def nvml(machine: Machine) -> Result:
+    """Check NVIDIA's management library (NVML), with which nvidia-smi and every scheduler read GPUs."""
+    nvidia = machine.nvidia
+    if nvidia.nvml == "answered":
+        return Result("NVML", "ok", "answers")
+    if nvidia.driver is None:
+        return Result("NVML", "none", "not queried: no driver is loaded")
+    if nvidia.nvml == "no-module":
+        return _silent("nvml-not-asked", "nvidia-ml-py isn't installed", "pip install nvidia-ml-py")
+    if nvidia.nvml == "no-library":
+        remedy = (
+            "install the driver's user space of the same version; in a container, set"
+            " NVIDIA_DRIVER_CAPABILITIES=compute,utility (docker), or start it with --nv (apptainer)"
+        )
+        return _silent("nvml-missing", "the driver's libnvidia-ml.so.1 isn't found", remedy)
+    mismatch = "mismatch" in nvidia.nvml.lower()
+    finding = Finding(
+        "error",
+        "nvml-mismatch" if mismatch else "nvml-error",
+        f"NVML fails: {nvidia.nvml}",
+        remedy="reload the kernel module, or reboot: the driver was updated while its old module was loaded"
+        if mismatch
+        else "run nvidia-smi, and look in dmesg for the driver's messages (Xid)",
+    )
+    return Result("NVML", "unknown", "doesn't answer", (finding,))
+
+
+def _silent(code: str, why: str, remedy: str) -> Result:
+    message = f"{why}: envspec doesn't know the memory, compute capability and MIG mode of the GPUs"
+    return Result("NVML", "unknown", "not queried", (Finding("warning", code, message, remedy=remedy),))
+
+
+def devices(machine: Machine) -> Result:
+    """Check that the GPUs are known, permitted and visible."""
+    nvidia = machine.nvidia
+    if nvidia.driver is None:
+        return Result("GPUs", "none", "no driver is loaded" if nvidia.pci else _NOTHING)
+    findings = tuple(_device_findings(nvidia))
+    if not nvidia.devices:
+        return Result("GPUs", "none", "the driver reports no GPU", findings)
+    return Result("GPUs", "ok", "; ".join(_described(nvidia.devices)), findings)
+
+
+def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
+    if not nvidia.devices:
+        yield Finding(
+            "error",
+            "no-device",
+            "the driver is loaded but reports no GPU",
+            remedy="run `dmesg | grep -i -e nvrm -e xid`; in a container or a batch job, ask for GPUs",
+        )
+    if nvidia.closed:
+        yield Finding(
+            "error",
+            "device-closed",
+            f"this user may not open {', '.join(nvidia.closed)}",
+            remedy="on a cluster, ask the scheduler for GPUs; elsewhere, add the user to the group of these files",
+        )
+    if nvidia.hidden:
+        yield Finding(
+            "warning",
+            "device-hidden",
+            f'CUDA_VISIBLE_DEVICES is "{nvidia.visible}": programs see no GPU',
+            remedy="unset CUDA_VISIBLE_DEVICES, or ask the scheduler for GPUs",
+        )
+    for device in dict.fromkeys(nvidia.devices):
+        if not known_as(device):
+            yield Finding(
+                "warning",
+                "unknown-gpu",
+                f'envspec doesn\'t know the GPU "{device.name}"',
+                remedy='name its compute capability in the spec: gpus = ["sm_90"]',
+            )
+
+
+def known_as(device: Device) -> str | None:
+    """Give the name of a GPU in the tables: its own if the capability agrees, else the capability."""
+    found = gpus.find(device.name)
+    if found and (device.capability is None or found[0].capability == device.capability):
+        return device.name
+    return device.capability if device.capability and gpus.find(device.capability) else None
+
+
+def _described(found: tuple[Device, ...]) -> Iterator[str]:
+    for device in dict.fromkeys(found):
+        number = found.count(device)
+        facts = [
+            sm_of(device.capability) if device.capability else "",
+            byte_size(device.memory) if device.memory else "",
+            "MIG" if device.mig else "",
+        ]
+        told = ", ".join(fact for fact in facts if fact)
+        yield (f"{number} × " if number > 1 else "") + device.name + (f" ({told})" if told else "")
+
+
+def libraries(machine: Machine) -> Result:
+    """Check for CUDA libraries on the loader's paths. Wheels have their own; an earlier one on the path replaces them.
+
+    LD_LIBRARY_PATH and LD_PRELOAD come before a RUNPATH (ld.so(8)), the system's folders after it.
+    """
+    first = [library for library in machine.libraries if library.via != "ldconfig"]
+    last = [library for library in machine.libraries if library.via == "ldconfig"]
+    findings = []
+    for via in dict.fromkeys(library.via for library in first):
+        paths = [library.path for library in first if library.via == via]
+        stubs = [path for path in paths if "/stubs/" in path]
+        shadowing = [path for path in paths if path not in stubs]
+        if stubs:
+            message = f"{via} leads to stub libraries, which are only for linking: {_listed(stubs)}"
+            remedy = f"remove the `stubs` folder from {via}: with a stub, programs find no GPU"
+            findings.append(Finding("error", "cuda-stub", message, remedy=remedy))
+        if shadowing:
+            message = f"{via} puts CUDA libraries before the wheels' own: {_listed(shadowing)}"
+            remedy = (
+                f"unset {via} before running the environment, or unload the module that sets it (module unload cuda)"
+            )
+            findings.append(Finding("warning", "cuda-shadowed", message, remedy=remedy))
+    if last:
+        shown = _listed([library.path for library in last])
+        message = f"the system has CUDA libraries too ({shown}); those of the wheels come first"
+        findings.append(Finding("info", "cuda-in-system", message))
+    if findings:
+        return Result("CUDA libraries", "ok", f"{len(machine.libraries)} outside of environments", tuple(findings))
+    return Result("CUDA libraries", "ok", "none outside of environments: programs load those of the wheels")
+
+
+def _listed(paths: list[str]) -> str:
+    more = len(paths) - 3
+    return ", ".join(paths[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,206 @@
+"""The loader's answer: pure, over the facts of a target's wheels and of the system below them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from envspec.base.record import dataclass
+from envspec.prove.link import remedies
+from envspec.prove.link.libraries import Libraries, LoadedFile
+from envspec.prove.link.model import Level, LinkedPackage, LinkFinding
+from envspec.prove.link.symbols import families_of, family, plain_name, shared_by_overloads
+from envspec.prove.link.system import System
+
+_NAMED = 3
+"""The number of files or symbols that a message names before it counts the rest."""
+
+
+def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[LinkFinding, ...]:
+    """Find what the loader would refuse of a target's wheels, errors first.
+
+    A library is found when a wheel, the base image, the driver or Python brings it, wherever that is: in which order
+    a program imports isn't judged. Of the symbols, those of torch and of the CUDA libraries are asked for.
+    """
+    found = [*_Judge(packages, system).findings(), *_unread(packages)]
+    return tuple(sorted(found, key=lambda one: (one.level != "error", one.package, one.code, one.names)))
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """One thing that one file lacks. `by` is what is told together: the remedy of libraries, the library of versions,
+    the family of symbols."""
+
+    library: LoadedFile
+    code: str
+    by: str
+    name: str
+
+
+class _Judge:
+    def __init__(self, packages: Sequence[LinkedPackage], system: System) -> None:
+        self._files = Libraries(packages)
+        self._imported = self._files.imported()
+        self._system = system
+        self._packages = {package.name: package for package in packages}
+
+    def findings(self) -> Iterator[LinkFinding]:
+        """Put together what the files of a package lack of one library, or of one family of symbols."""
+        together: defaultdict[tuple[str, str, str, Level], list[_Missing]] = defaultdict(list)
+        self._lacking = {library: tuple(self._libraries(library)) for library in self._files.all}
+        for library in self._files.all:
+            for one in (*self._lacking[library], *self._versions(library), *self._symbols(library)):
+                level = self._level(one)
+                # what may lie there unused is told in one line
+                by = "" if one.code == "library-missing" and library not in self._imported else one.by
+                together[library.package.name, one.code, by, level].append(one)
+        for (name, code, by, level), several in together.items():
+            yield self._finding(self._packages[name], code, by, level, several)
+
+    def _level(self, one: _Missing) -> Level:
+        if one.code == "symbol-elsewhere" or self._unsure(one):
+            return "warning"
+        # a library for another GPU, CUDA or MPI may lie there unused; none is built for a newer glibc than the rest
+        used = one.library in self._imported or (one.code == "version-missing" and not one.library.facts.program)
+        return "error" if used and not self._alternative(one) else "warning"
+
+    def _alternative(self, one: _Missing) -> LoadedFile | None:
+        """Give a file that is there for another release of the library that this one lacks: torchcodec has one for each
+        FFmpeg, by number, and tries them in turn."""
+        if one.code != "library-missing":
+            return None
+        return next((other for other in self._files.siblings(one.library) if self._loads(other)), None)
+
+    def _loads(self, library: LoadedFile) -> bool:
+        return not any(self._lacking[other] for other in self._files.scope(library))
+
+    def _unsure(self, one: _Missing) -> bool:
+        """Say whether what isn't read or known could bring it."""
+        if self._system.conda:
+            # conda's libstdc++ is known, and glibc isn't conda's
+            return one.code != "version-missing"
+        return one.code == "library-missing" and not self._system.known
+
+    def _libraries(self, library: LoadedFile) -> Iterator[_Missing]:
+        for name in library.facts.needed:
+            if not self._files.providers(library, name) and not self._system.has(name):
+                yield _Missing(library, "library-missing", remedies.library(library.package, name, self._system), name)
+
+    def _versions(self, library: LoadedFile) -> Iterator[_Missing]:
+        for name, versions in library.facts.versions:
+            providers = self._files.providers(library, name)
+            # the loader lets a library without any versions pass, with a warning
+            checked = bool(providers) and all(one.facts.offered for one in providers)
+            offered = {version for one in providers for version in one.facts.offered}
+            for version in versions:
+                if version not in offered if checked else not providers and self._system.lacks(name, version):
+                    yield _Missing(library, "version-missing", name, version)
+
+    def _symbols(self, library: LoadedFile) -> Iterator[_Missing]:
+        scope = self._files.scope(library)
+        # where torch's or a CUDA library is missing, so are its symbols
+        absent = {kind for other in scope for one in self._lacking[other] for kind in families_of(one.name)}
+        for symbol in library.facts.undefined:
+            kind = family(symbol)
+            if (
+                kind not in ("torch", "stable", "cuda")
+                or kind in absent
+                or any(symbol in one.exported for one in scope)
+            ):
+                continue
+            if any(symbol in one.exported for one in self._loaded_with(library)):
+                continue
+            if not any(symbol in one.exported for one in self._files.all):
+                yield _Missing(library, "symbol-missing", kind, symbol)
+            elif kind != "cuda":
+                # CUDA's libraries are there for all once torch is imported: it loads them so
+                yield _Missing(library, "symbol-elsewhere", kind, symbol)
+
+    def _loaded_with(self, library: LoadedFile) -> Iterator[LoadedFile]:
+        """Give what those bring along that need this library: its symbols are looked up there too."""
+        return (one for other in self._files.loading(library) for one in self._files.scope(other))
+
+    def _finding(
+        self, package: LinkedPackage, code: str, by: str, level: Level, several: Sequence[_Missing]
+    ) -> LinkFinding:
+        paths = sorted({one.library.path for one in several})
+        names = sorted({one.name for one in several})
+        message, remedy = self._words(package, code, by, paths, names)
+        if level == "warning" and self._system.conda and code != "version-missing":
+            message += "; a conda package may bring it, and those aren't read"
+        elif level == "warning" and code == "library-missing" and not self._system.known:
+            message += f", unless {self._system.base} has it"
+        elif level == "warning" and (other := self._alternative(several[0])):
+            message += f"; {other.path} fits in its place"
+        elif level == "warning" and code != "symbol-elsewhere":
+            message += "; importing doesn't load this file"
+        return LinkFinding(
+            level, code, package.name, package.version, package.file, tuple(paths), tuple(names), message, remedy
+        )
+
+    def _words(
+        self, package: LinkedPackage, code: str, by: str, paths: Sequence[str], names: Sequence[str]
+    ) -> tuple[str, str]:
+        files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
+        if code == "library-missing":
+            where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
+            return f"{files} {_some(names)}, which {where} don't have", by or remedies.unused(names)
+        if code == "version-missing":
+            had = self._provider_of(by)
+            has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
+            needs = f"{files} {_some(names)} of {by}, which {has}{' it' if had else ''}"
+            return needs, remedies.version(package, by, names, had, self._system)
+        shown = _some([_symbol(name) for name in names])
+        if code == "symbol-elsewhere":
+            message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
+            return message, f"import {package.name} once to see; if it fails, report it to {package.name}'s authors"
+        message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
+        if overloaded := self._overloaded(names):
+            message += f": there, {overloaded} has other arguments"
+        return message, remedies.symbol(package, by, self._packages)
+
+    def _provider_of(self, library: str) -> LinkedPackage | None:
+        named = (one for one in self._files.all if one.path.rpartition("/")[2] == library)
+        return next((one.package for one in named), None)
+
+    def _of_system(self, library: str) -> str:
+        glibc = ".".join(map(str, self._system.glibc))
+        if library.startswith(("libstdc++", "libgcc_s")):
+            return "the libstdc++ of conda" if self._system.conda else f"a system of glibc {glibc}"
+        return f"glibc {glibc}"
+
+    def _no_exporter(self, kind: str) -> str:
+        if kind == "cuda":
+            return "no CUDA library of the target exports"
+        torch = self._packages.get("torch")
+        return f"torch {torch.version} doesn't export" if torch else "no package of the target exports"
+
+    def _overloaded(self, names: Sequence[str]) -> str | None:
+        """Name the first of the symbols that torch has under the same name with other arguments."""
+        for name in names:
+            shared = shared_by_overloads(name)
+            torchs = (one for one in self._files.all if one.package.name == "torch")
+            if shared and any(symbol.startswith(shared) for one in torchs for symbol in one.exported):
+                return plain_name(name)
+        return None
+
+
+def _unread(packages: Iterable[LinkedPackage]) -> Iterator[LinkFinding]:
+    for package in packages:
+        if package.facts.unread:
+            paths = tuple(path for path, _ in package.facts.unread)
+            message = f"{_some(paths)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
+            remedy = f"report it to {package.name}'s authors"
+            yield LinkFinding(
+                "warning", "elf-unreadable", package.name, package.version, package.file, paths, (), message, remedy
+            )
+
+
+def _symbol(name: str) -> str:
+    plain = plain_name(name)
+    return name if plain == name else f"{plain} ({name})"
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _NAMED
+    return ", ".join(texts[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

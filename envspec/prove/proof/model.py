@@ -1,0 +1,78 @@
+"""What a record proves, and how far a target is proved, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from envspec.base.record import dataclass
+from envspec.prove.rungs import reached, rungs_of, said
+
+KIND = "envspec-proof"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What one record proves of one target of one lock.
+
+    rungs        what it proves
+    lock_digest  of the target's slice of the lock: another lock is another target
+    made         when (RFC 3339)
+    file         the record's name
+    refused      why it proves nothing
+    python       the version of Python that it was made with, where it says so: a run's
+    """
+
+    spec: str
+    target: str
+    lock_digest: str
+    rungs: frozenset[str]
+    made: str
+    file: str
+    refused: str | None = None
+    python: str | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a target is proved. `records` are the records' names by rung, `outdated` those of another lock or that
+    prove nothing, each with the reason. `pythons` are the versions of Python that rungs were proved with alone, where
+    the lock names another build: "3.11.7" by rung; `locked_python` is that build's version.
+    """
+
+    target: str
+    gpus: bool
+    records: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    outdated: tuple[tuple[str, str], ...] = ()
+    pythons: dict[str, str] = field(default_factory=dict)
+    locked_python: str | None = None
+
+    @property
+    def reached(self) -> str | None:
+        """The highest rung that is proved with all below it."""
+        return reached(self.records, gpus=self.gpus)
+
+    @property
+    def rungs(self) -> tuple[tuple[str, bool], ...]:
+        """The rungs that the target has, and whether each is proved."""
+        return tuple((rung, rung in self.records) for rung in rungs_of(gpus=self.gpus))
+
+    @property
+    def line(self) -> str:
+        """ "locked → compiles (without verified, linked)": the rungs that are proved, and those below that aren't."""
+        proved = [rung for rung, is_proved in self.rungs if is_proved]
+        if not proved:
+            return "not proved"
+        names = [rung for rung, _ in self.rungs]
+        missing = [rung for rung in names[: names.index(proved[-1])] if rung not in proved]
+        told = " → ".join(map(said, proved))
+        notes = [f"without {', '.join(map(said, missing))}"] if missing else []
+        notes += [self.other_python] if self.other_python else []
+        return f"{told} ({'; '.join(notes)})" if notes else told
+
+    @property
+    def other_python(self) -> str:
+        """Which rungs were proved with another Python than the lock's; empty where none was."""
+        rungs = [rung for rung, _ in self.rungs if rung in self.pythons]
+        versions = ", ".join(dict.fromkeys(self.pythons[rung] for rung in rungs))
+        return f"{', '.join(map(said, rungs))} with Python {versions}, not {self.locked_python}" if rungs else ""

@@ -1,0 +1,95 @@
+"""Results as plain data for JSON, complete and unshortened. Their schema is `envspec/cli/schemas/smoke.json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from envspec.prove.smoke.report.read import KIND, SCHEMA
+from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run, SmokeReport
+
+
+def as_json(results: Results) -> dict[str, Any]:
+    """Make the document of `envspec smoke --json` without its `schema` key."""
+    return {"runs": [_run(run) for run in results.runs], "summary": asdict(results.summary)}
+
+
+def report_json(report: SmokeReport) -> dict[str, Any]:
+    """Write a report as the check does (`check.schema.json`); `read.report_of` reads it back."""
+    return {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "spec": report.spec,
+        "target": report.target,
+        "lock_digest": report.lock_digest,
+        "fingerprint": report.fingerprint,
+        "workload": report.workload,
+        "steps": report.steps,
+        "device": report.device,
+        "cuda": report.cuda,
+        "evidence": report.evidence,
+        "check_digest": report.check_digest,
+        "quick": report.quick,
+        "seed": report.seed,
+        "started": report.started,
+        "seconds": report.seconds,
+        "machine": asdict(report.machine) | {"gpus": [asdict(gpu) for gpu in report.machine.gpus]},
+        "torch": asdict(report.torch) | {"architectures": list(report.torch.architectures)} if report.torch else None,
+        "checks": [_check(check) for check in report.checks],
+        "figures": [_figure(figure) for figure in report.figures],
+        "complete": report.complete,
+        "curves": {name: list(losses) for name, losses in report.curves.items()},
+        "summary": {
+            "passed": report.passed,
+            "failed": report.failed,
+            "skipped": report.skipped,
+            "gpu_skipped": report.gpu_skipped,
+            "gpu_total": report.gpu_total,
+            "verdict": report.verdict,
+            "headline": report.headline,
+            "slow": list(report.slow),
+        },
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "spec": run.spec,
+        "target": run.target,
+        "runner": run.runner,
+        "where": run.where,
+        "status": run.status,
+        "reason": run.reason,
+        "report": report_json(run.report) if run.report else None,
+        "log": run.log,
+    }
+
+
+def _check(check: CheckResult) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "group": check.group,
+        "needs_gpu": check.needs_gpu,
+        "status": check.status,
+        "reason": check.reason,
+        "remedy": check.remedy,
+        "seconds": check.seconds,
+        "details": dict(check.details),
+        "slow": list(check.slow),
+        "output": check.output,
+    }
+
+
+_REFERENCE = ("value", "low", "high", "unit")
+"""What is told of a reference: for which GPUs it is, the check has judged already."""
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "name": figure.name,
+        "value": figure.value,
+        "unit": figure.unit,
+        "reference": {key: getattr(figure.reference, key) for key in _REFERENCE} if figure.reference else None,
+        "verdict": figure.verdict,
+        "peak": {"value": figure.peak, "least": figure.least} if figure.peak else None,
+    }

@@ -1,0 +1,112 @@
+"""Two reports beside each other: is it the same environment, and did it compute the same?
+
+Weights are compared bit by bit where that can be asked: the same lock, check, workload, seed, steps and precision on
+one architecture. There a difference is an answer of no; elsewhere none is expected, and none is told.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from envspec.base.record import dataclass
+from envspec.prove.smoke.report.evidence import weights_of
+from envspec.prove.smoke.report.result import SmokeReport
+from envspec.prove.smoke.report.words import measured
+
+Same = Literal["same", "differs", "not compared"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """weights  whether both ended with the same weights
+    reason   why they weren't compared
+    facts    what differs of the two runs: a name, and what each says
+    checks   the checks that came out otherwise: a name, and the status of each, None where it isn't there
+    figures  the figures that both have: a name, what each says, and the second's share of the first
+    """
+
+    weights: Same
+    reason: str | None
+    facts: tuple[tuple[str, str, str], ...]
+    checks: tuple[tuple[str, str | None, str | None], ...]
+    figures: tuple[tuple[str, str, str, float | None], ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs that has to be the same."""
+        return self.weights != "differs" and all("fail" not in (one, other) for _, one, other in self.checks)
+
+
+def compare(one: SmokeReport, other: SmokeReport) -> Comparison:
+    """Compare two reports."""
+    facts = tuple((name, a, b) for name, (a, b) in _facts(one, other).items() if a != b)
+    weights, reason = _weights(one, other, dict.fromkeys(name for name, _, _ in facts))
+    first, second = ({check.name: check.status for check in report.checks} for report in (one, other))
+    checks = tuple(
+        (name, first.get(name), second.get(name))
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name)
+    )
+    values = {figure.name: figure for figure in other.figures}
+    figures = []
+    for figure in one.figures:
+        beside = values.get(figure.name)
+        if beside is not None:
+            known = figure.value and beside.value is not None and figure.unit == beside.unit
+            share = beside.value / figure.value if known and beside.value is not None and figure.value else None
+            figures.append((figure.name, measured(figure), measured(beside), share))
+    return Comparison(weights, reason, facts, checks, tuple(figures))
+
+
+_DECIDING = (
+    *("spec", "target", "lock", "check", "evidence", "workload", "seed", "steps", "precision"),
+    *("torch", "device", "architecture"),
+)
+"""What has to be equal for weights to be, in the order in which it's told."""
+
+
+def _facts(one: SmokeReport, other: SmokeReport) -> dict[str, tuple[str, str]]:
+    return {name: (a, b) for (name, a), (_, b) in zip(_of(one), _of(other), strict=True)}
+
+
+def _of(report: SmokeReport) -> tuple[tuple[str, str], ...]:
+    repeated = next((check for check in report.checks if check.name == "determinism.repeat"), None)
+    details = repeated.details if repeated else {}
+    return (
+        ("spec", report.spec),
+        ("target", report.target),
+        ("lock", report.lock_digest),
+        ("check", report.check_digest or "not said"),
+        ("evidence", report.evidence),
+        ("workload", report.workload),
+        ("seed", str(report.seed)),
+        ("steps", str(details.get("steps", report.steps))),
+        ("precision", str(details.get("precision", "not said"))),
+        ("torch", report.torch.version if report.torch else "none"),
+        ("device", report.device),
+        ("architecture", _architecture(report)),
+        ("driver", report.machine.driver or "none"),
+        ("Python", report.machine.python),
+        ("system", report.machine.system),
+    )
+
+
+def _architecture(report: SmokeReport) -> str:
+    """A GPU's capability, else the machine of the system: CPUs of one machine may differ in what they can."""
+    if report.device == "cuda":
+        return ", ".join(sorted({gpu.capability for gpu in report.machine.gpus})) or "none"
+    return next((word for word in ("x86_64", "aarch64", "arm64") if word in report.machine.system), "unknown")
+
+
+def _weights(one: SmokeReport, other: SmokeReport, differing: dict[str, None]) -> tuple[Same, str | None]:
+    if weights_of(one) is None or weights_of(other) is None:
+        lacking = "neither has" if weights_of(one) is weights_of(other) else "one of them has no"
+        return "not compared", f"{lacking} a digest of weights: determinism.repeat didn't pass"
+    apart = [name for name in _DECIDING if name in differing]
+    if weights_of(one) == weights_of(other):
+        return "same", None
+    if apart:
+        return "not compared", f"they differ in: {', '.join(apart)}"
+    if one.device != "cuda":
+        return "not compared", "CPUs choose their kernels by what they can, and the reports don't say that"
+    return "differs", None

@@ -1,0 +1,88 @@
+"""The apptainer runner: a SIF built from the recipe's `apptainer.def`, or an existing one. Read-only, no home.
+
+The container gets the caller's variables that select GPUs and configure the network between nodes, and the devices of
+InfiniBand. They are read where the container starts, on a job's node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path, PurePosixPath
+
+from envspec.base.record import dataclass
+from envspec.export.apptainer import FILE as DEFINITION
+from envspec.export.apptainer_scripts import SETTINGS
+from envspec.prove.smoke.run.case import Folders, SmokeCase
+from envspec.prove.smoke.run.command import Command, Files, Step
+from envspec.prove.smoke.run.runner import Places
+from envspec.prove.smoke.run.site_builds import SiteBuilds
+
+CARRIED = "/mnt/envspec"
+RESULTS = "/mnt/results"
+PYTHON = "/opt/env/bin/python"
+_HANDING_ON = (
+    # --env would end a value at its first comma
+    "for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER"
+    " ${{!NCCL_@}} ${{!TORCH_NCCL_@}} ${{!GLOO_@}} ${{!UCX_@}} ${{!FI_@}}; "
+    'do [ -z "${{!name+set}}" ] || export "{prefix}ENV_$name=${{!name}}"; done; '
+    '[ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${{@:2}}"; exec "$0" "$@"'
+)
+
+
+@dataclass(frozen=True)
+class Apptainer:
+    """program  "apptainer" or "singularity"
+    sif      an existing image or sandbox folder; None: build one from the recipe
+    site     what builds take of the site
+    """
+
+    folders: Folders
+    program: str = "apptainer"
+    sif: Path | None = None
+    name: str = "apptainer"
+    site: SiteBuilds = field(default_factory=SiteBuilds)
+
+    def image(self, case: SmokeCase) -> Path:
+        return self.sif or self.folders.sif(case)
+
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
+        if self.sif:
+            return ()
+        image, folder = self.image(case), self.folders.recipe(case)
+        staged = image.with_name(f"{image.name}.part")
+        there = ("test", "-f", str(image))
+        # --notest: the checks follow, with GPUs and a report, which %test has not
+        name = f"{case.target}/{DEFINITION}"
+        text = case.recipe.get(name, "")
+        given = self.folders.site(case)
+        files = () if self.site.binds(SETTINGS) else self.site.files(text)
+        bind = ("--bind", f"{given}:{SETTINGS}") if files else ()
+        build = (self.program, "build", "--notest", "--force", *bind, str(staged), name)
+        recipe = {**case.recipe, **({name: self.site.definition(text)} if text else {})}
+        return (
+            Files(folder, tuple(sorted(recipe.items())), f"the recipe of {case.title}"),
+            *([Files(given, files, "what the build takes of this site")] if files else []),
+            Command(("mkdir", "-p", str(image.parent)), "the folder of images"),
+            Command(build, f"the image of {case.title}", there, folder),
+            Command(("mv", str(staged), str(image)), "the image is complete: give it its name", there),
+        )
+
+    def places(self, carried: str, results: str) -> Places:
+        return Places(PurePosixPath(CARRIED), PurePosixPath(RESULTS))
+
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+        handing_on = _HANDING_ON.format(prefix=self.program.upper())
+        words = ["bash", "-c", handing_on, self.program, "exec", "--containall", "--cleanenv", "--no-home"]
+        words += ["--nv"] if case.wants_gpu else []
+        # --mount takes any path as CSV; --bind would end one at a comma or a colon
+        for source, there, mode in ((carried, CARRIED, ",ro"), (results, RESULTS, "")):
+            words += ["--mount", f'type=bind,"source={_csv(source)}",destination={there}{mode}']
+        # contained, they are 64 MiB where Apptainer is installed setuid (sessiondir max size)
+        words += ["--bind", "/tmp", "--bind", "/dev/shm"]
+        # HOME can't be set by --env, and what isn't there can't hold the caches of compilers
+        words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "env", "HOME=/tmp", PYTHON]
+        return Command((*words, *arguments), f"the checks of {case.title}")
+
+
+def _csv(value: str) -> str:
+    return value.replace('"', '""')

@@ -1,0 +1,350 @@
+"""Submission to Slurm, waiting, and collecting. All state is on disk: any process can continue another's work."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from envspec.base.documents import read_json
+from envspec.base.errors import EnvspecError, InputError, StorageError
+from envspec.base.open_folder import located
+from envspec.base.record import dataclass, replace
+from envspec.export.carried import check_digest
+from envspec.prove.smoke.report.read import load_report
+from envspec.prove.smoke.report.result import Run, SmokeReport
+from envspec.prove.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
+from envspec.prove.smoke.run.command import Command, Files, Step
+from envspec.prove.smoke.run.foreground import LOG, OnText, finished_run, prepare
+from envspec.prove.smoke.run.process import FinishedProgram, ask_program, last_lines, run_step, tail
+from envspec.prove.smoke.run.runner import Runner
+from envspec.prove.smoke.run.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
+from envspec.prove.smoke.run.slurm_queue import (
+    ENDINGS,
+    OF_ITS_OWN,
+    Ask,
+    TaskState,
+    Unreachable,
+    ask_states,
+    find_job,
+    may_have_taken,
+)
+from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, write_submitted
+
+POLLS = (1.0, 15.0)
+"""The first and the last interval between questions to Slurm, in seconds. One question covers all jobs."""
+GRACE = 90.0
+"""The wait for the result of a task that is over or unknown to Slurm, in seconds: NFS shows a new file up to a minute
+late (acdirmax in nfs(5)).
+"""
+_PROMISE = (0, 1, 130)
+"""The exit statuses of a check that wrote a report."""
+_TOO_LARGE = "Requested node configuration is not available"
+"""sbatch's error for a request that no node can meet."""
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """The jobs of one command, and the values for their scripts."""
+
+    cases: tuple[SmokeCase, ...]
+    jobs: tuple[Job, ...]
+    inner: Runner
+    options: CheckOptions
+    resources: Resources
+    folders: Folders
+
+    def preparation(self, case: SmokeCase) -> tuple[Step, ...]:
+        return (self.folders.carry(case), *self.inner.prepare(case))
+
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in order, for a dry run."""
+        found: list[Step] = [step for case in self.cases for step in self.preparation(case)]
+        for job in self.jobs:
+            found += [self.script(job), self.submission(job)]
+        return tuple(found)
+
+    def script(self, job: Job) -> Files:
+        text = script(job, self.inner, self.options, self.folders, self.resources.nodes)
+        return Files(self.folders.results, ((job.script, text),), f"the batch script of {job.name}", shown=True)
+
+    def submission(self, job: Job) -> Command:
+        what = f"{len(job.tasks)} runs" if job.is_array else job.tasks[0].case.title
+        where = f" on {job.partition}" if job.partition else ""
+        return Command(submission(job, asking_for(job, self.resources), self.folders.results), f"submit {what}{where}")
+
+
+def prepare_all(
+    plan: JobPlan, on_text: OnText = lambda index, text: None
+) -> tuple[JobPlan, tuple[tuple[str, str, str, str | None], ...]]:
+    """Make every environment on this machine; give the plan without the cases that failed, and these cases."""
+    failed: dict[str, str] = {}
+    for index, case in enumerate(plan.cases):
+        try:
+            reason = prepare(case, plan.preparation(case), plan.folders, _log(plan, case), partial(on_text, index))
+        except EnvspecError as error:
+            reason = f"{error}; {error.hint}" if error.hint else str(error)
+        if reason:
+            failed[case.title] = reason
+    jobs = []
+    for job in plan.jobs:
+        tasks = tuple(task for task in job.tasks if task.case.title not in failed)
+        if tasks:
+            jobs.append(replace(job, tasks=tasks))
+    cases = tuple(case for case in plan.cases if case.title not in failed)
+    lost = tuple(
+        (case.spec, case.target, failed[case.title], str(_log(plan, case)))
+        for case in plan.cases
+        if case.title in failed
+    )
+    return replace(plan, cases=cases, jobs=tuple(jobs)), lost
+
+
+def _log(plan: JobPlan, case: SmokeCase) -> Path:
+    return plan.folders.results / JOBS / f"{case.title}.{LOG}"
+
+
+def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = lambda job: None) -> Submitted:
+    """Submit every job to Slurm. The state is on disk before the first job, and after each.
+
+    A refused job is recorded with sbatch's reason, and becomes a run without an answer. Where no node meets a job's
+    default request, the job is submitted without it.
+    """
+    results = plan.folders.results
+    jobs = tuple(_submitted(job, plan) for job in plan.jobs)
+    by = next((check_digest(case.carried) for case in plan.cases), None)
+    submitted = replace(submitted, jobs=jobs, check=by)
+    write_submitted(results, submitted)
+    for index, job in enumerate(plan.jobs):
+        run_step(plan.script(job), results / JOBS / LOG)
+        for task in job.tasks:
+            _make(results / task.folder)
+        handed = _hand_over(jobs[index])
+        plain = submission(job, plan.resources, results)
+        if _TOO_LARGE in (handed.refused or "") and plain != handed.argv:
+            handed = _hand_over(replace(jobs[index], argv=plain))
+        submitted = submitted.with_job(index, handed)
+        if handed.job is not None:
+            on_job(handed.job)
+        write_submitted(results, submitted)
+    return submitted
+
+
+def _hand_over(job: SubmittedJob) -> SubmittedJob:
+    done = ask_program(job.argv, seconds=120)
+    number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
+    if not done.status and number.isdecimal():
+        return replace(job, job=number)
+    with suppress(Unreachable):
+        # it may have taken the job, and its answer was lost
+        if found := find_job(job.name, ask_program):
+            return replace(job, job=found)
+    said = f"(status {done.status})\n{last_lines(done.said, 4)}"
+    if may_have_taken(done):
+        return replace(job, unsure=f"sbatch gave no answer {said}")
+    # one partition that doesn't exist is no reason to leave the others alone
+    return replace(job, refused=f"sbatch refused the job {said}")
+
+
+def _submitted(job: Job, plan: JobPlan) -> SubmittedJob:
+    tasks = tuple(
+        SubmittedTask(task.case.spec, task.case.target, task.partition, outputs(task, plan.resources.nodes))
+        for task in job.tasks
+    )
+    return SubmittedJob(job.name, job.partition, plan.submission(job).argv, tasks)
+
+
+def _make(folder: Path) -> None:
+    try:
+        located(folder).open(make=True).close()
+    except OSError as error:
+        raise StorageError(f"{folder} can't be made: {error.strerror}") from None
+
+
+def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
+    """Find jobs without a recorded number by their name: sbatch's answer was lost, or the submitting process died.
+    Raises Unreachable.
+    """
+    for index, job in enumerate(submitted.jobs):
+        if job.job is None and job.refused is None and (number := find_job(job.name, asking)):
+            submitted = submitted.with_job(index, replace(job, job=number))
+    return submitted
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One expected report: of a task, or of one of its nodes. `index` counts all reports of a submission; `by` is the
+    digest of the check that was carried there.
+    """
+
+    index: int
+    job: SubmittedJob
+    at: int
+    task: SubmittedTask
+    output: str
+    by: str | None = None
+
+    @property
+    def slurm_name(self) -> str | None:
+        return self.job.task(self.at)
+
+
+def expected(submitted: Submitted) -> tuple[Expected, ...]:
+    found: list[Expected] = []
+    for job in submitted.jobs:
+        for at, task in enumerate(job.tasks):
+            found += [
+                Expected(len(found) + n, job, at, task, output, submitted.check)
+                for n, output in enumerate(task.outputs)
+            ]
+    return tuple(found)
+
+
+def wait(
+    submitted: Submitted,
+    results: Path,
+    on_text: OnText = lambda index, text: None,
+    on_end: Callable[[int, Run], None] = lambda index, run: None,
+    sleep: Callable[[float], None] = time.sleep,
+    asking: Ask = ask_program,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[Run, ...]:
+    """Wait until every task is over, and give the runs in the order of the submission. Raises StorageError."""
+    waiting = {one.index: one for one in expected(submitted)}
+    over_since: dict[int, float] = {}
+    runs: dict[int, Run] = {}
+    pause, longest = POLLS
+    while True:
+        states: Mapping[str, TaskState] | None
+        try:
+            found = find_lost(submitted, asking)
+            if found != submitted:
+                write_submitted(results, found)
+                submitted, waiting = found, {one.index: one for one in expected(found) if one.index in waiting}
+            states = ask_states([name for one in waiting.values() if (name := one.slurm_name)], asking)
+        except Unreachable as problem:
+            states = None
+            for index in waiting:
+                on_text(index, f"Slurm doesn't answer: {problem}")
+        now = clock()
+        for index, one in tuple(waiting.items()):
+            state = states.get(one.slurm_name or "") if states is not None else None
+            last = False
+            if state is not None and not state.is_over:
+                # it was put back into the queue
+                over_since.pop(index, None)
+            elif states is not None:
+                # what had no node leaves no file
+                never_ran = state is not None and not state.nodes
+                last = never_ran or now - over_since.setdefault(index, now) >= GRACE
+            run = collect(one, results, state, last=last)
+            if run is not None:
+                runs[index] = run
+                del waiting[index]
+                on_end(index, run)
+            elif states is not None:
+                on_text(index, _words(state))
+        if not waiting:
+            return tuple(runs[index] for index in sorted(runs))
+        sleep(pause)
+        pause = min(pause * 1.5, longest)
+
+
+def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool) -> Run | None:
+    """Make the run of a task, None while there is none: from `done.json` and the report, or, at `last`, from Slurm's
+    state. A run that didn't end by itself is no answer, but has the report that it left.
+    """
+    folder = results / one.output
+    if state is None or state.is_over:
+        _read_anew(folder)
+    done = _done(folder / DONE)
+    where = _where(one, done, state)
+    name = one.task.spec, one.task.target, "slurm"
+    slurm_log = results / log if (log := one.job.log(one.at)) else None
+    said = tail(slurm_log) if slurm_log else ""
+    log_path = str(slurm_log) if slurm_log else None
+    over = ENDINGS.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
+    if done is not None:
+        status = int(done["status"])
+        run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path, one.by)
+        if run.status != "error":
+            return run
+        if not last and status in _PROMISE and not (folder / REPORT).is_file():
+            return None
+        if status in (0, 1):
+            return run
+        if not last and over is None:
+            # Slurm may say what ended it
+            return None
+        reason = over if over and state and state.name not in OF_ITS_OWN else (run.reason or "").partition("\n")[0]
+    elif one.job.refused is not None:
+        reason = one.job.refused
+    elif not last:
+        return None
+    elif one.slurm_name is None:
+        reason = f"Slurm has no job {one.job.name}: the job was never submitted, or ended long ago"
+        reason += f"\n{one.job.unsure}" if one.job.unsure else ""
+    elif state is None:
+        reason = f"Slurm doesn't know job {one.slurm_name} any more, and the job left no result"
+    else:
+        reason = f"{over}, and left no result"
+    left = _left(folder / REPORT, one.task)
+    if left:
+        reason += f"; its report: {left.headline}"
+    if words := last_lines(said):
+        reason += f"\n{words}"
+    return Run(*name, "error", where, reason, left, log_path)
+
+
+def _read_anew(folder: Path) -> None:
+    """List a folder and its parent, so that NFS reads the names from its server instead of its cache."""
+    for path in (folder.parent, folder):
+        with suppress(OSError):
+            os.listdir(path)
+
+
+def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
+    """Read the report of a run that didn't end by itself."""
+    try:
+        report = load_report(path)
+    except (InputError, StorageError):
+        return None
+    return report if (report.spec, report.target) == (task.spec, task.target) else None
+
+
+def _done(path: Path) -> dict[str, str | int] | None:
+    try:
+        value = read_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if isinstance(value, dict) and isinstance(value.get("status"), int):
+        return {"status": value["status"], "node": str(value.get("node", ""))}
+    return None
+
+
+def _where(one: Expected, done: Mapping[str, str | int] | None, state: TaskState | None) -> str | None:
+    """Name a run's place: `node/partition`, as far as known; `4 nodes/partition` for a run across all of them."""
+    count = len(one.task.outputs) - 1
+    if count and one.output == one.task.outputs[-1]:
+        node = f"across {count} nodes"
+    else:
+        node = str(done["node"]) if done else state.nodes if state else ""
+    return "/".join(word for word in (node, one.task.partition) if word) or None
+
+
+def _words(state: TaskState | None) -> str:
+    if state is None:
+        return "unknown to Slurm"
+    name = state.name.lower().replace("_", " ")
+    why = f" ({state.why})" if state.why and state.name == "PENDING" else ""
+    return f"{name}{f' on {state.nodes}' if state.nodes else ''}{why}"
+
+
+def titles(submitted: Submitted) -> Iterator[str]:
+    """Name each expected report, in order."""
+    for one in expected(submitted):
+        several = len(one.task.outputs) > 1
+        yield f"{one.task.spec} × {one.task.target}" + (f" {Path(one.output).name}" if several else "")

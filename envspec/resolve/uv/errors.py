@@ -1,0 +1,269 @@
+"""uv's errors in envspec's words: the kind of failure, one readable sentence, and a hint.
+
+uv prints `error: …`, a chain of `cause: …` below it and then `hint: …`; the texts are those of uv 0.13, recorded in
+tests/resolve.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+
+from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
+from envspec.base.redact import redact
+from envspec.base.regex import regex
+from envspec.base.shortage import shortage, too_little
+from envspec.base.storage import says_storage
+from envspec.packages.requirement import canonical_name
+
+PROJECT = "the-spec"
+"""The spec's name as a project for uv. Messages to the user don't have it."""
+
+_AGAIN = "check the address and the network, then run the same command again: it keeps what it has fetched"
+_LOOSEN = "loosen one of these requirements, or leave out the target"
+_ONLINE_ONCE = "run without --offline once, so that the cache holds what this spec needs"
+_CREDENTIALS = (
+    "put credentials in ~/.netrc or in the index's URL in your own settings, "
+    "or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
+)
+
+_PART = regex(r"^ *(?:error|cause): ?", re.MULTILINE)
+_ITEMS = regex(r":((?:\n {12,}\S[^\n]*)+)\n")
+_UNBUILT = regex(r"Wheels are required for `([^`]+)`")
+_REFUSED = regex(r"An index(?: URL)? \(([^)]+)\) ")
+_REFUSAL = regex(r"401|403|lack of valid")
+_NO_METADATA = regex(
+    r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
+)
+_UNKNOWN = regex(r"was not found in the package registry")
+_NO_MODULE = regex(r"No module named '(\w+)")
+_BUILT = regex(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
+_RAISED = regex(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
+_SAID = regex(r"error: (?!Failed to build |command )\S")
+_UNSENT = regex(r"error sending request for url \(([^()\s?#]+)")
+_BAD_VARIABLE = regex(r"Failed to parse environment variable `([^`]+)`")
+_BAD_OPTION = regex(r"invalid value '[^']*' for '--([a-z-]+)")
+_BAD_FILE = regex(r"Failed to parse: `?uv\.toml\b")
+_NO_WHEEL = regex(
+    r"(?<!\S)[(`]?([A-Za-z0-9][A-Za-z0-9._-]*)((?:[^\sA-Za-z0-9._-]\S*)?)"
+    r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
+    r"(?: \(e\.g\., `([^`]+)`\))?"
+)
+_MARKER = regex(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
+"""The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
+_AVAILABLE = regex(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
+_GLIBC = regex(r"manylinux_2_(\d{1,4})_(\w+)")
+_OUTSIDE = regex(
+    r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
+    r"|Could not connect|timed out"
+    r"|dns error|Received some unexpected|expected value|Unexpected content type",
+    re.IGNORECASE,
+)
+
+
+def failure(status: int, stderr: str, *, label: str, offline: bool, index: str | None = None) -> EnvspecError:
+    """Make the error for a uv that ended with `status`.
+
+    `label` names the targets; `index` is PyPI's address, for faults for which uv names no URL. Removes credentials.
+    """
+    text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
+    body, *hints = re.split(r"\nhint: ?", text)
+    hints = [" ".join(hint.split()) for hint in hints]
+    parts = [" ".join(_listed(part).split()) for part in _PART.split(body)]
+    parts = list(dict.fromkeys(filter(None, parts)))
+    if parts and parts[0].startswith("No solution found"):
+        return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
+    told = ": ".join(parts)
+    message = f"{label}: {told}"
+    if stopped := stopped_by_the_machine(status, text, f"{label}: uv"):
+        return stopped
+    setting = _setting(told)
+    if setting:
+        said = told.partition(" For more information")[0]
+        return InputError(f"{label}: uv rejects one of your settings: {said}", hint=setting)
+    if "Hash mismatch" in told:
+        return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
+    if "Git executable not found" in told:
+        return ToolError(message, hint="install git, or ask for a release instead")
+    if "Git operation failed" in told:
+        return IndexFailure(message, hint="check the repository's address, the revision and your access")
+    if "build backend" in told or told.startswith("Failed to build"):
+        module = _NO_MODULE.search(told)
+        if module and (built := _BUILT.search(told)):
+            entry = f'{{ name = "{built[1]}", version = "…", dependencies = ["{module[1]}", …] }}'
+            return ToolError(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
+        return ToolError(
+            message,
+            hint="install the build tools that the package's README names, or choose a release that has a wheel",
+        )
+    if _OUTSIDE.search(told) and "environment variable" not in told:
+        return IndexFailure(message, hint=_AGAIN)
+    return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+
+
+def _short_of(said: str, program: str) -> EnvspecError | None:
+    if short := shortage(program, said):
+        return short
+    if not (says_storage(said) or "Failed to initialize cache" in said):
+        return None
+    told = cause(redact(said))
+    hint = "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
+    return StorageError(f"{program.removesuffix(': uv')}: {told}", hint=hint)
+
+
+def stopped_by_the_machine(status: int, said: str, program: str) -> EnvspecError | None:
+    """Make the error for a program that failed for what it ran on, by what it `said`: a signal, too little memory, a
+    disk, a quota or a right. None for one that did its work, or failed for another reason."""
+    if status >= 0:
+        return _short_of(said, program) if status else None
+    # Who gets no more memory may not get any for a last word either: allocators abort without one.
+    if status == -signal.SIGKILL or (status == -signal.SIGABRT and not said.strip()):
+        return too_little(program)
+    if short := _short_of(said, program):
+        return short
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    told = " ".join(redact(said).split())[-300:]
+    return ToolError(f"{program} was ended by {name}{told and f': {told}'}", hint="run the same command again")
+
+
+def cause(stderr: str) -> str:
+    """Return what uv says went wrong, and why at bottom: the first and the last link of its chain."""
+    body = _PART.search(stderr)
+    parts = [" ".join(part.split()) for part in _PART.split(stderr[body.start() :] if body else stderr)]
+    said = list(filter(None, parts)) or [""]
+    return said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}"
+
+
+def unfitting(message: str) -> set[str]:
+    """List the packages that a conflict's message says have no wheel for the target."""
+    return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}
+
+
+def build_failure(stderr: str) -> str:
+    """Give what a failed `uv build` comes down to: the exception that ended it, else what the build backend called an
+    error, else the end of uv's output."""
+    lines = [line.strip() for line in redact(stderr).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    said = [line for line in lines if _SAID.match(line)]
+    return (raised[-1:] or said[-1:] or [" | ".join(lines[-3:])])[0][:600]
+
+
+def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
+    """Make the error for an offline uv: whatever it couldn't fetch isn't in the cache.
+
+    The message doesn't mention the proxy between uv and the network (`Uv._cut_off`), which the user didn't set up.
+    """
+    if not isinstance(error, IndexFailure):
+        return error
+    asked = _UNSENT.search(error.message)
+    name = asked[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if asked else ""
+    return IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
+
+
+def _setting(told: str) -> str | None:
+    """Make the hint for a setting of the user's that uv can't read. None for any other failure.
+
+    Options count as well: uv reports its variables as options, and envspec itself passes none with a bad value.
+    """
+    variable, option = _BAD_VARIABLE.match(told), _BAD_OPTION.match(told)
+    name = variable[1] if variable else "UV_" + option[1].replace("-", "_").upper() if option else None
+    if name:
+        return f"correct the variable {name}, or unset it"
+    return "correct it in your own uv.toml" if _BAD_FILE.match(told) else None
+
+
+def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, index: str | None) -> EnvspecError:
+    joined = "\n".join(hints)
+    if offline and "network was disabled" in joined:
+        return IndexFailure(message, hint=_ONLINE_ONCE)
+    refused = _REFUSED.search(joined)
+    why = _REFUSAL.search(joined, refused.end()) if refused else None
+    if refused and why:
+        code = why[0] if why[0].isdecimal() else "401"
+        return IndexFailure(f"{label}: {refused[1]} needs credentials (HTTP {code})", hint=_CREDENTIALS)
+    damaged = _NO_METADATA.search(joined)
+    if damaged:
+        where = f" at {redact(index)}" if index else ""
+        return IndexFailure(
+            f"{label}: the index{where} serves something that isn't METADATA as that of {damaged[1]} {damaged[2]}",
+            hint="check whether a proxy or a login page answers in its place, then run the same command again",
+        )
+    if _UNKNOWN.search(message):
+        return Unsatisfiable(
+            message, hint="check the name's spelling; a package from another index needs an entry in [pip] sources"
+        )
+    return Unsatisfiable(message, hint=_newer_glibc(message, hints) or _hint(hints))
+
+
+def _newer_glibc(message: str, hints: Sequence[str]) -> str | None:
+    """Name the oldest glibc that a package has wheels for where the target's is too old. None for other conflicts."""
+    for hint in hints:
+        available, unfit = _AVAILABLE.match(hint), _NO_WHEEL.search(message)
+        target = _GLIBC.fullmatch(unfit[4] or "") if unfit else None
+        if available is None or target is None:
+            continue
+        minors = [int(minor) for minor, machine in _GLIBC.findall(hint) if machine == target[2]]
+        newer = [minor for minor in minors if minor > int(target[1])]
+        if newer and len(newer) == len(minors):
+            floor = f"2.{min(newer)}"
+            return (
+                f"{available[1]} {available[2]} has wheels for glibc {floor} and later; "
+                f'if the machines have it, set glibc = "{floor}" in the target'
+            )
+    return None
+
+
+def _hint(hints: Sequence[str]) -> str:
+    """Put uv's own hint into terms of a spec, if it is about versions."""
+    unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
+    if unbuilt:
+        names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
+        allow = f"allow-source = [{names}]"
+        return f"building from source runs the package's code; if you trust it, add to [pip]: {allow}"
+    # which index is asked first is envspec's to say
+    text = next((hint for hint in hints if "--index-strategy" not in hint), "")
+    if "exclude-newer" in text:
+        return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
+    if "re-releases" in text:
+        return (
+            text.partition(", but")[0].partition(" (try")[0]
+            + ": name one in the spec's requirement, for example `>=1.0a1`, to admit it"
+        )
+    return _LOOSEN if not text or "--" in text else text
+
+
+def _listed(text: str) -> str:
+    """Turn a list that uv prints one item a line into part of a sentence."""
+    return _ITEMS.sub(lambda match: ": " + ", ".join(match[1].split("\n")[1:]) + "; ", text)
+
+
+def _in_words(text: str) -> str:
+    """Rewrite uv's conflict report with the spec in place of the stand-in project's name."""
+    # what follows from a requirement is none that the spec has
+    text = re.sub(rf"we can conclude that (?:you require|{PROJECT}(?:==0)? depends on)\b", "so the target needs", text)
+    text = re.sub(rf"{PROJECT}(?:==0)? depends on", "the spec asks for", text)
+    text = re.sub(rf"your requirements|requirements of {PROJECT}|{PROJECT}(?:==0)?", "the spec's requirements", text)
+    text = re.sub(r"\byou require\b", "the spec asks for", text)
+    text = re.sub(
+        r", we can conclude that the spec's requirements are unsatisfiable\.?$",
+        ": no versions satisfy this target.",
+        text,
+    )
+    text = _MARKER.sub("", text)
+    text = text[:1].upper() + text[1:]
+    cause = _without_wheel(text)
+    return f"{cause}. {text}" if cause else text
+
+
+def _without_wheel(text: str) -> str | None:
+    """Shorten a report whose cause is a package without a wheel for the target. A package that lacks only some wheels
+    isn't a cause."""
+    for name, versions, what, tag in _NO_WHEEL.findall(text):
+        ruled_out = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])\S* cannot be used", text)
+        if ruled_out or "we can conclude" not in text:
+            return f"{name}{versions} has no wheel for this target's {what}" + (f" ({tag})" if tag else "")
+    return None

@@ -1,0 +1,175 @@
+"""The acceptance of solved targets into a lock: exact pins are judged, and findings reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from envspec.base.errors import Infeasible, InternalError, Place, SpecError, WrongBuild
+from envspec.base.redact import redact
+from envspec.facts.minimum import architectures, driver_floor
+from envspec.lock import extras
+from envspec.lock.judge import WRONG_BUILDS, judge_target
+from envspec.lock.model import LockedTarget
+from envspec.lock.rules.requirements import REFUSED_PYTHON
+from envspec.lock.shared_paths import pip_order
+from envspec.lock.variant_build import architectures_of, built_version
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.resolve.torch_index import holes as torch_holes
+from envspec.resolve.workflow.bounded import explained, of_one_cause, retreats, told
+from envspec.resolve.workflow.keep import Kept
+from envspec.resolve.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
+from envspec.resolve.workflow.solve import Solved
+from envspec.resolve.workflow.terms import tell_unused_terms
+from envspec.rules.accepted import accepted
+from envspec.rules.finding import Finding
+from envspec.rules.neighbours import Origin
+from envspec.rules.pins import judge_pins
+from envspec.spec.model import Spec, Target, of_one
+
+
+def accept(
+    spec: Spec,
+    solved: Sequence[Solved],
+    kept: Kept,
+    *,
+    refreshed: bool,
+    notice: Notice,
+    judge: Callable[[Solved], tuple[Finding, ...]],
+) -> tuple[LockedTarget, ...]:
+    """Turn the solved targets of a spec into its lock's. `refreshed` says that the live PyTorch index was asked.
+    `judge` judges the pins of a target.
+
+    Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
+    CUDA got in, SpecError for a source that only a package names,
+    InternalError when the result contradicts itself.
+    """
+    of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
+    tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
+    tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
+    tell_findings(
+        ((one.name, _explained(of_its_pins[one.name], one)) for one in solved),
+        notice,
+    )
+    tell_given_up([(one.name, *line) for one in solved for line in told(one.gave_up, one.versions)], notice)
+    holes = _holes(solved, kept, refreshed=refreshed)
+    tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
+    locked = tuple(_locked(one) for one in solved)
+    of_its_extras = {
+        one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
+    }
+    tell_findings(of_its_extras.items(), notice)
+    codes = [
+        (
+            one.prepared.target,
+            _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name]) | _unasked(one),
+        )
+        for one in solved
+    ]
+    tell_unused_terms(spec, codes, notice)
+    return locked
+
+
+def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    """Judge the older releases that a solved target has in place of what was given up."""
+    return accepted(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
+
+
+def _explained(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
+    requirements = solved.prepared.inputs.requirements
+    return of_one_cause(explained(found, solved.pip, requirements, solved.near), solved.pip, requirements)
+
+
+def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
+    """Collect the codes of findings, accepted ones included, and the same of their packages."""
+    every = [finding for several in findings for finding in several]
+    return frozenset({one.code for one in every} | {of_one(one.code, one.package) for one in every if one.package})
+
+
+def _unasked(solved: Solved) -> frozenset[str]:
+    """Collect the accepted findings that resolving would have refused: of packages that are locked."""
+    codes = (code for code, _ in solved.prepared.inputs.accept if code.startswith(("requires-python", "retreat")))
+    return frozenset(code for code in codes if code.partition(":")[2] in {"", *solved.versions})
+
+
+def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
+    return accepted(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
+
+
+def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target."""
+    return judge_pins(
+        spec,
+        solved.prepared.target,
+        {pin.name: built_version(pin) for pin in solved.pins},
+        builds={pin.name: pin.build for pin in solved.conda if pin.build},
+        needs={pin.name: pin.dependencies for pin in solved.pip},
+        origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
+        read=solved.builds,
+        architectures={
+            pin.name: architectures_of(pin.artifact.variant)
+            for pin in solved.pip
+            if pin.artifact and pin.artifact.variant
+        },
+        order=pip_order(LockedTarget(solved.name, solved.prepared.inputs, solved.pins)),
+    )
+
+
+def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str, tuple[Finding, ...]]:
+    requests = {one.name: one.request for one in solved if one.request is not None}
+    return torch_holes.findings(requests, {one.name: one.pins for one in solved}, kept.pip, refreshed=refreshed)
+
+
+def _places(spec: Spec, target: Target) -> dict[str, Place]:
+    """Find where the spec asks for each package."""
+    return {requirement_name(located.text): located.place for located in spec.pip_dependencies(target)}
+
+
+def _locked(solved: Solved) -> LockedTarget:
+    """Judge a target with its pins, as every reader of the lock does."""
+    target, inputs = solved.prepared.target, solved.prepared.inputs
+    locked = LockedTarget(
+        name=target.name,
+        inputs=inputs,
+        pins=tuple(sorted(solved.pins, key=lambda pin: (pin.kind, pin.name))),
+        architectures=architectures(inputs.gpus),
+        driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
+    )
+    flaws = judge_target(locked, solved.prepared.shared)
+    wrong = [flaw.sentence for flaw in flaws if flaw.code in WRONG_BUILDS]
+    if wrong:
+        asked = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
+        listed = f" --cuda {target.cuda}" if target.cuda else ""
+        raise WrongBuild(
+            f"{target.name} asks for {asked}, but {'; '.join(wrong)}",
+            hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
+            place=target.places.get("cuda", target.place),
+        )
+    if refused := [flaw for flaw in flaws if flaw.code == REFUSED_PYTHON]:
+        # its page says less than its METADATA
+        raise Infeasible(
+            f"{target.name}: {refused[0].sentence}",
+            hint="bound it to a release that does, or if it works for you, add to [pip]: "
+            f'accept = {{ {REFUSED_PYTHON} = {{ {refused[0].package} = "why" }} }}',
+        ).concerning(str(refused[0].package))
+    for flaw in flaws:
+        if flaw.code == "unasked-source" and (line := _asked_by_url(locked, flaw.package)):
+            raise SpecError(
+                f"{target.name}: {flaw.sentence}",
+                hint=f"if you trust it, add to [pip] dependencies: {line}",
+            ).concerning(str(flaw.package))
+    if flaws:
+        raise InternalError(
+            f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.sentence for flaw in flaws[:5])}",
+            hint="nothing was written; please report this with the spec",
+        )
+    return locked
+
+
+def _asked_by_url(locked: LockedTarget, package: str | None) -> str | None:
+    """Find the URL by which a package requires another, as a line for the spec."""
+    for line in (line for pin in locked.pins for line in pin.dependencies if pin.kind == "pip" and "@" in line):
+        requirement = published_requirement(line)
+        if requirement.url and canonical_name(requirement.name) == package:
+            return f'"{package} @ {redact(requirement.url)}"'
+    return None

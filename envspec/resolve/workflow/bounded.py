@@ -1,0 +1,182 @@
+"""What the rules refuse of a solution, turned into bounds for the next one, and what that gave up. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from envspec.base.record import dataclass, replace
+from envspec.lock.model import Pin
+from envspec.net.index_proxy.releases import version_of
+from envspec.packages.requirement import head_of, published_requirement
+from envspec.resolve.pip.unbounded import names_torch
+from envspec.rules.accepted import hint_to_keep
+from envspec.rules.finding import Finding
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A pin that can't work on a target, and how the spec led to it.
+
+    finding  of the rules, with its bound
+    path     names of packages, from what the spec asks for to the pin
+    pins     the versions of that solution
+    """
+
+    finding: Finding
+    path: tuple[str, ...]
+    pins: Mapping[str, str]
+
+    @property
+    def final(self) -> str | None:
+        """The package that was given up, if it had a final release: a pre-release isn't what is left of it."""
+        name = head_of(str(self.finding.bound)).name
+        version = version_of(self.pins.get(name, ""))
+        return name if version is not None and not version.is_prerelease else None
+
+    def moved(self, now: Mapping[str, str]) -> str:
+        """Find the first package of the path that has another version `now`, or none."""
+        return next((name for name in self.path if now.get(name) != self.pins[name]), self.path[-1])
+
+
+def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None], ...]:
+    """Say what is locked instead, in a line for each package that had to move, with the first reason for it; and how to
+    keep that pin, where it may be safe."""
+    lines: dict[str, tuple[str, str | None]] = {}
+    for one in given_up:
+        moved = one.moved(now)
+        instead = f"{moved} {now[moved]} is locked, not {one.pins[moved]}" if moved in now else f"{moved} isn't locked"
+        behind = " → ".join(one.path[one.path.index(moved) + 1 :])
+        leads = f", which leads to {behind}" if behind else ""
+        lines.setdefault(moved, (f"{instead}{leads}: {one.finding.message}", hint_to_keep(one.finding)))
+    return tuple(lines.values())
+
+
+def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding, ...]:
+    """Refuse the older releases that a solution has in place of what was made for less than the target has: one is an
+    answer only if it names what the target has, by a pin of torch or a bound that refuses the next minor.
+    """
+    now = {pin.name: pin for pin in pins}
+    found: dict[str, Finding] = {}
+    for one in given_up:
+        moved = one.moved({name: pin.version for name, pin in now.items()})
+        pin = now.get(moved)
+        torch = now["torch"].version if "torch" in now else None
+        lost = torch is None and "torch" in one.pins
+        if pin is None or not (one.finding.outgrown or lost) or names_torch(pin.dependencies, torch):
+            continue
+        name = f"{moved} {one.pins[moved]}"
+        leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
+        message = f"{name}{leads}: {one.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
+        ways = [one.finding.remedy, f'to take {pin.version} knowingly, write "{moved}<={pin.version}"']
+        found.setdefault(
+            moved,
+            Finding(
+                "error",
+                "retreat",
+                message,
+                one.finding.place,
+                "; or ".join(filter(None, ways)),
+                bound=f"{moved}<={pin.version}",
+            ),
+        )
+    return tuple(found.values())
+
+
+def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[GivenUp, ...]:
+    """List what bounds may change of a refused solution; nothing if a part of the refusal has no bound."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not all(finding.bound for finding in errors):
+        return ()
+    versions = {pin.name: pin.version for pin in pins}
+    paths = _paths(pins, requirements)
+    named = ((finding, head_of(str(finding.bound)).name) for finding in errors)
+    return tuple(GivenUp(finding, paths.get(name, (name,)), versions) for finding, name in named if name in versions)
+
+
+def explained(
+    findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str], near: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
+
+    `near` has versions of packages of the spec that work on the target, if it didn't bound them."""
+    lines = tuple(requirements)
+    bounded = {head_of(line).name for line in lines if _unbounded(line) != line}
+    paths = _paths(pins, lines)
+    return tuple(
+        _explained(one, paths.get(head_of(one.bound).name, ()), near, bounded)
+        if one.bound and one.severity == "error"
+        else one
+        for one in findings
+    )
+
+
+def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str], bounded: Collection[str]) -> Finding:
+    if not path:
+        return finding
+    first = path[0]
+    way = f" ({' → '.join(path)})" if len(path) > 1 else ""
+    if first in near:
+        remedy = f"Nearest: {first} {near[first]}, which the spec's bounds leave out"
+    else:
+        remedy = f"loosen the bounds of {first}, or leave it out" if first in bounded else f"leave {first} out"
+        if finding.code == "cuda-major-mixed":
+            remedy += ", or give the target another CUDA"
+        elif finding.remedy:
+            remedy = f"{finding.remedy}; or {remedy}"
+    return replace(finding, message=f"{finding.message}{way}", remedy=remedy)
+
+
+def loosened(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
+    """Give the spec's requirements without the bounds of those that lead to what was given up."""
+    first = {one.path[0] for one in given_up}
+    return tuple(_unbounded(line) if head_of(line).name in first else line for line in requirements)
+
+
+def _unbounded(line: str) -> str:
+    requirement = published_requirement(line)
+    if requirement.url:
+        return line
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}{extras}{marker}"
+
+
+def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[Finding, ...]:
+    """Make one error of those about packages of another CUDA major, with the ways that lead to them; all else stays."""
+    mixed = [one for one in findings if one.code == "cuda-major-mixed" and one.severity == "error" and one.bound]
+    if len(mixed) < 2:
+        return tuple(findings)
+    paths = _paths(pins, requirements)
+    names = [head_of(str(one.bound)).name for one in mixed]
+    ways = dict.fromkeys(
+        " → ".join(path[: next(at for at, step in enumerate(path) if step in names) + 1])
+        for path in (paths.get(name, (name,)) for name in names)
+    )
+    roots = " or ".join(dict.fromkeys(way.partition(" → ")[0] for way in ways))
+    others = f"{', '.join(names[1:4])}{f' and {len(names) - 4} more' if names[4:] else ''}"
+    first = mixed[0].message.partition(" (")[0]
+    same = {one.remedy for one in mixed}
+    whole = replace(
+        mixed[0],
+        message=f"{first}, as {'do' if names[2:] else 'does'} {others}; the spec leads there by {'; '.join(ways)}",
+        remedy=same.pop()
+        if len(same) == 1 and mixed[0].remedy
+        else f"take versions of {roots} that are made for the target's CUDA, leave them out, or give the target another"
+        " CUDA",
+    )
+    return tuple(whole if one is mixed[0] else one for one in findings if one is mixed[0] or one not in mixed)
+
+
+def _paths(pins: Sequence[Pin], requirements: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Find a shortest path to every pin."""
+    by_name = {pin.name: pin for pin in pins}
+    paths: dict[str, tuple[str, ...]] = {}
+    waiting: list[tuple[str, tuple[str, ...]]] = [(head_of(line).name, ()) for line in requirements]
+    while waiting:
+        following: list[tuple[str, tuple[str, ...]]] = []
+        for name, way in waiting:
+            if name in by_name and name not in paths:
+                paths[name] = (*way, name)
+                following += [(head_of(line).name, paths[name]) for line in by_name[name].dependencies]
+        waiting = following
+    return paths

@@ -1,0 +1,211 @@
+"""The preparation of targets: each is judged, and the inputs of its resolution are collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from envspec.base.errors import Place, SpecError
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.base.texts import nearest
+from envspec.facts import conda_builds, torch_builds
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
+from envspec.facts.cuda_stack import stack_of
+from envspec.facts.minimum import architectures
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.model import Pin, SpecInputs, TargetInputs
+from envspec.lock.rules.builds import NUMPY
+from envspec.packages.address import parse_address
+from envspec.packages.edges import Markers
+from envspec.packages.names import normalise_requirement, requirement_name
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.resolve.conda.request import CondaRequest, conda_request_for
+from envspec.resolve.workflow.notices import Notice, tell_findings
+from envspec.resolve.workflow.terms import refuse_terms
+from envspec.rules.judge import judge
+from envspec.rules.verdict import Verdict
+from envspec.spec.model import Spec, Target
+from envspec.spec.newer import bounds
+
+
+@dataclass(frozen=True)
+class NotAfter:
+    """A site's bound in time: nothing published at `moment` (RFC 3339, UTC) or later is taken, but for packages that
+    are `exempt`, by their normalised names."""
+
+    moment: str
+    exempt: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A target that is ready to be solved.
+
+    target       as the spec has it
+    shared       the inputs of all targets of the spec
+    inputs       the inputs of this target
+    verdict      the rules' verdict, without errors
+    constraints  PEP 508 lines that admit only the torch wheels that work on it
+    corrections  of published metadata; active those whose two packages the target itself asks for
+    exempt       packages that the spec's own bound in time alone holds for: name → that bound
+    conda        the request of its conda half; None without one
+    tools        what the build of the spec's project alone requires, as `inputs` has it, each with its place: it
+                 shapes nothing else. What the project may be compiled against isn't among it
+    """
+
+    target: Target
+    shared: SpecInputs
+    inputs: TargetInputs
+    verdict: Verdict
+    constraints: tuple[str, ...] = ()
+    corrections: Corrections = NO_CORRECTIONS
+    exempt: tuple[tuple[str, str | None], ...] = ()
+    conda: CondaRequest | None = None
+    tools: tuple[tuple[str, Place], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    def beside(self, conda: Sequence[Pin]) -> Prepared:
+        """Give the target with the Python that its conda half brings."""
+        python = next((pin.version for pin in conda if pin.name == "python"), None)
+        return replace(self, inputs=replace(self.inputs, python_version=python)) if python else self
+
+
+def prepare(
+    spec: Spec,
+    targets: Sequence[Target],
+    notice: Notice,
+    not_after: NotAfter | None = None,
+    pythons: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Prepared, ...]:
+    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings. `pythons` has the
+    version of the build that targets of a platform get, unless conda brings Python.
+
+    Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
+    for a requirement that no lock can hold.
+    """
+    _refuse_unknown_corrections(spec)
+    refuse_terms(spec)
+    for target in targets:
+        _refuse_addresses(spec, target)
+    verdicts = [judge(spec, target) for target in targets]
+    tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
+    shared = spec_inputs(spec)
+    exempt = _exempt(spec, not_after)
+    if not_after is not None:
+        # no part of the lock: a bound that moves would make it stale the next day
+        shared = replace(shared, exclude_newer=not_after.moment)
+    known = corrections(shared.without_corrections)
+
+    def inputs(target: Target) -> TargetInputs:
+        found = target_inputs(spec, target)
+        by_conda = bool(found.conda_requirements)
+        return found if by_conda else replace(found, python_version=pythons.get(target.platform))
+
+    return tuple(
+        replace(
+            _prepared(target, shared, inputs(target), verdict, known),
+            exempt=exempt,
+            tools=tuple(_tools(spec, target)),
+        )
+        for target, verdict in zip(targets, verdicts, strict=True)
+    )
+
+
+def _tools(spec: Spec, target: Target) -> Iterator[tuple[str, Place]]:
+    for one in spec.build_tools(target):
+        name = requirement_name(one.text)
+        if stack_of(name) is None and name != NUMPY:
+            yield normalise_requirement(one.text), one.place
+
+
+def _exempt(spec: Spec, not_after: NotAfter | None) -> tuple[tuple[str, str | None], ...]:
+    """Give the packages that the bound of all others doesn't hold for, each with its own: the spec's, and within a
+    site's bound whichever is earlier, but for what the site exempts."""
+    own = dict(bounds(spec))
+    if not_after is not None:
+        own = {name: min(bound or not_after.moment, not_after.moment) for name, bound in own.items()}
+        own |= {name: bounds(spec).get(name, spec.exclude_newer) for name in not_after.exempt}
+    return tuple(sorted(own.items()))
+
+
+def _prepared(
+    target: Target,
+    shared: SpecInputs,
+    inputs: TargetInputs,
+    verdict: Verdict,
+    known: Corrections,
+) -> Prepared:
+    bounds = _torch_bounds(verdict)
+    by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
+    there = known.on(Markers(inputs.platform, inputs.full_python))
+    for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
+    return Prepared(
+        target=target,
+        shared=shared,
+        inputs=inputs,
+        verdict=verdict,
+        constraints=(f"torch{bounds}",) if bounds and not by_conda else (),
+        corrections=there.with_active(there.beside(map(requirement_name, inputs.requirements))),
+        conda=conda_request_for(shared, inputs, architectures(target.gpus), for_conda)
+        if inputs.conda_requirements
+        else None,
+    )
+
+
+def _torch_bounds(verdict: Verdict) -> str:
+    """Give the clauses that admit only the torch releases that work; empty where the newest one works."""
+    if verdict.wanted is None or not verdict.narrowed:
+        return ""
+    newest, oldest = verdict.feasible[0], verdict.feasible[-1]
+    by_conda = verdict.wanted.channel == "conda"
+    known = conda_builds.versions() if by_conda else [release.version for release in torch_builds.releases()]
+    first, last = torch_builds.order(oldest), torch_builds.order(newest)
+    between = [version for version in known if first < torch_builds.order(version) < last]
+    holes = [f"!={version}" for version in between if version not in verdict.feasible]
+    return ",".join([f">={oldest}", f"<={newest}", *holes])
+
+
+def _refuse_unknown_corrections(spec: Spec) -> None:
+    for name in unknown(spec.pip.without_corrections):
+        known = [one.name for one in table()]
+        near = nearest(name, known)
+        raise SpecError(
+            f'there is no correction "{name}"',
+            hint=f'did you mean "{near}"?'
+            if near
+            else "`envspec lock` names each correction in the line that tells it",
+            place=spec.places.get("pip.without-corrections"),
+        )
+
+
+def _refuse_addresses(spec: Spec, target: Target) -> None:
+    """Refuse requirements whose source can't be locked: a path of this machine, or a source that may not be built."""
+    for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
+        requirement = parse_requirement(located.text) if "@" in located.text else None
+        if requirement is None or requirement.url is None:
+            continue
+        name = canonical_name(requirement.name)
+        if requirement.url.startswith("file:"):
+            raise SpecError(
+                f"{redact(located.text)} is a path of this machine, which a lock can't hold",
+                hint="give a git URL, an address that other machines reach, or a released version",
+                place=located.place,
+            )
+        try:
+            parse_address(requirement.url)
+        except ValueError as reason:
+            raise SpecError(
+                f"{redact(located.text)} has an address that tools read in more than one way: {reason}",
+                hint="write it as scheme://host/path, or git+scheme://host/path@revision for a repository",
+                place=located.place,
+            ) from None
+        if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
+            raise SpecError(
+                f"{redact(located.text)} is built from source, which runs its code",
+                hint=f'if you trust it: allow-source = ["{name}"] in [pip]',
+                place=located.place,
+            )

@@ -1,0 +1,109 @@
+"""The builds of Python that a lock names: those of the old lock that still hold, and the newest known for the rest.
+They are chosen before anything is solved: markers and Requires-Python are judged for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from envspec.base.errors import Infeasible
+from envspec.base.record import replace
+from envspec.facts.python_builds import is_released, newest_build, versions_of
+from envspec.lock.model import Lock, LockedPython, TargetInputs
+from envspec.packages.python_range import is_within
+from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.notices import Notice
+from envspec.rules.finding import Finding
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
+
+PACKAGE = "python"
+"""The name by which `--upgrade-package` moves a build."""
+
+
+def chosen_pythons(
+    targets: Mapping[str, TargetInputs],
+    old: Lock | None,
+    upgrade: Upgrade,
+    flaws: Sequence[Flaw],
+    bounds: Sequence[str | None],
+    notice: Notice,
+) -> tuple[LockedPython, ...]:
+    """Choose the build for each platform that has targets without conda's Python, from the targets' inputs by name.
+    `bounds` are moments (RFC 3339): only what was released before all of them is taken. A platform without a known
+    build has none, and `notice` hears so.
+
+    Raises Infeasible where the spec asks for more than a minor version, and no build is known of that.
+    """
+    # with what judges locks, which nobody needs before uv's answer
+    from envspec.lock.rules.whole import WRONG_PYTHON
+
+    before = min((one for one in bounds if one is not None), default=None)
+    moves = upgrade.everything or PACKAGE in upgrade.packages
+    wrong = {name for flaw in flaws if flaw.code == WRONG_PYTHON for name in flaw.targets}
+    kept = {one.platform: one for one in old.pythons} if old and not moves else {}
+    without: dict[str, TargetInputs] = {}
+    found: dict[str, LockedPython] = {}
+    for name, inputs in targets.items():
+        platform = inputs.platform
+        if platform in found or inputs.conda_requirements:
+            continue
+        own = kept.get(platform)
+        stays = own is not None and is_within(own.version, inputs.python, inputs.python_range) and name not in wrong
+        chosen = own if own and stays and is_released(own.build, before) else _newest(inputs, before)
+        if chosen is not None:
+            found[platform] = chosen
+        elif inputs.python_range is None:
+            without[name] = inputs
+        else:
+            raise _unknown(name, inputs, before)
+    _tell(without, before, notice)
+    return tuple(found[platform] for platform in sorted(found))
+
+
+def with_missing_pythons(lock: Lock, not_after: Callable[[], str | None]) -> Lock:
+    """Name the builds that a lock of an older envspec lacks, which has none. `not_after` gives a site's bound in time.
+    All else stays."""
+    if lock.pythons or all(target.pin("python", "conda") for target in lock):
+        return lock
+    bounds = (lock.inputs.exclude_newer, not_after())
+    targets = {target.name: target.inputs for target in lock}
+    pythons = chosen_pythons(targets, None, Upgrade(), (), bounds, lambda finding: None)
+    return replace(lock, pythons=pythons).with_python_versions()
+
+
+def _newest(inputs: TargetInputs, before: str | None) -> LockedPython | None:
+    build = newest_build(inputs.python, inputs.platform, before, inputs.python_range or "")
+    if build is None:
+        return None
+    return LockedPython(build.platform, build.version, build.build, build.file, build.sha256)
+
+
+def _unknown(name: str, inputs: TargetInputs, before: str | None) -> Infeasible:
+    """Say that no build is what the spec asks of Python, and which ones there are."""
+    asked = str(inputs.python_range).removeprefix("==")
+    until = f" released before {before[:10]}" if before else ""
+    error = Infeasible(
+        f"{name}: envspec knows no build of Python {asked} for {inputs.platform}{until}",
+        hint=f"of {inputs.python} it knows {', '.join(versions_of(inputs.python, inputs.platform)) or 'none'}; or take "
+        'Python from conda: [conda] dependencies = ["python"]',
+    )
+    error.key, error.targets = "env.python", (name,)
+    return error
+
+
+def _tell(without: Mapping[str, TargetInputs], before: str | None, notice: Notice) -> None:
+    if not without:
+        return
+    python = next(iter(without.values())).python
+    until = f" released before {before[:10]}" if before else ""
+    notice(
+        Finding(
+            "warning",
+            "python-not-locked",
+            f"{', '.join(without)}: envspec knows no build of Python {python}{until}, so the lock"
+            " names none: environments and images get the machine's, or uv's newest",
+            remedy=f'to lock Python too, take it from conda: [conda] dependencies = ["python {python}.*"]',
+        )
+    )

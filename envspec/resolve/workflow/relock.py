@@ -1,0 +1,210 @@
+"""The locking of a spec, from the parsed spec to the new lock: the flow of DESIGN §2, with its I/O passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
+from envspec.base.record import replace
+from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
+from envspec.lock.model import LOCK_VERSION, Lock, Pin
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.retreat import Retreated, Way
+from envspec.resolve.workflow.keep import Kept, Upgrade, kept_of
+from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
+from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
+from envspec.resolve.workflow.pythons import PACKAGE, chosen_pythons
+from envspec.resolve.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
+from envspec.rules.finding import Finding
+from envspec.spec.messages import refuse_unknown_targets
+from envspec.spec.model import Spec, Target
+
+if TYPE_CHECKING:
+    from envspec.lock.rules.case import Flaw
+    from envspec.resolve.workflow.builds import BuildResolver
+    from envspec.resolve.workflow.publishers import AskPublishers
+
+
+def _untold(finding: Finding) -> None:
+    """Ignore a notice."""
+
+
+def _nothing_to_tell(pins: Mapping[str, tuple[Pin, ...]]) -> None:
+    """Say nothing of a solution."""
+
+
+def relock(
+    spec: Spec,
+    old: Lock | None,
+    resolver: Resolver,
+    *,
+    conda: CondaHalf | None = None,
+    upgrade: Upgrade | None = None,
+    only: Collection[str] = (),
+    refreshed: bool = False,
+    not_after: NotAfter | None = None,
+    notice: Notice = _untold,
+    inspect: Inspector | None = None,
+    builds: BuildResolver | None = None,
+    publishers: AskPublishers | None = None,
+    first: Lock | None = None,
+    tell: Callable[[Mapping[str, tuple[Pin, ...]]], None] = _nothing_to_tell,
+) -> Lock:
+    """Lock `spec` again.
+
+    Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock again (all by
+    default; the others keep their pins of `old`). A spec with conda dependencies needs `conda`, which solves first: its
+    packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts. Releases
+    beyond `not_after` are left out, whatever the spec's `exclude-newer` allows.
+
+    `first` are another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit.
+
+    `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
+    the old lock's rows those count that their wheels confirm.
+
+    `tell` writes what the resolver has to say of the last solution, whose pins it gets by target.
+
+    `builds` resolves what sources are built with; without it, only what the old lock has of that stands in the new one.
+    Likewise `publishers`, which asks who published files.
+
+    The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
+
+    Raises Infeasible for what the rules refuse, SpecError for a correction that doesn't exist, InputError for a wrong
+    `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
+    and what the resolver raises.
+    """
+    move = upgrade or Upgrade()
+    if old is not None and (only or not (move.everything or PACKAGE in move.packages)):
+        spec = with_kept_python(spec, old)
+    flaws = flaws_of(spec, old) if old else ()
+    targets = _chosen(spec, old, only, flaws)
+    tell_flaws(flaws, notice)
+    shared = spec_inputs(spec)
+    bounds = (shared.exclude_newer, not_after.moment if not_after else None)
+    with _placing(spec):
+        asked = {target.name: target_inputs(spec, target) for target in spec.targets}
+        pythons = chosen_pythons(asked, old, move, flaws, bounds, notice)
+    builds_of = pythons if shared.image_python is None else ()
+    prepared = prepare(spec, targets, notice, not_after, {one.platform: one.version for one in builds_of})
+    kept = kept_of(first, Upgrade()) if first else kept_of(old, move, flaws)
+
+    def judged(one: Solved) -> tuple[Finding, ...]:
+        from envspec.resolve.workflow.accept import of_pins
+
+        return of_pins(spec, one)
+
+    def tried(way: Way, names: Collection[str]) -> str | None:
+        """Say whether a change of the spec gives the first of these targets a lock that is right, and what else that
+        takes."""
+        from envspec.resolve.pip.sources_needed import SourcesNeeded
+        from envspec.resolve.workflow.accept import of_pins, of_retreats
+
+        targets = tuple(replace(one, cuda=way.cuda or one.cuda) for one in spec.targets if one.name in names)[:1]
+        changed = replace(spec, python=way.python or spec.python, targets=targets)
+        try:
+            ready = [_with_way(one, way) for one in prepare(changed, targets, _untold, not_after)]
+            (one,) = solve(ready, resolver, conda, Kept(), partial(of_pins, changed), inspect)
+        except SourcesNeeded as needed:
+            return f", with {' and '.join(needed.names)} from source"
+        except (AnswerNo, InputError, OutsideError):
+            return None
+        judged = (*of_pins(changed, one), *of_retreats(changed, one))
+        return None if any(one.severity == "error" for one in judged) else ""
+
+    with _placing(spec):
+        try:
+            solved = solve(prepared, resolver, conda, kept, judged, inspect)
+        except Retreated as refused:
+            refused.tell_ways(partial(tried, names=refused.targets))
+            raise
+        tell({one.name: one.pip for one in solved})
+    # not needed sooner: whoever waits for the solver may import them meanwhile
+    from envspec.resolve.workflow.accept import accept
+    from envspec.resolve.workflow.builds import with_build_environments
+    from envspec.resolve.workflow.images import tell_images
+    from envspec.resolve.workflow.inspection import tell_inspection
+    from envspec.resolve.workflow.publishers import with_publishers
+
+    tell_inspection(solved, kept, notice)
+    solved = with_publishers(solved, old, publishers or (lambda pins: {}))
+    with _placing(spec):
+        solved = with_build_environments(spec, solved, old, move, builds or (lambda wanted: {}), flaws)
+    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
+    others = {target.name for target in spec.targets} - {target.name for target in anew}
+    locked = (*anew, *(target for target in old or () if target.name in others))
+    tell_unused_sources(spec, locked, notice)
+    tell_misspelt(spec, locked, notice)
+    tell_images(spec, locked, notice)
+    read = {row for one in solved for row in one.shaped}
+    pins = [pin for target in locked if target.name in others for pin in target.pins]
+    read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
+    in_order = tuple(sorted(locked, key=lambda target: target.name))
+    return Lock(spec.name, shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
+
+
+def _with_way(prepared: Prepared, way: Way) -> Prepared:
+    """Give a target with a change of the spec's requirements."""
+    inputs = prepared.inputs
+    lines, bounds = way.requirements(inputs.requirements), tuple(sorted({*inputs.constraints, *way.bounds}))
+    return replace(prepared, inputs=replace(inputs, requirements=lines, constraints=bounds))
+
+
+def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
+    """List what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
+    from envspec.lock.judge import judge
+
+    return judge(old, spec if has_equal_inputs(spec, old) else None)
+
+
+@contextmanager
+def _placing(spec: Spec) -> Iterator[None]:
+    """Give what is refused meanwhile its place in the spec."""
+    try:
+        yield
+    except EnvspecError as refused:
+        refused.place = refused.place or _place_of(spec, refused)
+        raise
+
+
+def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
+    """Find where the spec speaks of what an error is about: a key, or the first of its packages. Of a refusal that is
+    about none of the spec's, the target that it is said of. None for anything else that failed outside."""
+    if refused.key in spec.places:
+        return spec.places[refused.key]
+    told = [target for target in spec.targets if target.name in refused.targets]
+    targets = told or spec.targets
+    terms = [spec.pip_terms(target) for target in targets]
+    lines = [located for target in targets for located in spec.pip_dependencies(target)]
+    lines += [located for one in terms for located in (*one.overrides, *one.constraints)]
+    for name in map(canonical_name, refused.asked):
+        for located in lines:
+            if requirement_name(located.text) == name:
+                return located.place
+    if not isinstance(refused, AnswerNo | InputError):
+        return None
+    return told[0].place if told else Place(spec.path)
+
+
+def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Flaw]) -> tuple[Target, ...]:
+    """Pick the targets to lock again: the requested ones, and those whose pins can't be right."""
+    if not only:
+        return spec.targets
+    known = [target.name for target in spec.targets]
+    refuse_unknown_targets(sorted(only), known, spec.path)
+    if old is not None and old.inputs != spec_inputs(spec) and set(only) != set(known):
+        raise InputError(
+            f"{spec.path} changed in a part that all targets share, so they must be locked together",
+            hint="leave out --target",
+        )
+    failing = {name for flaw in flaws for name in flaw.targets} - set(only)
+    if old is not None and old.schema < LOCK_VERSION:
+        # what the others were solved for isn't what this schema says of them
+        failing = set(known) - set(only)
+    return (
+        *(target for target in spec.targets if target.name in only),
+        *(target for target in spec.targets if target.name in failing),
+    )

@@ -1,0 +1,395 @@
+"""The solving of prepared targets to exact pins: the conda half first, because its packages count for pip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property, partial
+from typing import Protocol
+
+from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
+from envspec.base.record import dataclass, replace
+from envspec.facts.corrections import Correction, Corrections, of_wheel
+from envspec.facts.cuda_stack import TORCH, stack_of
+from envspec.lock.model import LockedCorrection, LockedTarget, Pin
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import published_requirement
+from envspec.resolve.conda.request import CondaRequest
+from envspec.resolve.pip.floors import is_older
+from envspec.resolve.pip.provided import provided_by
+from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.resolve.workflow.bounded import GivenUp, given_up, loosened
+from envspec.resolve.workflow.corrected import Effect, broken, effects, said_without
+from envspec.resolve.workflow.keep import Kept, preferences_of
+from envspec.resolve.workflow.prepare import Prepared
+from envspec.rules.finding import Finding
+from envspec.rules.wheel_code import WheelBuild
+
+
+class Resolver(Protocol):
+    """A resolver of the pip half. `keep` holds, by target, versions to keep where they still fit."""
+
+    def resolve(
+        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]: ...
+
+
+class Inspector(Protocol):
+    """Reads in wheels what they need of each other and their METADATA doesn't say."""
+
+    def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
+        """Say whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
+
+    def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
+        """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
+
+    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
+        """Give what the wheels of a solution are built for, by package, where that could matter."""
+
+
+class CondaHalf(Protocol):
+    """A resolver of the conda half. `keep` holds a package's version and build."""
+
+    def resolve(
+        self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]: ...
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A target and its pins so far.
+
+    prepared     its inputs
+    corrections  of published metadata, as the pip half was solved with them
+    constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
+    gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    gave_way     corrections beside which the requirements had no solution
+    read         corrections that were read from wheels, in this solution or an earlier one
+    builds       what its wheels are built for, by package, as far as they were read
+    cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
+    hopeless     it has no solution without what the rules refuse of this one
+    near         versions of the spec's packages that would work on the target, if the spec didn't bound them
+    conda        the pins of its conda half
+    pip          the pins of its pip half
+    """
+
+    prepared: Prepared
+    corrections: Corrections
+    constraints: tuple[str, ...] = ()
+    gave_up: tuple[GivenUp, ...] = ()
+    gave_way: tuple[Correction, ...] = ()
+    hopeless: bool = False
+    near: Mapping[str, str] = field(default_factory=dict)
+    read: tuple[LockedCorrection, ...] = ()
+    builds: Mapping[str, WheelBuild] = field(default_factory=dict)
+    cleared: frozenset[tuple[str, str, str]] = frozenset()
+    conda: tuple[Pin, ...] = ()
+    pip: tuple[Pin, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.prepared.name
+
+    @property
+    def pins(self) -> tuple[Pin, ...]:
+        """The pins of both halves."""
+        return (*self.conda, *self.pip)
+
+    @cached_property
+    def request(self) -> Request | None:
+        """Make the request of the pip half; None without one."""
+        prepared = self.prepared
+        if not prepared.inputs.requirements:
+            return None
+        return request_for(
+            prepared.shared,
+            prepared.inputs,
+            tuple(sorted({*prepared.constraints, *self.constraints})),
+            provided_by(self.conda),
+            self.corrections,
+            prepared.exempt,
+            tuple(sorted({name for one in self.gave_up if (name := one.final)})),
+            tuple(sorted(set(self._bounds))),
+        )
+
+    @property
+    def _bounds(self) -> tuple[str, ...]:
+        return tuple(str(one.finding.bound) for one in self.gave_up)
+
+    @cached_property
+    def versions(self) -> Mapping[str, str]:
+        """The versions of pip's packages, and of those that conda provides to them."""
+        return {
+            **dict(provided_by(self.conda)),
+            **{pin.name: pin.version for pin in self.pip},
+        }
+
+    @cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        """Give what corrections did to its pip half."""
+        if self.request is None:
+            return ()
+        inputs = self.prepared.inputs
+        constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
+        known = said_without(self.pip, inputs.requirements, constraints, self.request.overrides)
+        # of a package's wheels the pinned one speaks, not a newer one that was given up
+        others = {self._row(one) for one in self.read} - {self._row(one) for one in self.pinned(self.read)}
+        did = effects(self.request.corrections, self.pip, self.versions, known)
+        return tuple(effect for effect in did if effect.correction not in others)
+
+    @property
+    def shaped(self) -> tuple[LockedCorrection, ...]:
+        """Give the corrections read from its wheels that did something to its pip half."""
+        did = {effect.correction for effect in self.effects}
+        edges = {(pin.name, line) for pin in self.pip for line in pin.added}
+        rows = self.pinned(self.read)
+        return tuple(one for one in rows if self._row(one) in did or (one.package, one.constraint) in edges)
+
+    @property
+    def broken(self) -> tuple[Correction, ...]:
+        """Give the corrections that gave way, and that its solution indeed breaks."""
+        return Corrections(self.gave_way).broken_by(self.versions)
+
+    def pinned(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
+        """Give the rows whose wheels are pinned."""
+        return tuple(one for one in rows if any(map(one.is_of, self.pip)))
+
+    def inspected(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
+        """Give the target with what its wheels say against its solution, and with those rows of the old lock that they
+        confirm; itself where that is nothing new. Raises what reading wheels raises."""
+        if not self.prepared.inputs.inspect:
+            return self
+        rows = [one for one in (*locked, *self.read) if self.counts(one)]
+        found = inspect.read(self.pins, frozenset((one.package, one.constraint) for one in rows))
+        more = [one for one in found if self.counts(one) and one not in self.read]
+        said = {(one.package, one.version, one.constraint) for one in found}
+        now = {(one.package, self.versions[one.package], one.constraint) for one in self.read if self._has(one)}
+        cleared = self.cleared | now - said
+        return self.knowing(more, cleared) if more or cleared != self.cleared else self
+
+    def with_builds(self, inspect: Inspector) -> Solved:
+        """Give the target with what its wheels are built for. Raises what reading wheels raises."""
+        inputs = self.prepared.inputs
+        return replace(self, builds=inspect.builds(self.pip, inputs.cuda, inputs.platform)) if inputs.inspect else self
+
+    def replaying(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
+        """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
+        if not self.prepared.inputs.inspect:
+            return self
+        return self.knowing(one for one, pin in locked if self.counts(one) and inspect.recalls(one, pin))
+
+    def knowing(
+        self, more: Iterable[LockedCorrection], cleared: frozenset[tuple[str, str, str]] = frozenset()
+    ) -> Solved:
+        """Give the target with corrections that were read from wheels."""
+        known = replace(self, read=tuple(sorted({*self.read, *more})), cleared=cleared)
+        return replace(known, corrections=self.corrections.with_read(map(known._row, known.read)))
+
+    def _has(self, one: LockedCorrection) -> bool:
+        return any(pin.name == one.package for pin in self.pip)
+
+    def counts(self, one: LockedCorrection) -> bool:
+        """Say whether the spec lets a correction that was read from a wheel count."""
+        return self._row(one).name not in self.prepared.shared.without_corrections
+
+    def _row(self, one: LockedCorrection) -> Correction:
+        but = sorted(v for name, v, bound in self.cleared if (name, bound) == (one.package, one.constraint))
+        return of_wheel(one.package, one.version, one.constraint, one.reason, but)
+
+    def yielding(self, conflict: Unsatisfiable) -> Solved:
+        """Give the target without the corrections of a conflict that were not proved here; itself where it has none."""
+        if self.name not in conflict.targets:
+            return self
+        reported = tuple(row for row in self.corrections.rows if row.gives_way)
+        named = tuple(row for row in reported if row.name in conflict.corrections)
+        # what leaves no more of a package than one of these would be named by the next conflict
+        rows = tuple(row for row in reported if any(row.is_as_strict_as(one) for one in named))
+        left = self.corrections.without_names(row.name for row in rows)
+        return replace(self, gave_way=(*self.gave_way, *rows), corrections=left) if rows else self
+
+    def corrected(self) -> Solved:
+        """Give the target with the corrections that its solution breaks; itself where it breaks none."""
+        if self.request is None:
+            return self
+        known, off = self.request.corrections, self.prepared.shared.without_corrections
+        overridden = set(map(requirement_name, self.request.overrides))
+        found = tuple(one for one in broken(known, self.pip, self.versions, off) if one.bounded not in overridden)
+        if not found:
+            return self
+        # what stands side by side now will hardly part: one more solution, not one for each correction
+        names = known.beside(self.versions) | {one.name for one in found if one.kind != "requirement"}
+        corrections = self.corrections.with_active(names, found)
+        if corrections != self.corrections:
+            return replace(self, corrections=corrections)
+        # shown, and broken all the same: its METADATA doesn't come through the index proxy
+        lines = {one.requirement for one in found if one.kind != "extra"}
+        return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
+
+    def bounded(self, findings: Iterable[Finding]) -> Solved:
+        """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
+        if self.hopeless:
+            return self
+        more = given_up(findings, self.pip, self.prepared.inputs.requirements)
+        new = tuple(one for one in more if one.finding.bound not in self._bounds)
+        return replace(self, gave_up=(*self.gave_up, *new)) if new else self
+
+
+def _nothing(solved: Solved) -> tuple[Finding, ...]:
+    """Refuse nothing."""
+    return ()
+
+
+_ROUNDS = 8
+"""Solutions to try again because the rules refuse one."""
+
+
+def solve(
+    prepared: Sequence[Prepared],
+    resolver: Resolver,
+    conda: CondaHalf | None,
+    kept: Kept,
+    judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
+    inspect: Inspector | None = None,
+) -> tuple[Solved, ...]:
+    """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
+
+    `inspect` reads wheels: what they say bounds the solution. What `kept` holds of it counts once a wheel confirms it.
+    None reads nothing.
+
+    Raises what the resolvers raise, and InternalError for a conda half without `conda`.
+    """
+    installed = _conda_half(prepared, conda, kept)
+    halves = ((one, installed.get(one.name, ())) for one in prepared)
+    targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
+    if inspect is not None:
+        targets = tuple(one.replaying(inspect, kept.read.get(one.name, ())) for one in targets)
+    settle = partial(_settled, resolver=resolver, kept=kept, inspect=inspect)
+    targets = settle(targets)
+    for _ in range(_ROUNDS):
+        again = tuple(one.bounded(judge(one)) for one in targets)
+        if again == targets:
+            break
+        try:
+            targets = settle(again)
+        except Unsatisfiable:
+            each = zip(targets, again, strict=True)
+            targets = tuple(old if old == more else _alone(old, more, settle, judge) for old, more in each)
+    return targets
+
+
+_Settle = Callable[[tuple[Solved, ...]], tuple[Solved, ...]]
+
+
+def _alone(old: Solved, bounded: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Solved:
+    """Solve a target with its bounds by itself; give its last solution, and what would work, where there is none."""
+    try:
+        return settle((bounded,))[0]
+    except Unsatisfiable:
+        return replace(old, hopeless=True, near=_near(bounded, settle, judge))
+
+
+def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Mapping[str, str]:
+    """Find versions that would work of the packages that lead to what was given up, had the spec no bounds on them."""
+    inputs = target.prepared.inputs
+    requirements = loosened(inputs.requirements, target.gave_up)
+    if requirements == inputs.requirements:
+        return {}
+    free = replace(target, prepared=replace(target.prepared, inputs=replace(inputs, requirements=requirements)))
+    try:
+        for _ in range(_ROUNDS):
+            (free,) = settle((free,))
+            findings = judge(free)
+            if all(finding.severity != "error" for finding in findings):
+                first = {one.path[0] for one in target.gave_up}
+                return {name: version for name, version in free.versions.items() if name in first}
+            free = free.bounded(findings)
+    except (AnswerNo, OutsideError):
+        pass
+    return {}
+
+
+def _settled(
+    targets: tuple[Solved, ...], resolver: Resolver, kept: Kept, inspect: Inspector | None
+) -> tuple[Solved, ...]:
+    """Solve the pip halves until no correction is broken. What others report gives way to requirements."""
+    while True:
+        requests = {one.name: one.request for one in targets if one.request is not None}
+        try:
+            pins = _pip_halves(targets, requests, resolver, kept) if requests else {}
+        except Unsatisfiable as conflict:
+            yielding = tuple(one.yielding(conflict) for one in targets)
+            if yielding == targets:
+                raise
+            targets = yielding
+            continue
+        targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
+        # what uv chose has published metadata that is wrong: once more, with what that should have said
+        again = tuple(one.corrected() for one in targets)
+        if again == targets and inspect is not None:
+            again = tuple(one.inspected(inspect, [row for row, _ in kept.read.get(one.name, ())]) for one in targets)
+        if again == targets:
+            return targets if inspect is None else tuple(one.with_builds(inspect) for one in targets)
+        targets = again
+
+
+def _pip_halves(
+    targets: Sequence[Solved], requests: Mapping[str, Request], resolver: Resolver, kept: Kept
+) -> Mapping[str, tuple[Pin, ...]]:
+    """Solve the pip halves: what the build of the spec's project alone requires comes last, beside what all else got.
+    Raises Unsatisfiable where that would take something else back."""
+    tools = {one.name: {line for line, _ in one.prepared.tools} for one in targets}
+    without = {
+        name: replace(request, requirements=tuple(line for line in request.requirements if line not in tools[name]))
+        for name, request in requests.items()
+    }
+    if without == requests or not all(request.requirements for request in without.values()):
+        return resolver.resolve(requests, kept.pip)
+    alone = resolver.resolve(without, kept.pip)
+    keep = {}
+    for one in targets:
+        if one.name in alone:
+            before = kept.pip.get(one.name, Preferences())
+            own = preferences_of(LockedTarget(one.name, one.prepared.inputs, alone[one.name]))
+            keep[one.name] = replace(own, last={**before.last, **own.versions}).over(before)
+    pins = resolver.resolve(requests, keep)
+    for one in targets:
+        if one.name in alone:
+            _refuse_decided(one, without[one.name], alone[one.name], pins[one.name])
+    return pins
+
+
+def _refuse_decided(target: Solved, request: Request, alone: Sequence[Pin], pins: Sequence[Pin]) -> None:
+    """Raise Unsatisfiable where a build tool took torch, or what the spec asks for, back."""
+    asked, now = set(map(requirement_name, request.requirements)), {pin.name: pin.version for pin in pins}
+    before = {pin.name: pin.version for pin in alone}
+    back = [
+        name
+        for name, version in before.items()
+        if (name in asked or stack_of(name) is not None) and is_older(now.get(name, version), version)
+    ]
+    if not back:
+        return
+    name = min(back, key=lambda name: (name not in TORCH, name))
+    wrong = [
+        (line, place)
+        for line, place in target.prepared.tools
+        if (version := before.get(requirement_name(line)))
+        and not published_requirement(line).specifier.contains(version, prereleases=True)
+    ] or target.prepared.tools
+    lines = ", ".join(line for line, _ in wrong)
+    raise Unsatisfiable(
+        f"{target.name}: the build of the spec's project requires {lines}, beside which {name} is {now[name]}, not "
+        f"{before[name]}",
+        hint=f"widen it in [build-system] requires, or bound {name} in the spec: a build tool decides nothing of the "
+        "environment",
+        place=wrong[0][1],
+    )
+
+
+def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kept) -> Mapping[str, tuple[Pin, ...]]:
+    requests = {one.name: one.conda for one in prepared if one.conda is not None}
+    if not requests:
+        return {}
+    if conda is None:
+        raise InternalError(f"{', '.join(requests)} ask for conda packages, and no conda resolver was given")
+    return conda.resolve(requests, kept.conda)

@@ -1,0 +1,37 @@
+"""An audit as GitLab's merge requests show it: a Code Quality report
+(https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import PurePosixPath
+
+from envspec.base.texts import shown
+from envspec.review.audit.report import AuditReport
+from envspec.review.audit.sarif import line_of, lines_of
+
+_SEVERITIES = {"error": "critical", "warning": "major", "note": "info"}
+
+
+def code_quality(report: AuditReport, lock: PurePosixPath, lock_text: str) -> str:
+    """Render the findings that the spec doesn't accept, at the lines of the lock. `lock` is its path from the root of
+    its repository."""
+    lines = lines_of(lock_text)
+    rows = []
+    for one in report.findings:
+        if one.ignored is None:
+            told = f"{one.subject} {one.version}".rstrip() + f": {one.message}"
+            known = f"{lock}\n{one.code}\n{one.subject} {one.version}\n{one.advisory.id if one.advisory else ''}"
+            rows.append(
+                {
+                    "description": shown(told),
+                    "check_name": f"envspec-audit-{one.code}",
+                    # without the line, so that GitLab knows it again where the lock grew above it
+                    "fingerprint": hashlib.sha256(known.encode()).hexdigest(),
+                    "severity": _SEVERITIES[one.level],
+                    "location": {"path": str(lock), "lines": {"begin": line_of(one, lines)}},
+                }
+            )
+    return json.dumps(rows, indent=1, ensure_ascii=False)

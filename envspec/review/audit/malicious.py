@@ -1,0 +1,100 @@
+"""Whether any of a lock's releases is reported as malicious: from answers that are kept, and from OSV's service where
+the user has named one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from envspec.base.errors import OutsideError, StorageError
+from envspec.base.record import dataclass
+from envspec.base.redact import redact
+from envspec.base.settings import load_settings, split_credentials
+from envspec.review.audit import store
+from envspec.review.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Facts, PublishedRelease
+from envspec.review.audit.rules import findings, is_malicious
+from envspec.spec.model import Audit
+
+FRESH = timedelta(days=1)
+"""How long an answer is taken for today's. One that calls a release malicious counts until a later one doesn't."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What came of looking. `unasked` says why something wasn't asked, and is empty where all of it was."""
+
+    found: tuple[AuditFinding, ...]
+    unasked: str = ""
+
+
+def look_for_malicious(
+    packages: Sequence[AuditedPackage],
+    accepted: Audit,
+    env: Mapping[str, str],
+    now: datetime,
+    *,
+    service: str | None,
+    offline: bool,
+    on_trouble: Callable[[StorageError], None] = lambda error: None,
+) -> Look:
+    """Look up the packages that OSV can know, and leave out what the spec takes knowingly.
+
+    Answers count that audits and earlier looks have kept. OSV's service at an address is asked about releases without
+    one of today, and its answers are kept. Raises InputError for a broken configuration.
+    """
+    releases = sorted({one.release for one in packages if one.release is not None}, key=lambda r: (r.name, r.version))
+    if not releases:
+        return Look(())
+    settings = load_settings(env)
+    source = redact(split_credentials(service)[0]) if service else ""
+    cache = settings.cache()
+    path = store.store_path(cache, source)
+    answers: dict[PublishedRelease, DatabaseAnswer] = {}
+    for other in store.all_kept(cache):
+        malicious = {key: answer for key, answer in other.items() if any(map(is_malicious, answer.advisories))}
+        answers = {**answers, **malicious}
+    unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
+    if service:
+        from envspec.net.connections import index_fetcher
+        from envspec.review.audit.gather import stamp
+        from envspec.review.audit.learn import keep
+        from envspec.review.audit.osv_service import reports_of
+
+        own = _kept(path)
+        oldest = stamp(now - FRESH)
+        wanted = [one for one in releases if one not in own or own[one].fetched < oldest]
+        if wanted and offline:
+            unasked = "--offline"
+        elif wanted:
+            try:
+                fetcher = index_fetcher(settings, {}, env)
+                own |= reports_of(wanted, service, fetcher, stamp(now))
+                keep(path, source, store.Stored(own), on_trouble)
+            except OutsideError as error:
+                unasked = error.message
+        answers = {**answers, **own}
+    return Look(_told(packages, answers, accepted, now), unasked)
+
+
+def _kept(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:
+    try:
+        return dict(store.load(path).answers)
+    except OutsideError:
+        # what can't be read is asked anew
+        return {}
+
+
+def _told(
+    packages: Sequence[AuditedPackage],
+    answers: Mapping[PublishedRelease, DatabaseAnswer],
+    accepted: Audit,
+    now: datetime,
+) -> tuple[AuditFinding, ...]:
+    told = [
+        one
+        for one in packages
+        if (answer := answers.get(one.release) if one.release else None) and any(map(is_malicious, answer.advisories))
+    ]
+    found = findings(told, Facts(answers, files=None), accepted, now, timedelta(0))
+    return tuple(one for one in found if one.code == "malicious" and one.ignored is None)

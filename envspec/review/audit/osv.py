@@ -1,0 +1,181 @@
+"""Advisories in the OSV format (https://ossf.github.io/osv-schema/): a downloaded database, read without a network.
+
+OSV publishes all advisories about PyPI as one zip with a JSON file each; a folder of such files is as good.
+"""
+
+from __future__ import annotations
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envspec.base.documents import read_json
+from envspec.base.errors import InputError, Place
+from envspec.packages.requirement import canonical_name
+from envspec.review.audit.model import Advisory, DatabaseAnswer, PublishedRelease
+from envspec.review.audit.pypi import first_line
+
+_DOWNLOAD = "download OSV's `all.zip` of the ecosystem PyPI again"
+
+
+class OsvDatabase:
+    """All advisories of a file. `modified` is the time of the latest change of any of them: the database's age.
+
+    Raises InputError for an entry that doesn't say which package it is about.
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
+        self._records: dict[str, list[Mapping[str, Any]]] = {}
+        self.name = name
+        self.modified = ""
+        for record in records:
+            self.modified = max(self.modified, str(record.get("modified", "")))
+            try:
+                about = {canonical_name(str(one["package"]["name"])) for one in _about_pypi(record)}
+            except (KeyError, TypeError, AttributeError):
+                raise _broken(record, name) from None
+            for package in about:
+                self._records.setdefault(package, []).append(record)
+
+    @staticmethod
+    def read(path: Path) -> OsvDatabase:
+        """Read the database in a zip, a folder, or one JSON file. Raises InputError."""
+        place = Place(str(path))
+        try:
+            records = list(_records(path))
+        except OSError as error:
+            raise InputError(f"the database can't be read: {error.strerror or error}", place=place) from None
+        except (ValueError, KeyError, RecursionError):
+            raise InputError("this isn't a database in the OSV format", place=place, hint=_DOWNLOAD) from None
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
+            # RuntimeError: encrypted, or compressed in a way that this Python can't undo
+            raise InputError(f"the archive can't be unpacked: {error}", place=place, hint=_DOWNLOAD) from None
+        database = OsvDatabase(records, path.name)
+        if not database._records:
+            raise InputError("the database has no entries about PyPI packages", place=place, hint=_DOWNLOAD)
+        return database
+
+    def ask(self, release: PublishedRelease) -> DatabaseAnswer:
+        """Look up a release. A database of all advisories has an answer for every release.
+
+        Raises InputError for an entry about the package that doesn't say which versions it is about.
+        """
+        found: list[Advisory] = []
+        for record in self._records.get(release.name, ()):
+            try:
+                advisory = _advisory(record, release)
+            except (KeyError, TypeError, AttributeError):
+                raise _broken(record, self.name) from None
+            found += [advisory] if advisory else []
+        return DatabaseAnswer(self.modified, tuple(sorted(found, key=lambda advisory: advisory.id)))
+
+
+def _broken(record: Mapping[str, Any], database: str) -> InputError:
+    return InputError(f"the entry {record.get('id')} isn't in the OSV format", place=Place(database), hint=_DOWNLOAD)
+
+
+def _records(path: Path) -> Iterator[Mapping[str, Any]]:
+    if path.is_dir():
+        for file in sorted(path.rglob("*.json")):
+            yield _record(file.read_bytes())
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if name.endswith(".json"):
+                    yield _record(archive.read(name))
+    else:
+        yield _record(path.read_bytes())
+
+
+def _record(content: bytes) -> Mapping[str, Any]:
+    record = read_json(content)
+    if not isinstance(record, dict) or "id" not in record or "modified" not in record:
+        raise ValueError
+    return record
+
+
+def _about_pypi(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if record.get("withdrawn"):
+        return []
+    return [one for one in _list(record, "affected") if one["package"]["ecosystem"] == "PyPI"]
+
+
+def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """Return a list that may be missing. Raises TypeError for anything else, because a text would pass for a list of
+    letters."""
+    found = within.get(key)
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        raise TypeError
+    return found
+
+
+def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory | None:
+    from packaging.version import Version
+
+    version = Version(release.version)
+    ours = [one for one in _about_pypi(record) if canonical_name(str(one["package"]["name"])) == release.name]
+    if not any(_is_affected(one, version) for one in ours):
+        return None
+    fixed = {event["fixed"] for one in ours for events in _ranges(one) for event in events if "fixed" in event}
+    specific = record.get("database_specific")
+    severity = specific.get("severity") if isinstance(specific, dict) else None
+    return Advisory(
+        id=str(record["id"]),
+        aliases=tuple(sorted(map(str, _list(record, "aliases")))),
+        summary=first_line(str(record.get("summary") or record.get("details") or "")),
+        fixed_in=tuple(str(v) for v in sorted(_versions(fixed)) if v > version),
+        link=_link(record),
+        severity=str(severity).lower() if severity else None,
+    )
+
+
+def _link(record: Mapping[str, Any]) -> str | None:
+    rows = [one for one in _list(record, "references") if isinstance(one, dict) and one.get("type") == "ADVISORY"]
+    return next((str(one["url"]) for one in rows if one.get("url")), None)
+
+
+def _is_affected(affected: Mapping[str, Any], version: Any) -> bool:
+    """Return whether the entry's versions or one of its ranges has a version, by the schema's evaluation algorithm."""
+    return version in _versions(_list(affected, "versions")) or any(
+        _is_within(events, version) for events in _ranges(affected)
+    )
+
+
+def _ranges(affected: Mapping[str, Any]) -> list[list[Mapping[str, str]]]:
+    found = [one for one in _list(affected, "ranges") if one.get("type") == "ECOSYSTEM"]
+    if not all(isinstance(one["events"], list) for one in found):
+        raise TypeError
+    return [one["events"] for one in found]
+
+
+def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
+    ordered = sorted((at, kind) for event in events for kind, text in event.items() for at in _versions([text]))
+    within = False
+    for at, kind in ordered:
+        if kind == "introduced" and version >= at:
+            within = True
+        elif (kind == "fixed" and version >= at) or (kind == "last_affected" and version > at):
+            within = False
+    return within
+
+
+def _versions(texts: Iterable[str]) -> set[Any]:
+    """Return the texts that are PEP 440 versions: OSV also lists some that could never be installed. Raises TypeError
+    for what isn't a text."""
+    from packaging.version import Version
+
+    found = set()
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError
+        try:
+            # "0" is the schema's word for before everything
+            found.add(Version("0.dev0" if text == "0" else text))
+        except ValueError:
+            continue
+    return found

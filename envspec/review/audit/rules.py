@@ -1,0 +1,246 @@
+"""What is wrong with a lock's packages: a pure function of the packages, the facts, the spec's `[audit]` and the
+day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from envspec.base.record import replace
+from envspec.packages.licences import is_acceptable
+from envspec.review.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, FileFacts, NotAsked
+from envspec.review.audit.waivers import ENDED, UNUSED, applied
+from envspec.spec.model import Audit
+
+CODES = {
+    "malicious": "A release that is known to be malicious",
+    "vulnerability": "A known vulnerability of the locked version",
+    "another-file": "An index has a different file under the locked file's name",
+    "licence": "A licence that the spec doesn't accept",
+    "licence-unknown": "No licence is known, and the spec accepts only some",
+    "yanked": "A release that its publisher yanked",
+    "young": "A release too new to have been looked at",
+    "source": "A package whose installation runs its build code",
+    ENDED: "Something that the spec accepts, whose end has passed",
+    UNUSED: "Something that the spec accepts, and that isn't there",
+}
+"""What an audit may find, by code."""
+
+OF_FILES = ("another-file", "yanked", "young")
+"""Findings that need an index's facts about files."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+_RUNS_CODE = {
+    "sdist": "it's a source distribution, so installing it runs its build code",
+    "git": "it's built from git, so installing it runs its build code",
+    "url": "it's built from an archive at a URL, so installing it runs its build code",
+}
+
+
+def findings(
+    packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
+) -> tuple[AuditFinding, ...]:
+    """Return all findings, the worst first, then by package; ignored ones last. A release younger than `min_age` is
+    one."""
+    found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
+    return in_order(applied(found, accepted, now))
+
+
+def in_order(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Sort findings: the worst first, then by package; ignored ones last."""
+    order = list(CODES)
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                one.ignored is not None,
+                -LEVELS.index(one.level),
+                order.index(one.code),
+                one.subject,
+                one.version,
+                one.advisory.id if one.advisory else "",
+            ),
+        )
+    )
+
+
+def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAsked, ...]:
+    """Return the packages that couldn't be checked, by the findings concerned and the reason."""
+    asked_in_vain = not any(answer.known for answer in facts.answers.values())
+    found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
+    for package in packages:
+        reasons = {"vulnerability": package.unknown} if package.release is None else {}
+        if package.release and not asked_in_vain and not getattr(facts.answers.get(package.release), "known", True):
+            reasons["vulnerability"] = "releases that PyPI doesn't have"
+        reasons.update(_files_not_asked(package, facts))
+        for reason in dict.fromkeys(reasons.values()):
+            codes = tuple(code for code in CODES if reasons.get(code) == reason)
+            found.setdefault((reason, codes), {})[package.name] = None
+    ordered = sorted(found, key=lambda key: (list(CODES).index(key[1][0]), key[0]))
+    return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
+
+
+def _files_not_asked(package: AuditedPackage, facts: Facts) -> dict[str, str]:
+    """Say why a package's files can't be checked, by finding."""
+    if facts.files is None:
+        return dict.fromkeys(OF_FILES, "any files (--skip-files)")
+    if package.kind == "conda":
+        return dict.fromkeys(OF_FILES, "conda packages")
+    if not package.indexed_files:
+        return dict.fromkeys(OF_FILES, package.unknown or "packages whose files aren't known")
+    known = [fact for one in package.indexed_files if (fact := facts.files.get((package.index, one.file)))]
+    shipped = any(not fact.yanks for fact in known)
+    ours = "builds of the PyTorch index, about which envspec knows only its own facts"
+    reasons = {"yanked": ours} if shipped else {}
+    if any(_moment(fact.uploaded) is None for fact in known):
+        reasons["young"] = ours if shipped else "files whose index doesn't say when they were uploaded"
+    return reasons
+
+
+def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
+    """Return when the oldest answer about the packages was read (RFC 3339, UTC); None without answers."""
+    answers = (facts.answers.get(package.release) for package in packages if package.release is not None)
+    return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
+
+
+def _of(
+    package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
+) -> Iterator[AuditFinding]:
+    answer = facts.answers.get(package.release) if package.release else None
+    for advisory in merged(answer.advisories if answer else ()):
+        yield _malicious(package, advisory) if is_malicious(advisory) else _vulnerability(package, advisory)
+    yield from _licence(package, accepted)
+    yield from _files(package, facts, now, min_age)
+    if package.source in _RUNS_CODE:
+        yield AuditFinding("source", "note", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
+
+
+def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
+    """Yield each vulnerability once: OSV's sources describe many twice, and name the others in the aliases."""
+    out: list[Advisory] = []
+    for advisory in sorted(advisories, key=lambda one: one.id):
+        same = next((one for one in out if one.names & advisory.names), None)
+        if same is None:
+            out.append(advisory)
+            continue
+        names = (same.names | advisory.names) - {same.id}
+        out[out.index(same)] = replace(
+            same,
+            aliases=tuple(sorted(names)),
+            summary=same.summary or advisory.summary,
+            fixed_in=same.fixed_in or advisory.fixed_in,
+            link=same.link or advisory.link,
+            severity=same.severity or advisory.severity,
+        )
+    return tuple(out)
+
+
+def is_malicious(advisory: Advisory) -> bool:
+    """Return whether an advisory says that the release itself is malicious: the identifiers of OSV's reports of
+    malicious packages (github.com/ossf/malicious-packages) begin so."""
+    return any(name.startswith("MAL-") for name in advisory.names)
+
+
+def _malicious(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
+    also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
+    summary = f": {advisory.summary}" if advisory.summary else ""
+    remedy = "don't install it; where it was installed, its code ran: change what that machine can reach"
+    return AuditFinding("malicious", "error", package, f"{advisory.id}{also}{summary}", remedy, advisory=advisory)
+
+
+def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
+    also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
+    severity = f", {advisory.severity}" if advisory.severity else ""
+    summary = f": {advisory.summary}" if advisory.summary else ""
+    remedy = (
+        f"fixed in {', '.join(advisory.fixed_in)}: {_upgrade(package)}"
+        if advisory.fixed_in
+        else "no release fixes it yet"
+    )
+    return AuditFinding(
+        "vulnerability", "error", package, f"{advisory.id}{also}{severity}{summary}", remedy, advisory=advisory
+    )
+
+
+def _upgrade(package: AuditedPackage) -> str:
+    """Return the command that takes a newer release. A build environment moves with its source."""
+    names = package.builds or (package.name,)
+    return f"envspec lock SPEC {' '.join(f'--upgrade-package {name}' for name in names)}"
+
+
+def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]:
+    if package.builds:
+        # it is in no environment that anybody gets, and a lock has no licence of it
+        return
+    licence = accepted.licence_of(package.name, package.licence)
+    if licence is None:
+        if accepted.allow_licences:
+            key = package.name if _BARE_KEY.fullmatch(package.name) else f'"{package.name}"'
+            remedy = f'say what it is: [audit] licences = {{ {key} = "…" }}'
+            yield AuditFinding("licence-unknown", "error", package, "its metadata names no licence", remedy)
+        return
+    if (accepted.allow_licences or accepted.deny_licences) and not is_acceptable(
+        licence, accepted.allow_licences, accepted.deny_licences
+    ):
+        denied = not is_acceptable(licence, (), accepted.deny_licences)
+        verdict = "[audit] deny-licences names it" if denied else "[audit] allow-licences doesn't name it"
+        remedy = "remove the package, or change the list"
+        yield AuditFinding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
+
+
+def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[AuditFinding]:
+    files = facts.files or {}
+    known = [(artifact, files.get((package.index, artifact.file))) for artifact in package.files]
+    pairs = [(artifact, fact) for artifact, fact in known if fact is not None]
+    for artifact, fact in pairs:
+        if fact.sha256 and fact.sha256 != artifact.sha256:
+            yield AuditFinding(
+                "another-file",
+                "error",
+                package,
+                f'the index "{package.index}" has a different {artifact.file}: sha256 {fact.sha256}, but '
+                f"{artifact.sha256} in the lock",
+                "find out why before you install it: a published file never changes",
+            )
+    yanked = next((fact.yanked for _, fact in pairs if fact.yanked is not None), None)
+    if yanked is not None:
+        reason = f": {yanked}" if yanked else ", without a reason given"
+        yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", _upgrade(package))
+    newest = _newest(fact for _, fact in pairs)
+    if newest is not None and now - newest < min_age:
+        days = max(0, (now - newest).days)
+        yield AuditFinding(
+            "young",
+            "warning",
+            package,
+            f"it was published {days} day{'s' * (days != 1)} ago, on {newest:%Y-%m-%d}",
+            "wait, or set exclude-newer in the spec",
+        )
+
+
+def published(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
+    """Return the day on which the newest of the packages' files was uploaded (2026-11-21); None where no index says."""
+    files = facts.files or {}
+    known = (files.get((one.index, artifact.file)) for one in packages for artifact in one.files)
+    newest = _newest(fact for fact in known if fact is not None)
+    return None if newest is None else f"{newest:%Y-%m-%d}"
+
+
+def page_of(package: AuditedPackage, facts: Facts) -> str | None:
+    """Return where a release's authors say what changed in it, or where its source is; None where that isn't known."""
+    answer = facts.answers.get(package.release) if package.release else None
+    return answer.page if answer else None
+
+
+def _newest(files: Iterable[FileFacts]) -> datetime | None:
+    return max((time for one in files if (time := _moment(one.uploaded)) is not None), default=None)
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        # Python 3.10 reads neither Z nor fractions of other than 3 or 6 digits
+        return datetime.fromisoformat(text[:19] + "+00:00") if text else None
+    except ValueError:
+        return None

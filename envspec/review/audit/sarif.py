@@ -1,0 +1,142 @@
+"""An audit as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), in the parts that code scanning reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from envspec.review.audit.model import Advisory, AuditFinding
+from envspec.review.audit.report import AuditReport
+from envspec.review.audit.rules import CODES
+from envspec.review.audit.waivers import ENDED, UNUSED
+
+_PACKAGE = re.compile(r'^\[\[(pip|conda)\]\]\nname = "([^"]*)"\nversion = "([^"]*)"$', re.MULTILINE)
+_LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note", ENDED: "warning", UNUSED: "warning"}
+# GitHub sorts by this CVSS-like number of a rule; the words are those of GitHub's own advisories
+_SECURITY_SEVERITY = {"critical": "9.5", "high": "8.0", "moderate": "5.5", "medium": "5.5", "low": "3.0"}
+_ROOT = "%SRCROOT%"
+_LINK = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
+
+
+def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
+    """Return the line of each package in a lock's text, counted from 1, by kind, name and version."""
+    found: dict[tuple[str, str, str], int] = {}
+    for match in _PACKAGE.finditer(lock_text):
+        found.setdefault((match[1], match[2], match[3]), lock_text.count("\n", 0, match.start()) + 1)
+    return found
+
+
+def line_of(finding: AuditFinding, lines: Mapping[tuple[str, str, str], int]) -> int:
+    """Return the line of a finding's package, or of what is built with it; the first for what is no package's."""
+    one = finding.package
+    own = lines.get((one.kind, one.name, one.version)) if one else None
+    of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in finding.builds)
+    return own or next(of_sources, 1)
+
+
+def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
+    """Render the report as SARIF. `lock` is the lock's path from the root of its repository, `version` is envspec's.
+    Ignored findings are included, as suppressed.
+
+    Each advisory is a rule of its own: GitHub takes the severity from the rule, not from the result.
+    """
+    lines = lines_of(lock_text)
+    rules = {code: _rule(code, text) for code, text in CODES.items()}
+    for finding in report.findings:
+        if finding.advisory:
+            _describe(rules.setdefault(finding.advisory.id, _rule_of(finding.advisory)), finding.advisory)
+    numbers = {rule: number for number, rule in enumerate(rules)}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {"name": "envspec audit", "semanticVersion": version, "rules": list(rules.values())}
+                },
+                # code scanning keeps a lock's results apart from another's by it
+                "automationDetails": {"id": f"envspec-audit/{lock}/"},
+                "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the lock's repository."}}},
+                "invocations": [
+                    {
+                        "executionSuccessful": not report.unread,
+                        "toolExecutionNotifications": [
+                            *({"level": "error", "message": {"text": text}} for text in report.unread),
+                            *({"level": "note", "message": {"text": text}} for text in _left_out(report)),
+                        ],
+                    }
+                ],
+                "results": [_result(one, quote(str(lock)), lines, numbers) for one in report.findings],
+            }
+        ],
+    }
+
+
+def _left_out(report: AuditReport) -> list[str]:
+    return [
+        f"not checked for {', '.join(one.codes)}: {one.reason}: {', '.join(one.packages)}" for one in report.not_asked
+    ]
+
+
+def _rule(identifier: str, text: str, level: str | None = None) -> dict[str, Any]:
+    return {
+        "id": identifier,
+        "shortDescription": {"text": text},
+        "fullDescription": {"text": text},
+        "help": {"text": text},
+        "defaultConfiguration": {"level": level or _LEVEL_OF_CODE.get(identifier, "error")},
+    }
+
+
+def _rule_of(advisory: Advisory) -> dict[str, Any]:
+    also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
+    return {
+        **_rule(advisory.id, f"{advisory.id}{also}: {advisory.summary or CODES['vulnerability']}", "error"),
+        "properties": {"tags": ["security", "vulnerability"]},
+    }
+
+
+def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
+    """Complete a rule with what only some databases say about its advisory."""
+    severity = _SECURITY_SEVERITY.get((advisory.severity or "").lower())
+    if severity:
+        rule.setdefault("properties", {}).setdefault("security-severity", severity)
+    if advisory.link and _LINK.fullmatch(advisory.link):
+        rule.setdefault("helpUri", advisory.link)
+
+
+def _result(
+    finding: AuditFinding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    key = (finding.package.kind, finding.package.name, finding.package.version) if finding.package else ("", "", "")
+    rule = finding.advisory.id if finding.advisory else finding.code
+    remedy = f". {finding.remedy[:1].upper()}{finding.remedy[1:]}" if finding.remedy else ""
+    result: dict[str, Any] = {
+        "ruleId": rule,
+        "ruleIndex": numbers[rule],
+        "level": finding.level,
+        "message": {"text": f"{' '.join(key[1:])}: {finding.message}{remedy}".removeprefix(" : ")},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": uri, "uriBaseId": _ROOT},
+                    "region": {"startLine": line_of(finding, lines)},
+                }
+            }
+        ],
+        "partialFingerprints": {"envspec/1": _fingerprint(rule, finding)},
+        "properties": {"targets": list(finding.targets), "code": finding.code},
+    }
+    if finding.ignored is not None:
+        result["suppressions"] = [{"kind": "inSource", "justification": finding.ignored}]
+    return result
+
+
+def _fingerprint(rule: str, finding: AuditFinding) -> str:
+    package = finding.package
+    if package is None:
+        return f"{rule}:{finding.message}"
+    return f"{package.kind}:{package.name}:{package.version}:{rule}"

@@ -1,0 +1,154 @@
+"""What databases and indexes know of the old and new versions of a change: plain data in, facts for its rows out.
+This module asks no database and no index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from envspec.base.record import dataclass, replace
+from envspec.review.diff.facts import RISKS, Fact, highest
+from envspec.review.diff.rows import LookedUp, Move, Review, Row, View, in_order
+
+
+@dataclass(frozen=True)
+class Vulnerability:
+    """`names` are its identifier and its aliases, `ignored` is the spec's reason to accept it, None if it doesn't."""
+
+    id: str
+    names: frozenset[str]
+    summary: str = ""
+    fixed_in: tuple[str, ...] = ()
+    ignored: str | None = None
+
+    @property
+    def malicious(self) -> bool:
+        """Whether it says that the release itself is malicious (`envspec.review.audit.rules.is_malicious`)."""
+        return any(name.startswith("MAL-") for name in self.names)
+
+    @property
+    def title(self) -> str:
+        """ "GHSA-1 (CVE-1)"."""
+        also = sorted(self.names - {self.id})
+        return f"{self.id} ({', '.join(also)})" if also else self.id
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a version. `vulnerabilities` is None where no database could say. `yanked` says that the
+    publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of its
+    upload (2026-11-21), and `young` says that this was too lately."""
+
+    vulnerabilities: tuple[Vulnerability, ...] | None = None
+    yanked: str | None = None
+    published: str | None = None
+    young: str | None = None
+
+
+UNKNOWN = Known()
+
+Key = tuple[str, str, str, "str | None"]
+"""A version of a package: kind, name, version, and the index's name (None where it isn't known)."""
+
+
+def versions(review: Review) -> frozenset[Key]:
+    """Return every old and new version in a review's rows."""
+    return frozenset(
+        key for row in review.rows for move in row.moves for view in (move.old, move.new) if (key := _key(row, view))
+    )
+
+
+def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp) -> Review:
+    """Add what is known of `versions(review)` to a review. A version that isn't in `known` is unknown."""
+    return replace(review, rows=in_order(_row(row, known) for row in review.rows), looked_up=how)
+
+
+def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
+    """Return what a change of version means, by what is known of both; None stands for a side without the package."""
+    if new is None:
+        return tuple(_gone(old)) if old else ()
+    return (*_vulnerable(old, new), *_yanked(old, new), *_published(new))
+
+
+def _row(row: Row, known: Mapping[Key, Known]) -> Row:
+    def told(move: Move) -> Move:
+        old, new = (known.get(key, UNKNOWN) if (key := _key(row, view)) else None for view in (move.old, move.new))
+        found = (*move.facts, *facts(old, new))
+        return replace(
+            move,
+            facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),
+            parts=tuple(told(part) for part in move.parts),
+        )
+
+    moves = tuple(told(move) for move in row.moves)
+    return replace(row, moves=moves, risk=highest((row.risk, *(move.risk for move in moves))))
+
+
+def _key(row: Row, view: View | None) -> Key | None:
+    return (row.kind, row.name, view.version, view.index) if view else None
+
+
+def _gone(old: Known) -> Iterator[Fact]:
+    if old.vulnerabilities:
+        yield Fact("low", "vulnerability-fixed", f"removing it fixes {_titles(old.vulnerabilities)}")
+
+
+def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
+    if new.vulnerabilities is None:
+        # without an answer for the new version, nothing counts as fixed
+        return
+    before = old.vulnerabilities if old else ()
+    names = {name for one in before or () for name in one.names}
+    for one in new.vulnerabilities:
+        if not names & one.names or _counts_anew(one):
+            yield _new(one, was_known=before is not None)
+    still = [one for one in new.vulnerabilities if names & one.names and not _counts_anew(one)]
+    if still:
+        risk = highest("low" if one.ignored is not None else "medium" for one in still)
+        yield Fact(risk, "still-vulnerable", f"still vulnerable: {'; '.join(map(_with_fix, still))}")
+    left = {name for one in new.vulnerabilities for name in one.names}
+    fixed = [one for one in before or () if not left & one.names]
+    if fixed:
+        yield Fact("low", "vulnerability-fixed", f"fixes {_titles(fixed)}")
+
+
+def _counts_anew(one: Vulnerability) -> bool:
+    # a release that was malicious before is no better for it
+    return one.malicious and one.ignored is None
+
+
+def _new(one: Vulnerability, *, was_known: bool) -> Fact:
+    summary = f": {one.summary}" if one.summary else ""
+    if one.malicious and one.ignored is None:
+        return Fact("high", "malicious", f"KNOWN TO BE MALICIOUS, {one.title}{summary}: don't install it")
+    doubt = "" if was_known else " (unknown for the old version)"
+    text = f"{'newly ' * was_known}vulnerable, {one.title}{summary}{doubt}"
+    if one.ignored is not None:
+        return Fact("low", "newly-vulnerable", f"{text}; the spec ignores it: {one.ignored}")
+    return Fact("high", "newly-vulnerable", f"{text}; {_fix(one)}")
+
+
+def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
+    was = old.yanked if old else None
+    if new.yanked is not None:
+        yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
+    elif was is not None:
+        yield Fact("low", "was-yanked", f"replaces a version: {was}")
+
+
+def _published(new: Known) -> Iterator[Fact]:
+    if new.young is not None:
+        yield Fact("medium", "young", new.young)
+    elif new.published is not None:
+        yield Fact("low", "published", f"published on {new.published}")
+
+
+def _titles(found: Iterable[Vulnerability]) -> str:
+    return ", ".join(one.title for one in found)
+
+
+def _with_fix(one: Vulnerability) -> str:
+    return f"{one.title}, {_fix(one)}" if one.ignored is None else f"{one.title}, ignored by the spec: {one.ignored}"
+
+
+def _fix(one: Vulnerability) -> str:
+    return f"fixed in {', '.join(one.fixed_in)}" if one.fixed_in else "no release fixes it yet"

@@ -1,0 +1,98 @@
+"""A review as plain data for JSON: everything, uncut. Its schema is `envspec/cli/schemas/diff.json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from envspec.lock.model import LockedPython
+from envspec.review.diff.facts import Fact
+from envspec.review.diff.rows import Asked, LookedUp, Move, Review, Row
+
+
+def as_json(review: Review) -> dict[str, Any]:
+    """Return the document without its `schema` key."""
+    return {
+        "name": review.name,
+        "old": review.old_title,
+        "new": review.new_title,
+        "changed": bool(review),
+        "risk": review.risk if review else None,
+        "chosen": list(review.chosen),
+        "audit": _audit(review.looked_up) if review.looked_up else None,
+        "verified": _asked(review.asked) if review.asked else None,
+        "flaws": [_fact(fact) for fact in review.flaws],
+        "spec": [_fact(fact) for fact in review.settings],
+        "gpu": [_fact(fact) for fact in review.gpu],
+        "pythons": [
+            {"platform": one.platform, "old": _python(one.old), "new": _python(one.new)} for one in review.pythons
+        ],
+        "targets": {
+            "added": list(review.came),
+            "removed": list(review.went),
+            "renamed": [{"old": old, "new": new} for old, new in review.renamed],
+            "downloads": [{"target": one.name, "old": one.old, "new": one.new} for one in review.sizes],
+        },
+        "packages": [_row(row) for row in review.rows],
+    }
+
+
+def _python(build: LockedPython | None) -> dict[str, Any] | None:
+    if build is None:
+        return None
+    return {"version": build.version, "build": build.build, "file": build.file, "sha256": build.sha256}
+
+
+def _asked(how: Asked) -> dict[str, Any]:
+    return {
+        "complete": not how.unasked,
+        "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted},
+        "unasked": [{"reason": reason, "packages": list(names)} for reason, names in how.unasked],
+    }
+
+
+def _audit(how: LookedUp) -> dict[str, Any]:
+    return {
+        "complete": not how.unread,
+        "database": {"name": how.database, "oldest": how.as_of},
+        "not_asked": [
+            {"codes": list(codes), "reason": reason, "packages": list(names)} for codes, reason, names in how.not_asked
+        ],
+        "unread": list(how.unread),
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "name": row.name,
+        "risk": row.risk,
+        "direct": row.direct,
+        "via": None if row.via is None else list(row.via),
+        "new": row.new,
+        "changes": [_move(one) for move in row.moves for one in move.exact],
+    }
+
+
+def _move(move: Move) -> dict[str, Any]:
+    return {
+        "action": move.action,
+        "targets": list(move.targets),
+        "old": asdict(move.old) if move.old else None,
+        "new": asdict(move.new) if move.new else None,
+        "jump": move.jump,
+        "facts": [_fact(fact) for fact in move.facts],
+        "needs": list(move.needs),
+        "drops": list(move.drops),
+        "partner": move.partner,
+    }
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {
+        "risk": fact.risk,
+        "code": fact.code,
+        "message": fact.message,
+        "targets": list(fact.targets),
+        "package": fact.package,
+    }

@@ -1,0 +1,195 @@
+"""Two files of any known format, ready to compare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envspec.base.errors import InputError, Place
+from envspec.base.record import dataclass, replace
+from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
+from envspec.packages.marker_environment import PLATFORMS
+from envspec.packages.other_formats import INTENTS, format_of
+from envspec.review.diff.foreign.files import malformed, text_of, toml_of, yaml_of
+from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, chosen, described, forks
+from envspec.review.diff.foreign.shape import check_pin
+from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
+from envspec.review.diff.side import Side
+
+if TYPE_CHECKING:
+    from envspec.review.diff.foreign.uv_lock import UvLock
+
+_YAML = ("pixi_lock", "conda_lock", "environment_yml")
+_TOML = ("poetry_lock", "uv_lock", "pylock")
+_BY_PLATFORM = ("pixi_lock", "conda_lock", "explicit", "environment_yml")
+
+KNOWN = (
+    "envspec.lock, requirements.txt, pylock.toml, uv.lock, poetry.lock, conda-lock.yml, pixi.lock, explicit lists of"
+    " conda packages, environment.yml"
+)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A universal file whose environments aren't chosen yet. `python` is the oldest version that it supports."""
+
+    open: Callable[[tuple[Environment, ...]], Side]
+    offers: Offers
+    python: str | None
+
+
+def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
+    """Read two files as sides of a comparison, universal files with the extras and groups that `wish` asks for.
+
+    A universal file is evaluated in the other file's targets. Two universal files are evaluated on Linux, macOS and
+    Windows, or where `wish` says. By default, two universal files have all their extras and groups, in several forks
+    where some conflict; beside any other file, a universal file has what its tool installs by default.
+
+    Raises InputError for a file that doesn't exist or has no known format (LockError for an envspec lock) and for
+    wishes that the files can't meet, StorageError, and ToolError for YAML without PyYAML.
+    """
+    before, after = _read(old), _read(new)
+    waiting = {"old": before, "new": after}
+    offers = {side: one.offers for side, one in waiting.items() if isinstance(one, _Waiting)}
+    if isinstance(before, _Waiting) and isinstance(after, _Waiting):
+        python = wish.python or after.python or before.python or DEFAULT_PYTHON
+        platforms = wish.platforms or DEFAULT_PLATFORMS
+        both = _whole(offers) if not wish.selects else {side: (chosen(wish, side, offers),) for side in offers}
+        looked = {side: _spread(platforms, python, selections) for side, selections in both.items()}
+        return _opened(before, looked["old"]), _opened(after, looked["new"])
+    if wish.python or wish.platforms:
+        option = "--python" if wish.python else "--platform"
+        raise InputError(
+            f"{option} is for two universal files; {_other(old, new, before)} has its own targets",
+            hint=f"leave out {option}",
+        )
+    if wish.selects and not offers:
+        raise InputError(
+            "neither file has extras or groups to choose from",
+            hint="leave out --extra, --group and --package: they are for uv.lock, poetry.lock and pylock.toml",
+        )
+    if isinstance(before, _Waiting):
+        assert isinstance(after, Side)
+        return _opened(before, _environments(after, before.python, chosen(wish, "old", offers))), after
+    if isinstance(after, _Waiting):
+        return before, _opened(after, _environments(before, after.python, chosen(wish, "new", offers)))
+    return before, after
+
+
+def first_pins(path: Path, environments: Iterable[Environment]) -> Lock:
+    """Read what a file pins for targets: a universal file with all its extras and groups, of any other the part of the
+    target's name, else of its platform.
+
+    Raises as `sides` does, and InputError for a file that pins nothing for any of the targets.
+    """
+    found = _read(path)
+    made = []
+    for environment in environments:
+        if isinstance(found, _Waiting):
+            looked = tuple(replace(environment, selection=one) for one in forks([found.offers]))
+            parts = tuple(_opened(found, looked).lock)
+        else:
+            of_platform = [one for one in found.lock if one.inputs.platform in ("", environment.platform)]
+            parts = tuple([one for one in of_platform if one.name == environment.name] or of_platform)
+        pins = {(pin.kind, pin.name): pin for part in reversed(parts) for pin in part.pins if pin.version}
+        inputs = TargetInputs(environment.platform, environment.python, environment.glibc)
+        made.append(LockedTarget(environment.name, inputs, tuple(pins.values())))
+    if not any(target.pins for target in made):
+        raise InputError("it pins nothing for the spec's targets", place=Place(str(path)))
+    return Lock(path.stem, SpecInputs(), tuple(made))
+
+
+def _other(old: Path, new: Path, before: Side | _Waiting) -> Path:
+    return new if isinstance(before, _Waiting) else old
+
+
+def _whole(offers: Mapping[str, Offers]) -> dict[str, tuple[Selection, ...]]:
+    """Select everything that both sides have, with the same forks, so that these can be compared."""
+    found = forks(offers.values())
+    return dict.fromkeys(offers, found)
+
+
+def _spread(platforms: Iterable[str], python: str, selections: tuple[Selection, ...]) -> tuple[Environment, ...]:
+    return tuple(
+        Environment(f"{platform} {one.fork}" if one.fork else platform, platform, python, selection=one)
+        for platform in platforms
+        for one in selections
+    )
+
+
+def _opened(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
+    side = _checked(file.open(environments))
+    selections = tuple(dict.fromkeys(one.selection for one in environments))
+    return replace(side, chosen=described(selections, file.offers), seen=tuple(dict.fromkeys(map(_seen, environments))))
+
+
+def _seen(environment: Environment) -> tuple[str, str]:
+    return environment.platform, environment.python
+
+
+def _environments(other: Side, python: str | None, selection: Selection) -> tuple[Environment, ...]:
+    """Return the targets of a side. Where a side has no platforms, a universal file is evaluated on Linux."""
+    found = []
+    for target in other.lock:
+        inputs = target.inputs
+        platform = inputs.platform if inputs.platform in PLATFORMS else "linux-64"
+        version = inputs.python or python or DEFAULT_PYTHON
+        found.append(Environment(target.name, platform, version, inputs.glibc, selection))
+    return tuple(found)
+
+
+def _read(path: Path) -> Side | _Waiting:
+    """Read a side, or a universal file whose environments aren't chosen yet."""
+    text = text_of(path, f"envspec reads {KNOWN}")
+    form = format_of(path.name, text)
+    if form == "envspec":
+        from envspec.lock.read import loads
+
+        return Side(str(path), loads(text, str(path)))
+    if form == "spec":
+        raise InputError("this is a spec, not a lock", place=Place(str(path)), hint="name its envspec.lock")
+    if form is None or form in INTENTS:
+        raise InputError("envspec doesn't read this format", place=Place(str(path)), hint=f"envspec reads {KNOWN}")
+    module = import_module(f"envspec.review.diff.foreign.{form}")
+    with malformed(path):
+        if form == "requirements":
+
+            def opened(environments: tuple[Environment, ...]) -> Side:
+                with malformed(path):
+                    lock, complete = module.read(text, environments)
+                return Side(str(path), lock, module.KNOWS, complete, format=form)
+
+            list(module.lines(text))
+            return _Waiting(opened, Offers(), None)
+        if form in _TOML:
+            universal: Universal | UvLock = module.read(toml_of(text))
+
+            def looked_at(environments: tuple[Environment, ...]) -> Side:
+                with malformed(path):
+                    return Side(str(path), universal.lock(environments), module.KNOWS, format=form)
+
+            return _Waiting(looked_at, universal.offers, oldest_python(universal.python))
+        found = module.read(yaml_of(text) if form in _YAML else text)
+    lock: Lock = found[0] if isinstance(found, tuple) else found
+    complete: bool = found[1] if isinstance(found, tuple) else True
+    return _checked(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form))
+
+
+def _checked(side: Side) -> Side:
+    """Check that every package of a side has a name, a version and requirements that comparisons can read.
+
+    All formats pass through here, so no reader can forget the check. Raises InputError.
+    """
+    with malformed(Path(side.title)):
+        for pin in dict.fromkeys(pin for target in side.lock for pin in target.pins):
+            check_pin(pin)
+    return side
+
+
+def oldest_python(specifier: str | None) -> str | None:
+    """Return the oldest minor Python of a specifier such as `>=3.10,<4` or Poetry's `^3.10`."""
+    found = re.search(r"(?:>=|~=|==|\^|~) {0,9}(3\.\d{1,3})", specifier or "")
+    return found[1] if found else None

@@ -1,0 +1,91 @@
+"""The change from one lock to another: everything that differs, and nothing else."""
+
+from __future__ import annotations
+
+from envspec.base.record import dataclass
+from envspec.lock.model import (
+    Lock,
+    LockedCorrection,
+    LockedImage,
+    LockedPython,
+    LockedTarget,
+    Pin,
+    SpecInputs,
+    TargetInputs,
+)
+
+
+@dataclass(frozen=True)
+class TargetHead:
+    """A target without its packages."""
+
+    inputs: TargetInputs
+    architectures: tuple[str, ...]
+    driver_floor: str | None
+
+    @staticmethod
+    def of(target: LockedTarget) -> TargetHead:
+        return TargetHead(target.inputs, target.architectures, target.driver_floor)
+
+
+@dataclass(frozen=True)
+class TargetChange:
+    """A target that came (`old` is None), went (`new` is None), or is solved from other inputs."""
+
+    name: str
+    old: TargetHead | None
+    new: TargetHead | None
+
+
+@dataclass(frozen=True)
+class PinChange:
+    """The same change of a pin in some targets, by name. `old` is None where the package came, `new` where it went."""
+
+    old: Pin | None
+    new: Pin | None
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """All changes of one package, in all targets."""
+
+    kind: str
+    name: str
+    changes: tuple[PinChange, ...]
+
+
+@dataclass(frozen=True)
+class ImageChange:
+    """An image that came (`old` is None), went (`new` is None), or stands at another digest. Both have one name."""
+
+    old: LockedImage | None
+    new: LockedImage | None
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What leads from one lock to another.
+
+    `names`, `inputs`, `corrections` and `pythons` hold the old and the new value, or None where they are equal. Targets
+    and images are sorted by name, packages by kind and name.
+    """
+
+    names: tuple[str, str] | None = None
+    inputs: tuple[SpecInputs, SpecInputs] | None = None
+    targets: tuple[TargetChange, ...] = ()
+    packages: tuple[PackageChange, ...] = ()
+    images: tuple[ImageChange, ...] = ()
+    corrections: tuple[tuple[LockedCorrection, ...], tuple[LockedCorrection, ...]] | None = None
+    pythons: tuple[tuple[LockedPython, ...], tuple[LockedPython, ...]] | None = None
+
+    def __bool__(self) -> bool:
+        return self != Diff()
+
+
+EMPTY = SpecInputs()
+
+
+def nothing(name: str) -> Lock:
+    """Return what stands for a lock that doesn't exist yet: one without targets, so all of the other lock is new."""
+    return Lock(name, EMPTY, ())

@@ -1,0 +1,96 @@
+"""CUDA's libraries under new names: with another CUDA major, each is another package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envspec.base.record import replace
+from envspec.facts.cuda_stack import is_toolkit, same_library
+from envspec.review.diff.facts import highest
+from envspec.review.diff.model import Diff, PinChange
+from envspec.review.diff.rows import Move, Row, View, in_order
+
+TITLE = "CUDA libraries"
+"""What stands for them where a package's name does."""
+
+Partners = Mapping[tuple[str, str], str]
+"""By a package's name and a target: the package whose place it took, or that took its place."""
+
+
+def partners(change: Diff) -> Partners:
+    """Pair the libraries that came with those that went, target by target."""
+    came: dict[str, list[str]] = {}
+    went: dict[str, list[str]] = {}
+    for package in change.packages:
+        if package.kind == "pip" and is_toolkit(package.name):
+            for one in package.changes:
+                side = came if one.old is None else went if one.new is None else None
+                for target in one.targets if side is not None else ():
+                    side.setdefault(target, []).append(package.name)  # type: ignore[union-attr]
+    found: dict[tuple[str, str], str] = {}
+    for target, names in came.items():
+        for name in names:
+            old = next((other for other in went.get(target, ()) if same_library(name, other)), None)
+            if old is not None:
+                found[name, target], found[old, target] = old, name
+    return found
+
+
+def partner_of(name: str, change: PinChange, known: Partners) -> str | None:
+    """Return the partner that a package has in all targets of a change."""
+    found = {known.get((name, target)) for target in change.targets}
+    return found.pop() if len(found) == 1 else None
+
+
+def folded(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows for a reader: one for all CUDA libraries that are only called otherwise, in place of theirs."""
+    rows = tuple(rows)
+    by_name = {row.name: row for row in rows if row.kind == "pip"}
+    pairs = [
+        (row, move, other, gone)
+        for row in rows
+        for move in row.moves
+        if move.action == "added" and move.partner
+        for other in [by_name.get(move.partner)]
+        for gone in (other.moves if other else ())
+        if other and gone.partner == row.name and gone.targets == move.targets
+    ]
+    if len(pairs) < _FEWEST:
+        return rows
+    done = {id(one) for _, move, _, gone in pairs for one in (move, gone)}
+    left = (replace(row, moves=tuple(m for m in row.moves if id(m) not in done)) for row in rows)
+    groups: dict[tuple[str, ...], list[tuple[Move, Move, str]]] = {}
+    for row, move, other, gone in pairs:
+        said = f"{other.name} {_version(gone.old)} is {row.name} {_version(move.new)} now"
+        groups.setdefault(move.targets, []).append((gone, move, said))
+    risk = highest(one.risk for row, _, other, _ in pairs for one in (row, other))
+    one = Row("pip", TITLE, False, None, tuple(_renamed(*item) for item in groups.items()), risk)
+    return in_order((one, *(row for row in left if row.moves)))
+
+
+_FEWEST = 2
+
+
+def _renamed(targets: tuple[str, ...], found: list[tuple[Move, Move, str]]) -> Move:
+    facts = tuple(dict.fromkeys(fact for gone, move, _ in found for fact in (*gone.facts, *move.facts)))
+    return Move(
+        action="changed",
+        old=_together(gone.old for gone, _, _ in found),
+        new=_together(move.new for _, move, _ in found),
+        jump="none",
+        targets=targets,
+        facts=facts,
+        needs=(),
+        drops=(),
+        renamed=tuple(said for _, _, said in found),
+    )
+
+
+def _together(views: Iterable[View | None]) -> View:
+    sizes = [view.size if view else None for view in views]
+    total = sum(size for size in sizes if size is not None) if None not in sizes else None
+    return View("", None, None, None, None, total)
+
+
+def _version(view: View | None) -> str:
+    return view.version if view else ""

@@ -1,0 +1,327 @@
+"""What the change of one pin means, and its risk: pure rules on two pins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.base.record import dataclass
+from envspec.base.regex import regex
+from envspec.facts.calendar import counts_years
+from envspec.facts.cuda_stack import TORCH
+from envspec.lock.model import Artifact, Pin
+from envspec.packages.licences import is_same
+from envspec.review.diff.facts import Fact
+from envspec.review.diff.jump import Jump, jump
+from envspec.review.diff.licence_class import licence_class
+
+LARGE_GROWTH = 100_000_000
+"""Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""
+
+_OFFICIAL = regex(r"pypi|pytorch/.+")
+"""PyPI, and PyTorch's own index for each CUDA: a move between them is the choice of a build, not of a publisher."""
+
+_PUBLIC = "whoever owns the name there supplies it now"
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a change of a pin has to be seen with.
+
+    exact   both sides are locks of envspec, for the same machines: a file that fitted still does, and its METADATA
+            asks for the same
+    news    the name is in no target of the old lock, and there is an old lock
+    first   there is no old lock
+    moved   requirements that came or went and that hold in the target whatever extras are asked for, without those
+            that the spec states or envspec's corrections add
+    """
+
+    exact: bool = False
+    news: bool = False
+    first: bool = False
+    moved: tuple[str, ...] = ()
+
+
+ALONE = Around()
+
+
+def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fact, ...]:
+    """Return the facts about a pin that came, went or changed, besides the versions themselves."""
+    if new is None:
+        return tuple(_removed(old)) if old else ()
+    if old is None:
+        return tuple(_added(new, around))
+    found = [
+        *_hash(old, new, around),
+        *_requirements(old, new, around),
+        *_source(old, new),
+        *_version(old, new),
+        *_form(old, new),
+        *_index(old, new),
+        *_build(old, new),
+        *_licence(old, new),
+        *_size(old, new),
+        *_direct(old, new),
+        *_publisher(old, new),
+        *_built_with(old, new),
+    ]
+    return tuple(found)
+
+
+def different_hashes(old: Artifact, new: Artifact) -> str | None:
+    """Say how the hashes of two files contradict each other, by the best algorithm that both have; None if they
+    agree."""
+    for kind, was, now in (("sha256", old.sha256, new.sha256), ("md5", old.md5, new.md5)):
+        if was and now:
+            return None if was == now else f"{kind} {was[:12]} became {now[:12]}"
+    return None
+
+
+def far(old: Pin, new: Pin) -> Jump:
+    """Return how far a package's version moved."""
+    return jump(new.kind, old.version, new.version, by_year=counts_years(new.name))
+
+
+def form(pin: Pin) -> str | None:
+    """Return what gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
+    if pin.git:
+        return "git"
+    if pin.kind == "conda":
+        return "conda"
+    if pin.artifact is None or not pin.artifact.file:
+        return None
+    return "wheel" if pin.is_wheel else "sdist"
+
+
+def label(pin: Pin) -> str | None:
+    """Return the label of a variant's wheel."""
+    return pin.artifact.variant.label if pin.artifact and pin.artifact.variant else None
+
+
+def _added(new: Pin, around: Around) -> Iterator[Fact]:
+    yield from _name(new, around)
+    if new.git:
+        yield Fact(
+            "medium", "from-git", f"comes from {new.git.url} at {new.git.commit[:12]}, which no index vouches for"
+        )
+    elif form(new) == "sdist":
+        yield Fact("medium", "builds-from-source", "is built from source: installing it runs its code")
+    if new.url:
+        yield Fact("medium", "from-url", f"comes from {new.url}, which no index vouches for")
+    if not new.git and jump(new.kind, "0", new.version).to_prerelease:
+        yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
+
+
+def _name(new: Pin, around: Around) -> Iterator[Fact]:
+    """Yield what the name of a new package says. conda's channels review theirs, and name libraries otherwise."""
+    if new.kind != "pip" or not (around.news or around.first):
+        return
+    from envspec.facts.most_used import mistaken_for, names
+
+    if known := mistaken_for(new.name):
+        yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: find out which of the two is meant")
+    elif around.news and new.name not in names():
+        yield Fact("medium", "new-package", "new here, and not among the most used packages: see whose it is")
+
+
+def _removed(old: Pin) -> Iterator[Fact]:
+    if old.direct:
+        yield Fact("medium", "direct-removed", "was asked for by name: code that imports it stops working")
+
+
+def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
+    """Yield a fact for a file that was replaced without a new version."""
+    was, now = old.artifact, new.artifact
+    if was is None or now is None or not _same_release(old, new):
+        return
+    hashes = different_hashes(was, now)
+    if hashes is None:
+        if was.sha256 == now.sha256 and was.size and now.size and was.size != now.size:
+            sizes = f"{was.size:,} B became {now.size:,} B"
+            yield Fact("high", "size-changed", f"SAME FILE, DIFFERENT SIZE: {sizes}, with one hash: one is wrong")
+    elif was.file == now.file:
+        name = f" ({was.file})" if was.file else ""
+        yield Fact(
+            "high",
+            "hash-changed",
+            f"SAME VERSION, DIFFERENT FILE{name}: {hashes}. A published file doesn't change: find out who replaced it",
+        )
+    elif was.variant is not None and now.variant is not None and label(old) != label(new):
+        yield Fact("medium", "variant-changed", f"variant {label(old)} → {label(new)}: a build for other machines")
+    elif around.exact and not (old.url or new.url) and not _is_repacked(old, new):
+        files = f"{was.file} became {now.file}"
+        yield Fact(
+            "high",
+            "file-changed",
+            f"SAME VERSION, ANOTHER FILE: {files}, for the same machines: find out whose it is",
+        )
+    elif form(old) == form(new):
+        yield Fact("low", "file-changed", "a different file of the same version")
+
+
+def _same_release(old: Pin, new: Pin) -> bool:
+    """Return whether two pins are of one version, however it is written, and of one conda build."""
+    return old.build == new.build and far(old, new).kind == "none"
+
+
+_CONDA = regex(r"\.(?:conda|tar\.bz2)$")
+
+
+def _is_repacked(old: Pin, new: Pin) -> bool:
+    """Return whether two conda files are one build in both of conda's formats, as channels serve it."""
+    files = [pin.artifact.file if pin.artifact else "" for pin in (old, new)]
+    return old.kind == "conda" and len({_CONDA.sub("", file) for file in files}) == 1
+
+
+def _requirements(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
+    """Yield a fact for other requirements of the very same file."""
+    commits = [pin.git.commit if pin.git else None for pin in (old, new)]
+    if not around.moved or not _same_release(old, new) or commits[0] != commits[1] or label(old) != label(new):
+        return
+    lines = "; ".join(around.moved)
+    if new.kind == "conda":
+        yield Fact("medium", "requirements-changed", f"its channel's record differs, at the same build: {lines}")
+    else:
+        said = f"SAME VERSION, OTHER REQUIREMENTS: {lines}. A published file's METADATA doesn't change"
+        yield Fact("high", "requirements-changed", said)
+
+
+def _source(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.git and new.git:
+        if old.git.url != new.git.url:
+            yield Fact("high", "repository-changed", f"a different repository: {old.git.url} -> {new.git.url}")
+        if old.git.commit != new.git.commit:
+            commits = f"{old.git.commit[:12]} -> {new.git.commit[:12]}"
+            yield Fact("medium", "commit-changed", f"a different commit: {commits}; the version doesn't show it")
+        if old.git.subdirectory != new.git.subdirectory:
+            folder = new.git.subdirectory or "."
+            yield Fact("medium", "commit-changed", f"a different folder of {new.git.url}: {folder}")
+    elif new.git:
+        yield Fact("medium", "from-git", f"now comes from {new.git.url} at {new.git.commit[:12]}")
+    if new.url and old.url and new.url != old.url:
+        elsewhere = _host(old.url) != _host(new.url)
+        yield Fact("high" if elsewhere else "medium", "url-changed", f"a different URL: {old.url} -> {new.url}")
+    elif new.url and not old.url:
+        yield Fact("medium", "from-url", f"now comes from {new.url}")
+    own = old.git.url if old.git else old.url
+    if own and not (new.git or new.url):
+        where = f"no longer comes from {own}, but from {f'the index {new.index}' if new.index else 'an index'}"
+        if _OFFICIAL.fullmatch(new.index):
+            yield Fact("high", "from-index", f"{where}: {_PUBLIC}")
+        else:
+            yield Fact("medium", "from-index", where)
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].lower()
+
+
+def _version(old: Pin, new: Pin) -> Iterator[Fact]:
+    found = far(old, new)
+    if found.down:
+        # what follows from others may have to
+        asked = old.direct or new.direct
+        yield Fact("high" if asked else "medium", "downgrade", "goes back to an older version")
+    elif found.kind == "epoch":
+        yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
+    elif found.kind == "major":
+        yield Fact("medium", "major-jump", "a major version may break its users")
+    elif found.kind == "minor" and new.name in TORCH:
+        yield Fact("medium", "torch-jump", "what was compiled against the old one must be compiled anew")
+    elif found.kind == "minor" and old.version.startswith("0."):
+        yield Fact("medium", "zero-minor-jump", "below 1.0, a minor version may break its users too")
+    elif found.kind == "local" and new.index == "pypi" and "+" in new.version:
+        yield Fact("high", "local-version", f"{new.version} can't be from PyPI, which takes no local versions")
+    if found.to_prerelease:
+        yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
+
+
+def _form(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = form(old), form(new)
+    if (was, now) == ("wheel", "sdist"):
+        yield Fact("medium", "builds-from-source", "was a wheel, is now built from source: installing it runs its code")
+    elif (was, now) == ("sdist", "wheel"):
+        yield Fact("low", "now-a-wheel", "was built from source, is now a wheel")
+
+
+def _index(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.index, new.index
+    if was == now or old.git or new.git or old.url or new.url:
+        return
+    what = "channel" if new.kind == "conda" else "index"
+    if _OFFICIAL.fullmatch(was) and _OFFICIAL.fullmatch(now):
+        yield Fact("low", f"{what}-moved", f"{what} {was} -> {now}")
+    elif new.kind == "pip" and _OFFICIAL.fullmatch(now):
+        yield Fact("high", "index-moved", f"index {was} -> {now}: {_PUBLIC}")
+    elif new.kind == "conda" and was.rpartition("/")[0] == now.rpartition("/")[0]:
+        yield Fact("low", "channel-moved", f"subdir {was} -> {now}")
+    else:
+        yield Fact("high", f"{what}-moved", f"{what} {was} -> {now}: another publisher supplies it now")
+
+
+def _build(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.build != new.build and old.version == new.version:
+        yield Fact("low", "build-changed", f"build {old.build or 'unknown'} -> {new.build or 'unknown'}")
+
+
+def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.licence, new.licence
+    if was == now or (was and now and is_same(was, now)):
+        return
+    if was is None:
+        yield Fact("low", "licence-changed", f"licence now stated: {now}")
+    elif now is None:
+        yield Fact("low", "licence-changed", f"licence no longer stated (was {was})")
+    else:
+        before, after = licence_class(was), licence_class(now)
+        # the class of an unknown licence isn't known, and a permissive one now is nothing to worry about
+        kept = after == "permissive" if before == "unknown" else after == before
+        yield Fact("low" if kept else "medium", "licence-changed", f"licence {was} -> {now}")
+
+
+def _size(old: Pin, new: Pin) -> Iterator[Fact]:
+    was = old.artifact.size if old.artifact else None
+    now = new.artifact.size if new.artifact else None
+    if was and now and now - was >= LARGE_GROWTH and now >= was * 1.2:
+        yield Fact("medium", "size-grew", f"its download grew by {(now - was) / 1e6:.0f} MB")
+
+
+def _publisher(old: Pin, new: Pin) -> Iterator[Fact]:
+    was, now = old.publisher, new.publisher
+    if was == now:
+        return
+    if was is None:
+        yield Fact("low", "publisher-named", f"its index now names a publisher: {now}")
+    elif now is None:
+        yield Fact("medium", "publisher-gone", f"its index names no publisher any more (was {was})")
+    elif (was.kind, was.repository, was.email) != (now.kind, now.repository, now.email):
+        yield Fact("high", "publisher-changed", f"ANOTHER PUBLISHER: {was} -> {now}: find out whose it is now")
+    else:
+        yield Fact("medium", "publisher-workflow", f"published by another workflow: {was} -> {now}")
+
+
+def _built_with(old: Pin, new: Pin) -> Iterator[Fact]:
+    if old.built_with is None or new.built_with is None or old.built_with == new.built_with:
+        return
+    before = {one.name: one for one in old.built_with}
+    after = {one.name: one for one in new.built_with}
+    for name in sorted(before.keys() & after.keys()):
+        was, now = before[name], after[name]
+        if (was.version, was.file) == (now.version, now.file) and was.sha256 != now.sha256:
+            said = f"SAME VERSION, DIFFERENT FILE in its build ({now.file}): find out who replaced it"
+            yield Fact("high", "build-hash-changed", said)
+    versions = [
+        (name, *(side[name].version if name in side else "none" for side in (before, after)))
+        for name in sorted(before.keys() | after.keys())
+    ]
+    moved = [f"{name} {was} -> {now}" for name, was, now in versions if was != now]
+    if moved:
+        yield Fact("low", "built-with-changed", f"is built with {', '.join(moved)}")
+
+
+def _direct(old: Pin, new: Pin) -> Iterator[Fact]:
+    if new.direct and not old.direct:
+        yield Fact("low", "now-direct", "is now asked for by name")
+    elif old.direct and not new.direct:
+        yield Fact("low", "now-pulled-in", "is no longer asked for by name, only as a dependency")
+    if old.provides != new.provides:
+        yield Fact("low", "provides-changed", f"provides {', '.join(new.provides) or 'nothing'} for pip")

@@ -1,0 +1,223 @@
+"""A review as values: rows of packages with their moves and what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from envspec.base.record import dataclass, replace
+from envspec.base.texts import plural
+from envspec.lock.model import LockedPython
+from envspec.review.diff.facts import RISKS, Fact, Risk, highest
+
+_NAMES = 12
+
+SHOUTED = frozenset(
+    {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name", "malicious"}
+)
+"""The codes of facts that stand above everything else where their risk is high: a lock was tampered with, or a name
+was mistaken."""
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """Where the knowledge comes from.
+
+    database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
+    unread      what should have been read and wasn't: with any, no finding about a package means nothing
+    not_asked   what wasn't looked for in some packages: the codes, the reason, the packages
+    """
+
+    database: str
+    as_of: str | None = None
+    unread: tuple[str, ...] = ()
+    not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Return lines for people, the most serious first."""
+        for reason in self.unread:
+            yield f"INCOMPLETE: {reason}"
+        as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
+        if self.database:
+            yield f"looked up in {self.database}{as_of}"
+        for codes, reason, packages in self.not_asked:
+            yield f"not checked for {', '.join(codes)}: {reason}: {few(packages)}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came of asking the indexes for the changed pins (`envspec diff --verify`).
+
+    pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
+              those that it doesn't
+    unasked   what couldn't be asked: the reason, and the packages
+    """
+
+    pins: int
+    proved: int
+    refuted: int
+    unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Return lines for people, the most serious first."""
+        for reason, packages in self.unasked:
+            yield f"COULDN'T BE ASKED: {few(packages)}: {reason}"
+        yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
+
+
+def few(names: tuple[str, ...]) -> str:
+    """Return a list of names, cut where it's long."""
+    more = len(names) - _NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES])} and {more} more"
+
+
+@dataclass(frozen=True)
+class View:
+    """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes.
+
+    `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it. `variant` is
+    the label of a variant's wheel.
+    """
+
+    version: str
+    build: str | None
+    index: str | None
+    form: str | None
+    licence: str | None
+    size: int | None
+    file: str | None = None
+    sha256: str | None = None
+    source: str | None = None
+    variant: str | None = None
+
+
+@dataclass(frozen=True)
+class Move:
+    """One change, in the same words for every target it holds in.
+
+    action   "added", "removed", or "changed" (with `jump`, one of `envspec.review.diff.jump.KINDS`)
+    targets  empty where it holds for every target that both sides have
+    needs    names of packages that it requires now and didn't before; `drops`: the reverse
+    parts    the exact changes that read alike, where the targets have different files or requirements: `old` and `new`
+             are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
+             targets that it is of
+    partner  of a CUDA library that came or went: the one whose place it took, or that took its place
+    renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`)
+    """
+
+    action: str
+    old: View | None
+    new: View | None
+    jump: str
+    targets: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    needs: tuple[str, ...]
+    drops: tuple[str, ...]
+    parts: tuple[Move, ...] = ()
+    partner: str | None = None
+    renamed: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> tuple[Move, ...]:
+        """One exact change."""
+        return self.parts or (self,)
+
+    @property
+    def risk(self) -> Risk:
+        return highest(fact.risk for fact in self.facts)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A package. `direct` and `via` (the packages that require it) are None where neither side knows. `new` says that
+    the old lock has it in no target; a CUDA library under a new name isn't new."""
+
+    kind: str
+    name: str
+    direct: bool | None
+    via: tuple[str, ...] | None
+    moves: tuple[Move, ...]
+    risk: Risk
+    new: bool = False
+
+
+def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Sort rows by risk; of one risk, what the spec asks for by name comes first."""
+    return tuple(sorted(rows, key=lambda row: (RISKS.index(row.risk), not row.direct, row.name, row.kind)))
+
+
+@dataclass(frozen=True)
+class TargetSize:
+    """The download of a target before and after, in bytes; None where a file's size isn't known."""
+
+    name: str
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True)
+class PythonMove:
+    """The build of Python of a platform, before and after; None where none is locked."""
+
+    platform: str
+    old: LockedPython | None
+    new: LockedPython | None
+
+
+@dataclass(frozen=True)
+class Review:
+    """Everything that the renderers print. `settings` is what else the spec asks for, `gpu` what the change means for
+    GPUs.
+
+    came, went   targets
+    renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
+    quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
+    chosen       where universal files were evaluated, and with which extras and groups: whole sentences
+    looked_up    where vulnerabilities and the like were looked up (`diff.advisories`), None if they weren't
+    flaws        what can't be right in the new lock (`envspec.lock.judge`), and what its indexes don't publish
+    asked        what came of asking the indexes (`envspec.review.diff.verified`), None if they weren't
+    pythons      the builds of Python that moved, of which `settings` tell
+    """
+
+    name: str
+    old_title: str
+    new_title: str
+    settings: tuple[Fact, ...]
+    gpu: tuple[Fact, ...]
+    came: tuple[str, ...]
+    went: tuple[str, ...]
+    quiet: int
+    sizes: tuple[TargetSize, ...]
+    rows: tuple[Row, ...]
+    renamed: tuple[tuple[str, str], ...] = ()
+    looked_up: LookedUp | None = None
+    chosen: tuple[str, ...] = ()
+    flaws: tuple[Fact, ...] = ()
+    asked: Asked | None = None
+    pythons: tuple[PythonMove, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.flaws or self.settings or self.gpu or self.came or self.went or self.rows)
+
+    @property
+    def risk(self) -> Risk:
+        return highest(
+            (*(fact.risk for fact in (*self.flaws, *self.settings, *self.gpu)), *(row.risk for row in self.rows))
+        )
+
+    def reaches(self, risk: Risk) -> bool:
+        """Return whether something changed and its risk is this high, or higher."""
+        return bool(self) and RISKS.index(self.risk) <= RISKS.index(risk)
+
+    def count(self, risk: Risk) -> int:
+        return sum(row.risk == risk for row in self.rows)
+
+    @property
+    def shouted(self) -> tuple[tuple[Row, Fact], ...]:
+        """What an honest change of a lock hardly ever has, each with the targets it has it in."""
+        return tuple(
+            (row, replace(fact, targets=fact.targets or move.targets))
+            for row in self.rows
+            for move in row.moves
+            for fact in move.facts
+            if fact.risk == "high" and fact.code in SHOUTED
+        )

@@ -1,0 +1,213 @@
+"""Changes of what the spec asks for: usually the reason for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from envspec.base.record import replace
+from envspec.lock.model import LockedCorrection, LockedPython, SpecInputs, TargetInputs
+from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.version_numbers import numbers
+from envspec.review.diff.facts import Fact
+from envspec.review.diff.model import ImageChange
+from envspec.review.diff.rows import PythonMove
+
+_UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
+
+
+def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
+    """Yield what changed for all targets."""
+    if old.exclude_newer != new.exclude_newer:
+        yield Fact("low", "exclude-newer-changed", _moved("exclude-newer", old.exclude_newer, new.exclude_newer))
+    if old.image_python != new.image_python:
+        pythons = (one.image_python or "locked" for one in (old, new))
+        yield Fact("medium", "image-python-changed", _moved("the Python of images", *pythons))
+    came, went = _between(old.allow_source, new.allow_source)
+    if came:
+        yield Fact("medium", "allow-source-added", f"may be built from source now: {', '.join(came)}")
+    if went:
+        yield Fact("low", "allow-source-removed", f"may no longer be built from source: {', '.join(went)}")
+    for name in sorted({*old.sources, *new.sources}):
+        was, now = old.sources.get(name), new.sources.get(name)
+        if was is not None and now is None:
+            message = f"{name} is no longer tied to the index {was}: any index may supply it"
+            yield Fact("high", "source-removed", message)
+        elif was != now:
+            yield Fact("medium", "source-changed", _moved(f"the index of {name}", was, now))
+    if old.channels != new.channels:
+        yield Fact("medium", "channels-changed", _moved("channels", _list(old.channels), _list(new.channels)))
+    if old.without_corrections != new.without_corrections:
+        lists = _list(old.without_corrections), _list(new.without_corrections)
+        yield Fact("low", "corrections-changed", _moved("without-corrections", *lists))
+
+
+def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
+    """Yield what the spec states of sources now: a person's word, which nothing proves."""
+    before, after = ({one.title: one.dependencies for one in side.metadata} for side in (old, new))
+    for title in sorted({*before, *after}):
+        was, now = before.get(title), after.get(title)
+        if now is None:
+            yield Fact("low", "metadata-removed", f"the spec no longer states what {title} requires")
+        elif was != now:
+            said = f"the spec states that {title} requires {_list(now) or 'nothing'}"
+            yield Fact("medium", "metadata-stated", said if was is None else f"{said} (was {_list(was) or 'nothing'})")
+
+
+def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
+    """Yield what changed for one target, except CUDA and its GPUs, which `gpu_meaning` covers."""
+    if old.platform != new.platform:
+        yield Fact("high", "platform-changed", _moved("platform", old.platform, new.platform))
+    if old.python != new.python:
+        yield Fact("medium", "python-changed", _moved("Python", old.python, new.python))
+    if old.glibc != new.glibc and old.platform == new.platform:
+        raised = bool(old.glibc and new.glibc and numbers(new.glibc) > numbers(old.glibc))
+        message = _moved("glibc", old.glibc, new.glibc) + (": older systems can't run this" if raised else "")
+        yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
+    if old.driver != new.driver:
+        yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
+    if old.cpu != new.cpu:
+        yield Fact("low", "cpu-changed", _moved("the machines' oldest processors", old.cpu, new.cpu))
+    if old.inspect != new.inspect:
+        if new.inspect:
+            yield Fact("low", "inspect-changed", "wheels are read for what their METADATA leaves out")
+        else:
+            yield Fact(
+                "medium", "inspect-changed", "wheels aren't read any more: what their METADATA leaves out isn't found"
+            )
+    yield from _requirements(old.requirements, new.requirements, requirement_name)
+    yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
+    yield from _metadata(old, new)
+    yield from _constraints(old.constraints, new.constraints)
+    yield from _overrides(dict(old.overrides), dict(new.overrides))
+    yield from _pages(dict(old.find_links), dict(new.find_links))
+    yield from _accepted(dict(old.accept), dict(new.accept))
+
+
+def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
+    """Yield what a person's word decides for a target that came, where none of the targets there were has it."""
+    for one in (
+        Fact("medium", "inspect-changed", _UNREAD) if not new.inspect else None,
+        *_metadata(replace(new, metadata=()), new),
+        *_overrides({}, dict(new.overrides)),
+        *_accepted({}, dict(new.accept)),
+    ):
+        if one is not None and not any(one in tuple(of_new_target(other, ())) for other in others):
+            yield one
+
+
+def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
+    came, went = _between(old, new)
+    for text in came:
+        yield Fact("low", "constraint-added", f"the spec bounds {text}")
+    for text in went:
+        yield Fact("low", "constraint-removed", f"the spec no longer bounds {text}")
+
+
+def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+    for text in sorted({*old, *new}):
+        if text not in new:
+            yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
+        elif text not in old:
+            message = f"{text} overrides what packages require, because {new[text]}"
+            yield Fact("medium", "override-added", message)
+        elif old[text] != new[text]:
+            message = f"{text} overrides what packages require, now because {new[text]} (was {old[text]})"
+            yield Fact("medium", "override-changed", message)
+
+
+def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield Fact("medium", "find-links-changed", _moved(f"the flat index {name}", old.get(name), new.get(name)))
+
+
+def _accepted(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+    for code in sorted({*old, *new}):
+        if code not in new:
+            yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
+        elif code not in old:
+            yield Fact("medium", "accept-added", f"the finding {code} is accepted, because {new[code]}")
+        elif old[code] != new[code]:
+            message = f"the finding {code} is accepted, now because {new[code]} (was {old[code]})"
+            yield Fact("medium", "accept-changed", message)
+
+
+def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
+    """Yield what changed in the base images of recipes. A new digest changes the system below every package."""
+    for change in changes:
+        old, new = change.old, change.new
+        if old is not None and new is not None:
+            digests = f"{_short(old.digest)} -> {_short(new.digest)}"
+            yield Fact("medium", "image-moved", f"the image {new.name} has a new digest: {digests}")
+        elif new is not None:
+            yield Fact("low", "image-added", f"the image {new.name} is pinned: {_short(new.digest)}")
+        elif old is not None:
+            yield Fact("medium", "image-removed", f"the image {old.name} is no longer pinned or used")
+
+
+def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
+    """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
+    for one in sorted({*old, *new}):
+        if one not in old:
+            message = f"{one.package} {one.version} needs {one.constraint}: {one.reason}"
+            yield Fact("low", "correction-added", message)
+        elif one not in new:
+            yield Fact("low", "correction-removed", f"{one.package} {one.version} no longer bounds {one.constraint}")
+
+
+def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -> Iterator[PythonMove]:
+    """Yield the builds of Python that came, went or are others now, by platform."""
+    before, after = ({one.platform: one for one in side} for side in (old, new))
+    for platform in sorted({*before, *after}):
+        if before.get(platform) != after.get(platform):
+            yield PythonMove(platform, before.get(platform), after.get(platform))
+
+
+def of_pythons(moves: Iterable[PythonMove]) -> Iterator[Fact]:
+    """Tell of the builds of Python that moved: all packages of a target run in them."""
+    for move in moves:
+        sides = (move.old, move.new)
+        words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in sides)
+        yield Fact("medium", "python-build-moved", f"Python for {move.platform}: {' -> '.join(words)}")
+
+
+def _short(digest: str) -> str:
+    return digest[: len("sha256:") + 12]
+
+
+def _requirements(
+    old: Iterable[str], new: Iterable[str], name_of: Callable[[str], str], kind: str = ""
+) -> Iterator[Fact]:
+    came, went = _between(old, new)
+    before, after = _by_name(went, name_of), _by_name(came, name_of)
+    for name in sorted({*before, *after}):
+        if name not in before:
+            yield Fact("low", "requirement-added", f"the spec asks for {kind}{after[name]}")
+        elif name not in after:
+            yield Fact("low", "requirement-removed", f"the spec no longer asks for {kind}{before[name]}")
+        else:
+            message = f"the spec asks for {kind}{after[name]} (was {before[name]})"
+            yield Fact("low", "requirement-changed", message)
+
+
+def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, str]:
+    """Join the texts of a package that is asked for several times, under different markers."""
+    found: dict[str, str] = {}
+    for text in requirements:
+        name = name_of(text)
+        found[name] = f"{found[name]} and {text}" if name in found else text
+    return found
+
+
+def _between(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return what came and what went, sorted."""
+    before, after = set(old), set(new)
+    return sorted(after - before), sorted(before - after)
+
+
+def _list(values: Iterable[str]) -> str | None:
+    return ", ".join(values) or None
+
+
+def _moved(what: str, old: str | None, new: str | None) -> str:
+    return f"{what} {old or 'not set'} -> {new or 'not set'}"

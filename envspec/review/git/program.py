@@ -1,0 +1,64 @@
+"""Running git, so that nothing in a repository's files decides what it runs (`envspec.base.programs.git`).
+
+A tracked folder can have the shape of a bare repository, with a configuration that names programs. So git starts at
+the top of the work tree.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envspec.base import programs
+from envspec.base.errors import InputError, ToolError
+
+
+def work_tree(folder: Path) -> Path | None:
+    """Return the top of the work tree that a folder is in; None outside one.
+
+    The nearest folder with a `.git` decides: git tracks no file of that name, so no commit can plant one.
+    """
+    folder = folder.resolve()
+    return next((top for top in (folder, *folder.parents) if os.path.lexists(top / ".git")), None)
+
+
+def run_git(
+    arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `git <arguments>` at the top of the work tree that `folder` is in, or at `/` outside one, and return how it
+    ended. git asks no questions, speaks English and fetches nothing.
+
+    `env` is the environment, this process's own if left out. Raises ToolError where git can't be started.
+    """
+    env = programs.git_environment(os.environ if env is None else env)
+    try:
+        return programs.run(programs.git(arguments), env, work_tree(folder) or programs.ROOT)
+    except FileNotFoundError:
+        raise ToolError("git isn't installed", hint="install it, or put it on PATH") from None
+    except OSError as error:
+        raise ToolError(f"git can't be started: {error.strerror}") from None
+
+
+def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
+    """Return why git failed: the first line of its message."""
+    said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+    return said.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
+
+
+def git_output(arguments: Sequence[str], folder: Path, *, allowed: Sequence[int] = (0,)) -> str:
+    """Return the stdout of `git <arguments>`, run as `run_git` does, without the last line end.
+
+    Raises InputError where `folder` is in no work tree that `arguments` ask for; ToolError when git is missing or
+    fails with a status that isn't `allowed`.
+    """
+    ran = run_git(arguments, folder)
+    if ran.returncode in allowed:
+        return ran.stdout.decode(errors="surrogateescape").removesuffix("\n")
+    reason = git_error(ran)
+    if "not a git repository" in reason:
+        raise InputError(
+            f"{folder} isn't in a git work tree", hint="run this in a clone, or use --global for all of yours"
+        )
+    raise ToolError(f"`git {arguments[0]}` failed: {reason}")

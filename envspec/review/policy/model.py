@@ -1,0 +1,104 @@
+"""What a site demands of every lock that is made or used on its machines, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import timedelta
+from types import MappingProxyType
+
+from envspec.base.record import dataclass
+from envspec.packages.address import is_within
+from envspec.packages.requirement import canonical_name
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One policy file. None stands for a key that isn't there, and so for no demand.
+
+    path             the file
+    contact          whom to ask
+    indexes          names and addresses that packages may come from
+    places           index name → the address that alone may stand for it
+    second           index name → the address that `verify` asks besides
+    build            packages (normalised names) that may be built from source
+    origins          addresses below which git and URL requirements may lie
+    minimum_age      of a release
+    advisories       whether a release has to be looked up in OSV's reports before it's locked or installed
+    young            package (normalised) whose releases may be younger → the reason
+    allow_licences   as `[audit]`'s; empty for any
+    deny_licences    as `[audit]`'s
+    licences         package (normalised) → its licence, where the metadata doesn't say, or says it wrongly
+    signers          whose signature a lock needs
+    proof            the rung that a target needs (`envspec.prove.rungs`)
+    """
+
+    path: str
+    contact: str
+    indexes: tuple[str, ...] | None = None
+    places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    second: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    build: frozenset[str] | None = None
+    origins: tuple[str, ...] | None = None
+    minimum_age: timedelta | None = None
+    young: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    allow_licences: tuple[str, ...] = ()
+    deny_licences: tuple[str, ...] = ()
+    licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    advisories: bool = False
+    signers: tuple[str, ...] = ()
+    proof: str | None = None
+
+    def allows_index(self, name: str) -> bool:
+        """Whether packages may come from an index of this name: "pypi", "pytorch/cu126", a channel's. "pytorch" in the
+        list stands for all of PyTorch's."""
+        if self.indexes is None:
+            return True
+        return name in self.indexes or (name.startswith("pytorch/") and "pytorch" in self.indexes)
+
+    def allows_address(self, url: str) -> bool:
+        """Whether packages may come from an index or a channel at this address."""
+        return self.indexes is None or any(is_within(url, one) for one in (*self.indexes, *self.places.values()))
+
+    def allows_origin(self, url: str) -> bool:
+        """Whether a requirement may name this address itself."""
+        return self.origins is None or any(is_within(url, one) for one in self.origins)
+
+    def allows_build(self, package: str) -> bool:
+        """Whether a package may be built from source."""
+        return self.build is None or canonical_name(package) in self.build
+
+
+@dataclass(frozen=True)
+class Breach:
+    """Something that the policy forbids.
+
+    code      names the rule for machines (docs/policy.md lists them)
+    key       what in the policy says so: `[indexes] allow`
+    sentence  for people, without the targets
+    targets   where it holds; empty where it is about the spec or this machine
+    package   the package that it is about
+    """
+
+    code: str
+    key: str
+    sentence: str
+    targets: tuple[str, ...] = ()
+    package: str | None = None
+
+    @property
+    def message(self) -> str:
+        where = f"{', '.join(self.targets)}: " if self.targets else ""
+        return f"{where}{self.sentence} ({self.key} of the site's policy)"
+
+
+def merged(breaches: tuple[Breach, ...]) -> tuple[Breach, ...]:
+    """Each breach once, with all targets that it holds for."""
+    targets: dict[tuple[str, str, str, str | None], dict[str, None]] = {}
+    for one in breaches:
+        targets.setdefault((one.code, one.key, one.sentence, one.package), {}).update(dict.fromkeys(one.targets))
+    return tuple(
+        Breach(code, key, said, tuple(names), package) for (code, key, said, package), names in targets.items()
+    )

@@ -1,0 +1,241 @@
+"""What the page shows, as frozen values. Packages and targets are given by their index in `Page`."""
+
+from __future__ import annotations
+
+from envspec.base.record import dataclass
+from envspec.facts.compute_capability import sm_of
+from envspec.review.diff.rows import Review
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """A target. `download` is what the files of known size add up to, in bytes; `unsized` are the packages without.
+    `proved` says how far it is proved.
+    """
+
+    name: str
+    platform: str
+    python: str
+    glibc: str | None
+    cuda: str | None
+    gpus: tuple[str, ...]
+    driver_floor: str | None
+    packages: int
+    download: int
+    unsized: tuple[int, ...]
+    proved: str
+
+
+@dataclass(frozen=True)
+class PythonRow:
+    """The build of Python that the targets of a platform get, unless conda brings theirs. `build` is the release of
+    the builds that it is from."""
+
+    platform: str
+    version: str
+    build: str
+    file: str
+    sha256: str
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One version of a package, as the targets named install it. `size` is the file's, in bytes.
+
+    `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`. `origin` is the
+    address that the lock names, which it does for git and URLs alone: indexes have names there, and no hosts.
+    `published` is the day of its files, and `page` where its authors say what changed: an audit has asked.
+    """
+
+    version: str
+    build: str | None
+    index: str
+    source: str
+    licence: int
+    file: str | None
+    size: int | None
+    targets: tuple[int, ...]
+    origin: str | None = None
+    published: str | None = None
+    page: str | None = None
+
+
+@dataclass(frozen=True)
+class PackageRow:
+    """A package. `direct` are the targets whose spec asks for it by name."""
+
+    kind: str
+    name: str
+    direct: tuple[int, ...]
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """`source` (None: the spec) asks for `target` with `requirement`, as written, in these targets."""
+
+    source: int | None
+    target: int
+    requirement: str
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Licence:
+    """`name` is None where it isn't known. `verdict` is that of the spec's `[audit]`: "accepted", "denied"
+    (deny-licences names it), "unlisted" (allow-licences doesn't), or "none" where the spec has no rule for it."""
+
+    name: str | None
+    verdict: str
+    packages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CapabilityProducts:
+    """A compute capability ("9.0"), its generation, and some products that have it."""
+
+    capability: str
+    generation: str
+    products: tuple[str, ...]
+
+    @property
+    def sm(self) -> str:
+        return sm_of(self.capability)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Whether a target runs on an architecture.
+
+    code      torch has machine code for it
+    ptx       only PTX, which the driver compiles when a kernel is first used
+    library   torch has code, but a library that it needs doesn't: `note` says which
+    no        there is no code for it
+    unknown   the facts don't know the build
+    """
+
+    state: str
+    asked: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """A target. `build` names the torch build; `why` says why nothing is known, or that the build is for the CPU."""
+
+    target: int
+    build: str | None
+    why: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """`nowhere` are the architectures with products that no target runs on."""
+
+    architectures: tuple[CapabilityProducts, ...]
+    rows: tuple[CoverageRow, ...]
+    nowhere: tuple[CapabilityProducts, ...]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A finding of an audit. `id`, `aliases`, `severity`, `fixed_in` and `link` are a vulnerability's."""
+
+    code: str
+    level: str
+    package: int
+    version: str
+    targets: tuple[int, ...]
+    message: str
+    remedy: str
+    ignored: str | None = None
+    id: str | None = None
+    aliases: tuple[str, ...] = ()
+    severity: str | None = None
+    fixed_in: tuple[str, ...] = ()
+    link: str | None = None
+
+
+@dataclass(frozen=True)
+class CountedAdvisory:
+    """One advisory, under whichever of its names, however many versions and targets have it."""
+
+    names: frozenset[str]
+    packages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KnownRelease:
+    """What an audit learned of a release."""
+
+    kind: str
+    name: str
+    version: str
+    index: str
+    published: str | None
+    page: str | None
+
+
+@dataclass(frozen=True)
+class AuditSummary:
+    """What was looked up. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
+    isn't empty, no package is.
+
+    as_of     the oldest answer used, or a database's newest entry (RFC 3339), None where it isn't known
+    unknown   packages that no database covers, by the reason
+    """
+
+    database: str
+    as_of: str | None
+    troubles: tuple[Trouble, ...]
+    unknown: tuple[tuple[str, tuple[int, ...]], ...]
+    unread: tuple[str, ...]
+    left_out: tuple[int, ...]
+    releases: tuple[KnownRelease, ...] = ()
+
+    @property
+    def vulnerabilities(self) -> tuple[Trouble, ...]:
+        """The findings that count: those that the spec doesn't accept."""
+        return tuple(one for one in self.troubles if one.code in ("vulnerability", "malicious") and one.ignored is None)
+
+    @property
+    def advisories(self) -> tuple[CountedAdvisory, ...]:
+        """The advisories of these, each once: findings that share a name are of one."""
+        found: list[CountedAdvisory] = []
+        for one in self.vulnerabilities:
+            names = frozenset((one.id or one.message, *one.aliases))
+            same = [other for other in found if other.names & names]
+            packages = dict.fromkeys((*(place for other in same for place in other.packages), one.package))
+            merged = CountedAdvisory(names.union(*(other.names for other in same)), tuple(packages))
+            found = [*(other for other in found if other not in same), merged]
+        return tuple(found)
+
+    @property
+    def complete(self) -> bool:
+        return not self.unread and not self.left_out
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything on the page. `audit` is None where nothing was looked up. `review` is None where nothing was compared,
+    and `uncompared` says why. `pythons` are the builds that the lock names; with `base_python`, images have the Python
+    of their base instead."""
+
+    name: str
+    description: str
+    spec: str
+    lock: str
+    digest: str
+    exclude_newer: str | None
+    targets: tuple[TargetRow, ...]
+    pythons: tuple[PythonRow, ...]
+    base_python: bool
+    packages: tuple[PackageRow, ...]
+    links: tuple[Link, ...]
+    licences: tuple[Licence, ...]
+    coverage: Coverage
+    audit: AuditSummary | None
+    review: Review | None
+    uncompared: str

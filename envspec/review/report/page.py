@@ -1,0 +1,190 @@
+"""The page as one HTML file: the script's data, the content that needs no script, and the style."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from envspec.base.texts import shown
+from envspec.review.report import sections
+from envspec.review.report.changed import changes_data
+from envspec.review.report.model import Page, Variant
+from envspec.review.report.sections import text
+
+_SECTIONS = {
+    "changes": "Changes",
+    "vulnerabilities": "Vulnerabilities",
+    "packages": "Packages",
+    "targets": "Targets",
+    "size": "Download size",
+    "graph": "Dependencies",
+    "licences": "Licences",
+    "gpus": "GPU coverage",
+}
+"""In the order of a review: what changed and what is known to be wrong come first."""
+
+
+def html(page: Page) -> str:
+    """Render the page: the same bytes for the same values. All foreign text is escaped, and the page loads nothing."""
+    style, script = _asset("style.css"), _asset("script.js")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="referrer" content="no-referrer">',
+            f'<meta http-equiv="Content-Security-Policy" content="{content_policy(style, script)}">',
+            f"<title>{text(page.name)}: {len(page.packages)} packages, {len(page.targets)} targets</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            "<body>",
+            '<a class="skip" href="#main">Skip to the content</a>',
+            *_header(page),
+            '<main id="main">',
+            *_section("changes", sections.compared(page)),
+            *_section("vulnerabilities", sections.vulnerabilities(page)),
+            *_section("packages", _packages(page)),
+            *_section("targets", (*sections.targets(page), *sections.pythons(page))),
+            *_section("size", [_asset("size.html")]),
+            *_section("graph", [_asset("graph.html")]),
+            *_section("licences", sections.licences(page)),
+            *_section("gpus", sections.gpus(page)),
+            "</main>",
+            f"<footer><p>{text(page.lock)} <span>{text(page.digest)}</span></p></footer>",
+            f'<script type="application/json" id="data">{page_data(page)}</script>',
+            f"<script>{script}</script>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _asset(name: str) -> str:
+    return files("envspec.review.report").joinpath(f"assets/{name}").read_text(encoding="utf-8")
+
+
+def _header(page: Page) -> Iterator[str]:
+    pinned = (
+        f' · nothing newer than <span class="whole">{text(page.exclude_newer)}</span>' if page.exclude_newer else ""
+    )
+    yield f'<header><h1>{text(page.name)}</h1><p class="lead">{text(page.description)}</p>'
+    yield f'<p class="quiet">{text(page.spec)}{pinned}</p>'
+    yield from sections.eyes(page)
+    yield f'<ul class="figures">{"".join(sections.figures(page))}</ul></header>'
+    links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in _SECTIONS.items())
+    yield f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
+
+
+def _section(name: str, body: Iterable[str]) -> Iterator[str]:
+    yield f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{_SECTIONS[name]}</h2>'
+    yield from body
+    yield "</section>"
+
+
+def _packages(page: Page) -> Iterator[str]:
+    licences = (
+        f'<option value="{number}">{text(one.name) if one.name else "not stated"} ({len(one.packages)})</option>'
+        for number, one in enumerate(page.licences)
+        if one.packages
+    )
+    boxes = (
+        f'<label><input type="checkbox" name="target" value="{place}" checked> {text(target.name)}</label>'
+        for place, target in enumerate(page.targets)
+    )
+    yield Template(_asset("packages.html")).substitute(
+        licences="".join(licences),
+        targets="".join(boxes),
+        disabled="" if page.audit else " disabled",
+        uncompared="" if page.review else " disabled",
+        changed="Changed" if page.review is not None else "Changed (not compared)",
+        vulnerable="Vulnerable" if page.audit else "Vulnerable (not checked)",
+        count=len(page.packages),
+        direct="".join(sections.direct_packages(page)),
+    )
+
+
+_INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+"""What could end a script element, open a comment, or end a line in old engines, as JSON's own escapes."""
+
+
+def page_data(page: Page) -> str:
+    """Return the JSON that the script reads. In place of a list of targets, null stands for all of them."""
+    whole = {
+        "targets": [
+            {"name": t.name, "packages": t.packages, "download": t.download, "unsized": list(t.unsized)}
+            for t in page.targets
+        ],
+        "licences": [licence.name for licence in page.licences],
+        "packages": [
+            {
+                "kind": package.kind,
+                "name": package.name,
+                "direct": bool(package.direct),
+                "variants": [_variant(one, len(page.targets)) for one in package.variants],
+            }
+            for package in page.packages
+        ],
+        "links": [
+            [-1 if link.source is None else link.source, link.target, link.requirement]
+            + ([] if len(link.targets) == len(page.targets) else [list(link.targets)])
+            for link in page.links
+        ],
+        "audited": page.audit is not None,
+        "vulnerable": _vulnerable(page),
+        "changes": changes_data(page),
+    }
+    return json.dumps(_cleaned(whole), ensure_ascii=False, separators=(",", ":")).translate(_INERT)
+
+
+def content_policy(style: str, script: str) -> str:
+    """Return a Content-Security-Policy for a page that has exactly this style and this script, and loads nothing."""
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _variant(variant: Variant, targets: int) -> dict[str, Any]:
+    return {
+        "version": variant.version,
+        "build": variant.build,
+        "index": variant.index,
+        "source": variant.source,
+        "licence": variant.licence,
+        "file": variant.file,
+        "size": variant.size,
+        "origin": variant.origin,
+        "published": variant.published,
+        "page": variant.page,
+        "targets": None if len(variant.targets) == targets else list(variant.targets),
+    }
+
+
+def _vulnerable(page: Page) -> dict[str, list[str]]:
+    """Return the identifiers of the vulnerabilities that count, by package."""
+    found: dict[str, list[str]] = {}
+    for one in page.audit.vulnerabilities if page.audit else ():
+        names = found.setdefault(str(one.package), [])
+        if one.id and one.id not in names:
+            names.append(one.id)
+    return found
+
+
+def _cleaned(value: Any) -> Any:
+    """Remove the characters that steer a terminal or reverse a line's direction from every text."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict):
+        return {key: _cleaned(one) for key, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list) else value

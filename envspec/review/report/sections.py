@@ -1,0 +1,345 @@
+"""The parts of the page that work without its script: key figures, targets, licences, GPUs, findings, changes.
+
+Whatever comes from a lock, a spec or an audit goes through `text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from envspec.base.record import replace
+from envspec.base.texts import plural, shown
+from envspec.review.diff import html as changes
+from envspec.review.diff import words
+from envspec.review.report.eyes import Eye, needs_eyes
+from envspec.review.report.model import CapabilityProducts, Cell, Page, Trouble
+
+_SYMBOLS = {
+    "code": ("yes", "runs"),
+    "ptx": ("PTX", "only PTX"),
+    "library": ("part", "not all libraries"),
+    "no": ("–", "no"),
+}
+_LEGEND = (
+    ("code", "yes", "torch has machine code"),
+    ("ptx", "PTX", "the driver compiles PTX at first use"),
+    ("library", "part", "torch has code, but another library doesn't"),
+    ("no", "–", "doesn't run"),
+    ("asked", "ringed", "a GPU of the target"),
+)
+_VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowed", "none": "no rule"}
+
+
+def text(value: str) -> str:
+    """Escape a foreign text so that HTML shows it and does nothing else."""
+    return escape(shown(value))
+
+
+def eyes(page: Page) -> Iterator[str]:
+    """Show what needs eyes, or that nothing was found that does."""
+    found = needs_eyes(page)
+    yield '<div class="eyes"><h2>Needs eyes</h2>'
+    if found:
+        yield f"<ul>{''.join(map(_eye, found))}</ul>"
+    else:
+        yield "<p>Nothing: no change, and no vulnerability is known of what could be looked up.</p>"
+    yield "</div>"
+
+
+def _eye(one: Eye) -> str:
+    names = f" <small>{text(one.names)}</small>" if one.names else ""
+    tone = one.tone or "unknown"
+    word = f'<span class="tag {tone}">{one.tone or "?"}</span>'
+    return f'<li>{word} <a href="#{one.section}">{text(one.what)}</a>{names}</li>'
+
+
+def figures(page: Page) -> Iterator[str]:
+    """Yield the key figures. Each links to its section."""
+    direct = sum(bool(package.direct) for package in page.packages)
+    unsized = [one for package in page.packages for one in package.variants if one.size is None]
+    largest = f'<span class="whole">{words.bytes_text(max(target.download for target in page.targets))}</span>'
+    # a file of unknown size makes it no bound from above
+    span = f"at least {largest}" if unsized else f"up to {largest}" if len(page.targets) > 1 else largest
+    more = f", and {plural(len(unsized), 'file')} of unknown size" if unsized else ""
+    yield _figure("packages", str(len(page.packages)), "packages", f"{direct} asked for by name")
+    yield _figure("targets", str(len(page.targets)), "target" if len(page.targets) == 1 else "targets", _cudas(page))
+    yield _figure("size", span, "to download", f"a target{more}")
+    yield _figure("vulnerabilities", *_audit_words(page))
+    if page.review is None:
+        yield _figure("changes", "not compared", "changes", "")
+    elif not page.review:
+        yield _figure("changes", "none", "changes", f"since {text(page.review.old_title)}")
+    else:
+        count = str(len(page.review.rows))
+        note = f"{page.review.risk} risk, since {text(page.review.old_title)}"
+        yield _figure("changes", count, "packages changed", note, page.review.risk)
+
+
+def _table(label: str, *heads: str, style: str = "") -> str:
+    """Open a table in a region that scrolls by itself. A head "#x" is a column of numbers, "~x" is hidden."""
+    cells = []
+    for head in heads:
+        if head.startswith("~"):
+            cells.append(f'<th scope="col"><span class="away">{head[1:]}</span></th>')
+        else:
+            number = ' class="n"' if head.startswith("#") else ""
+            cells.append(f'<th scope="col"{number}>{head.removeprefix("#")}</th>')
+    begin = f'<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table class="{style}">'
+    return f"{begin}<thead><tr>{''.join(cells)}</tr></thead><tbody>"
+
+
+def _td(head: str, content: str, style: str = "") -> str:
+    """A cell that names its column itself, where a phone shows a row as a card."""
+    named = f' class="{style}"' if style else ""
+    return f'<td data-head="{head}"{named}>{content}</td>'
+
+
+_END = "</tbody></table></div>"
+
+
+def _figure(section: str, value: str, label: str, note: str, tone: str = "") -> str:
+    return (
+        f'<li><a href="#{section}"><span class="label">{label}</span><strong class="{tone}">{value}</strong>'
+        f"<small>{note}</small></a></li>"
+    )
+
+
+def _cudas(page: Page) -> str:
+    cudas = sorted({target.cuda for target in page.targets if target.cuda})
+    parts = [f"CUDA {', '.join(cudas)}"] if cudas else []
+    parts += ["CPU"] if any(target.cuda is None for target in page.targets) else []
+    return text(" and ".join(parts))
+
+
+def _audit_words(page: Page) -> tuple[str, str, str, str]:
+    """Return value, label, note and tone. What wasn't looked up never reads as "none"."""
+    label = "vulnerabilities"
+    audit = page.audit
+    if audit is None:
+        return "not checked", label, "no audit was given", ""
+    if audit.vulnerabilities:
+        packages = len({number for one in audit.advisories for number in one.packages})
+        note = f"in {plural(packages, 'package')}" + ("" if audit.complete else "; the audit is incomplete")
+        return str(len(audit.advisories)), label, note, "high"
+    if not audit.complete:
+        return "not known", label, "the audit is incomplete", "medium"
+    unknown = {number for _, numbers in audit.unknown for number in numbers}
+    note = f"{plural(len(unknown), 'package')} not checked" if unknown else "in all packages"
+    return "none known", label, note, "" if unknown else "low"
+
+
+def targets(page: Page) -> Iterator[str]:
+    """Yield one row per target."""
+    most = max((target.download for target in page.targets), default=0)
+    heads = ("Target", "Platform", "Python", "CUDA", "GPUs", "Driver from", "Proved", "#Packages", "#Download")
+    yield _table("All targets", *heads, "~Share of the largest", style="cards")
+    for target in page.targets:
+        glibc = (
+            f" <small>glibc {text(target.glibc)}</small>"
+            if target.glibc and target.platform.startswith("linux")
+            else ""
+        )
+        cells = [
+            text(target.platform) + glibc,
+            text(target.python),
+            text(target.cuda) if target.cuda else '<span class="quiet">CPU</span>',
+            text(", ".join(target.gpus)) or '<span class="quiet">–</span>',
+            text(target.driver_floor) if target.driver_floor else '<span class="quiet">–</span>',
+            text(target.proved),
+        ]
+        unsized = f"<small>and {plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
+        row = "".join(_td(head, cell) for head, cell in zip(heads[1:], cells, strict=False))
+        yield f'<tr><th scope="row">{text(target.name)}</th>{row}'
+        yield _td("Packages", str(target.packages), "n") + _td("Download", words.bytes_text(target.download), "n")
+        yield f'<td><span class="share">{_bar(target.download, most)}{unsized}</span></td></tr>'
+    yield _END
+
+
+def pythons(page: Page) -> Iterator[str]:
+    """Say which builds of Python the targets get: version, release and hash of each, and where images have another."""
+    if page.pythons:
+        yield "<h3>Builds of Python</h3>"
+        yield _table("Builds of Python", "Python", "Release", "Platform", "SHA-256", "Targets", style="cards")
+    for one in page.pythons:
+        yield f'<tr><th scope="row">{text(one.version)} <small>{text(one.file)}</small></th>'
+        yield _td("Release", text(one.build)) + _td("Platform", text(one.platform))
+        yield _td("SHA-256", f"<code>{text(one.sha256)}</code>")
+        yield _td("Targets", _where(page, one.targets)) + "</tr>"
+    if page.pythons:
+        yield _END
+    if page.base_python:
+        yield "<p>Images have the Python of their base, by <code>[image] python</code>.</p>"
+
+
+def _where(page: Page, targets: tuple[int, ...]) -> str:
+    every = len(targets) == len(page.targets)
+    return text("all" if every else words.listed((page.targets[place].name for place in targets), 6))
+
+
+def _bar(value: int, most: int) -> str:
+    width = round(100 * value / most, 1) if most else 0
+    return (
+        '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="track" width="100" height="4"/><rect width="{width}" height="4"/></svg>'
+    )
+
+
+def direct_packages(page: Page) -> Iterator[str]:
+    """List what the spec asks for, with its version in each target, for readers without the script."""
+    yield _table("Packages that the spec names", "Package", *(text(target.name) for target in page.targets))
+    for package in page.packages:
+        if package.direct:
+            versions = {place: one.version for one in package.variants for place in one.targets}
+            kind = " <small>conda</small>" if package.kind == "conda" else ""
+            yield f'<tr><th scope="row">{text(package.name)}{kind}</th>'
+            yield "".join(f"<td>{text(versions.get(place, '–'))}</td>" for place in range(len(page.targets)))
+            yield "</tr>"
+    yield _END
+
+
+def licences(page: Page) -> Iterator[str]:
+    """List every licence, the most frequent first; those that the spec doesn't accept lead."""
+    rank = {"denied": 0, "unlisted": 1}
+    found = sorted(
+        (one for one in page.licences if one.packages), key=lambda one: (rank.get(one.verdict, 2), -len(one.packages))
+    )
+    ruled = any(one.verdict != "none" for one in found)
+    most = max((len(one.packages) for one in found), default=0)
+    if not ruled:
+        yield "<p>The spec's <code>[audit]</code> has no rule for licences, so this page accepts or denies none.</p>"
+    yield _table(
+        "All licences", "Licence", *(["By the spec"] if ruled else []), "#Packages", "~Share", "Which", style="cards"
+    )
+    for one in found:
+        name = text(one.name) if one.name else '<em class="quiet">not stated</em>'
+        tone = {"denied": "high", "unlisted": "high", "accepted": "low"}.get(one.verdict, "quiet")
+        judged = _td("By the spec", _VERDICTS[one.verdict], tone) if ruled else ""
+        names = words.listed((page.packages[number].name for number in one.packages), 6)
+        yield f'<tr><th scope="row">{name}</th>{judged}' + _td("Packages", str(len(one.packages)), "n")
+        yield f"<td>{_bar(len(one.packages), most)}</td>" + _td("Which", text(names)) + "</tr>"
+    yield _END
+
+
+def gpus(page: Page) -> Iterator[str]:
+    """Compare targets with architectures."""
+    coverage = page.coverage
+    if not coverage.architectures:
+        yield "<p>envspec's facts don't cover the GPU code of any torch build here.</p>"
+        return
+    heads = [
+        f"{one.sm} <small>{text(one.generation)}<br>{'<br>'.join(map(text, one.products))}</small>"
+        for one in coverage.architectures
+    ]
+    yield _table("Targets and architectures", "Target", *heads, style="coverage")
+    for row in coverage.rows:
+        build = f"<small>{text(row.build)}</small>" if row.build else ""
+        yield f'<tr><th scope="row">{text(page.targets[row.target].name)} {build}</th>'
+        if row.why:
+            yield f'<td colspan="{len(row.cells)}" class="quiet">{text(row.why)}</td>'
+        else:
+            yield "".join(map(_cell, row.cells))
+        yield "</tr>"
+    yield _END
+    entries = "".join(f'<li><span class="cell {style}">{mark}</span> {means}</li>' for style, mark, means in _LEGEND)
+    yield f'<ul class="legend">{entries}</ul>'
+    notes = dict.fromkeys(
+        f"{page.targets[row.target].name}, {one.sm}: {cell.note}"
+        for row in coverage.rows
+        for one, cell in zip(coverage.architectures, row.cells, strict=True)
+        if cell.note
+    )
+    if notes:
+        yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in notes)}</ul>"
+    if coverage.nowhere:
+        yield f"<p>No target runs on {text(', '.join(map(_named, coverage.nowhere)))}.</p>"
+
+
+def _named(one: CapabilityProducts) -> str:
+    return f"{one.sm} ({one.generation})"
+
+
+def _cell(cell: Cell) -> str:
+    symbol, words_for_it = _SYMBOLS.get(cell.state, ("?", "not known"))
+    asked = '<span class="away"> (a GPU of this target)</span>' if cell.asked else ""
+    style = f"cell {cell.state}{' asked' if cell.asked else ''}"
+    return f'<td><span class="{style}" title="{escape(cell.note or words_for_it)}">{symbol}</span>{asked}</td>'
+
+
+def vulnerabilities(page: Page) -> Iterator[str]:
+    """Show what an audit found and what it couldn't look up, or that there was no audit."""
+    audit = page.audit
+    if audit is None:
+        spec = text(page.spec)
+        yield "<p><strong>Not checked.</strong> No audit was given, so nothing is known about these packages.</p>"
+        yield f"<p>To check: <code>envspec audit {spec} --json &gt; audit.json</code>, then "
+        yield f"<code>envspec report {spec} -o report.html --audit audit.json</code>.</p>"
+        return
+    as_of = f", as of {text(audit.as_of[:10])}" if audit.as_of else ""
+    yield f"<p>Looked up in {text(audit.database)}{as_of}.</p>"
+    if not audit.complete:
+        yield '<div class="alarm"><strong>The audit is incomplete.</strong> '
+        yield "A package that isn't listed here isn't known to be sound.<ul>"
+        yield "".join(f"<li>{text(reason)}</li>" for reason in audit.unread)
+        if audit.left_out:
+            yield f"<li>not audited: {text(', '.join(page.targets[place].name for place in audit.left_out))}</li>"
+        yield "</ul></div>"
+    known = [one for one in audit.troubles if one.code == "vulnerability"]
+    if known:
+        yield from _troubles("Known vulnerabilities", page, _once(known))
+    elif audit.complete:
+        yield "<p>The packages that could be looked up have no known vulnerability.</p>"
+    if audit.unknown:
+        yield "<p>Not checked:</p><ul>"
+        for reason, numbers in audit.unknown:
+            names = words.listed((page.packages[number].name for number in numbers), 12)
+            yield f"<li>{text(reason)}: {text(names)}</li>"
+        yield "</ul>"
+    others = [one for one in audit.troubles if one.code != "vulnerability" and not one.code.startswith("licence")]
+    if others:
+        yield "<h3>Other findings of the audit</h3>"
+        yield from _troubles("Other findings", page, others)
+
+
+def _once(found: Iterable[Trouble]) -> Iterable[Trouble]:
+    """Join the findings of one advisory about one package: its versions and targets, each once."""
+    joined: list[Trouble] = []
+    for one in found:
+        names = {one.id, *one.aliases}
+        for place, other in enumerate(joined):
+            alike = (other.package, other.ignored) == (one.package, one.ignored)
+            if alike and one.id and names & {other.id, *other.aliases}:
+                versions = dict.fromkeys((*other.version.split(", "), one.version))
+                targets = tuple(sorted({*other.targets, *one.targets}))
+                joined[place] = replace(other, version=", ".join(versions), targets=targets)
+                break
+        else:
+            joined.append(one)
+    return joined
+
+
+def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]:
+    yield _table(label, "Package", "Finding", "What", "Remedy", "Targets", style="cards")
+    for one in found:
+        tone = "quiet" if one.ignored is not None else {"error": "high", "warning": "medium"}.get(one.level, "quiet")
+        name = text(one.id or one.code)
+        if one.link and one.link.startswith("https://"):
+            name = f'<a href="{text(one.link)}" rel="noreferrer noopener">{name}</a>'
+        also = f"<br><small>{text(', '.join(one.aliases))}</small>" if one.aliases else ""
+        severity = f"<strong>{text(one.severity)}</strong> " if one.severity else ""
+        accepted = f"<br><small>accepted by the spec: {text(one.ignored)}</small>" if one.ignored is not None else ""
+        remedy = text(one.remedy.replace("SPEC", page.spec))
+        yield f'<tr><th scope="row">{text(page.packages[one.package].name)} <small>{text(one.version)}</small></th>'
+        yield _td("Finding", f"{name}{also}", tone) + _td("What", f"{severity}{text(one.message)}{accepted}")
+        yield _td("Remedy", remedy) + _td("Targets", _where(page, one.targets)) + "</tr>"
+    yield _END
+
+
+def compared(page: Page) -> Iterator[str]:
+    """Show the review of what changed, in the words of `envspec diff`."""
+    review = page.review
+    if review is None:
+        yield f"<p>Not compared: {text(page.uncompared)}.</p>"
+        return
+    yield f"<p>{text(review.old_title)} → {text(review.new_title)}: {text(words.summary(review))}</p>"
+    yield from changes.body(review, "h3")

@@ -1,0 +1,110 @@
+"""The claims of a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from envspec.base.record import replace
+from envspec.facts.python_builds import sha256_of
+from envspec.lock.graph import Graph, Node
+from envspec.lock.machine import machine_of, versions_of
+from envspec.lock.model import Lock, LockedTarget, SpecInputs
+from envspec.net.index_proxy.releases import version_of
+from envspec.packages.names import requirement_name
+from envspec.packages.version_numbers import final_release
+from envspec.review.verify.model import Claims, PinClaim
+
+
+def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
+    """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
+    found: dict[PinClaim, list[str]] = {}
+    for target in targets:
+        for claim in (*_claims(target, lock.inputs, lock.schema), *_builds(target, lock.inputs.exclude_newer)):
+            found.setdefault(claim, []).append(target.name)
+    return {claim: tuple(names) for claim, names in found.items()}
+
+
+def changed(claims: Claims, before: Claims) -> Claims:
+    """Leave out what an earlier lock claimed in any of its targets.
+
+    A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
+    """
+    return {claim: names for claim, names in claims.items() if claim not in before}
+
+
+def bounded(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
+    """Put the spec's own bounds in time in the place of the lock's: by package (normalised), None for none."""
+    return {
+        replace(claim, exclude_newer=bounds[claim.pin.name])
+        if claim.pin.kind == "pip" and claim.builds is None and claim.pin.name in bounds
+        else claim: names
+        for claim, names in claims.items()
+    }
+
+
+def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:
+    """Name what a lock has beside its packages and no index of packages can tell, by what it is; not what `before` has
+    alike."""
+    # the others are those of envspec's table, or the lock isn't sound
+    pythons = {
+        f"{one.file} ({one.platform})": one
+        for one in lock.pythons
+        if sha256_of(one.platform, one.version, one.build) is None
+    }
+    images = {one.name: one for one in lock.images}
+    read = {f"{one.package} {one.version}": one for one in lock.corrections}
+    old = {*before.pythons, *before.images, *before.corrections} if before is not None else set()
+    named: Mapping[str, Mapping[str, object]] = {
+        "the build of Python: it is newer than envspec's table": pythons,
+        "the digest: envspec doesn't ask the registry": images,
+        "what was read in the wheel: envspec doesn't read it again": read,
+    }
+    found = {what: tuple(name for name, one in parts.items() if one not in old) for what, parts in named.items()}
+    return {what: names for what, names in found.items() if names}
+
+
+def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[PinClaim]:
+    exclude_newer = shared.exclude_newer
+    extras = Graph.of(target).extras
+    inputs = target.inputs
+    overrides = tuple(requirement for requirement, _ in inputs.overrides)
+    machine = machine_of(inputs, versions_of(target.pins))
+    for pin in target.pins:
+        if pin.kind == "conda":
+            yield PinClaim(pin, exclude_newer=exclude_newer)
+            continue
+        yield PinClaim(
+            pin,
+            extras.get(Node(pin.kind, pin.name), frozenset()),
+            inputs.platform,
+            inputs.full_python,
+            overrides,
+            tuple(one for one in inputs.metadata if one.name == pin.name),
+            exclude_newer,
+            uncorrected=shared.without_corrections,
+            holds_python=schema >= 3,
+            machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
+            asked=_asked(target, pin.name) if is_pre_release(pin.version) else (),
+            any_python=inputs.accepts("requires-python", pin.name),
+        )
+
+
+def is_pre_release(version: str) -> bool:
+    """Say whether a version is a pre-release as PEP 440 has it."""
+    read = None if final_release(version) else version_of(version)
+    return read is not None and read.is_prerelease
+
+
+def _asked(target: LockedTarget, name: str) -> tuple[str, ...]:
+    """List what the requirements of a target, its constraints and its packages say of a package's version."""
+    inputs = target.inputs
+    overrides = [line for line, _ in inputs.overrides if requirement_name(line) == name]
+    edges = (line for pin in target.pins if pin.kind == "pip" for line in pin.dependencies)
+    lines = overrides or [*inputs.requirements, *edges]
+    return tuple(sorted({line for line in (*lines, *inputs.constraints) if requirement_name(line) == name}))
+
+
+def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
+    for pin in target.pins:
+        for one in target.built_with(pin):
+            yield PinClaim(one, exclude_newer=exclude_newer, builds=pin.name)

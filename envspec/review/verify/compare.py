@@ -1,0 +1,286 @@
+"""Claims compared with what is published. Pure: what was read is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from envspec.base.texts import without_unseen
+from envspec.facts.corrections import corrections
+from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
+from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
+from envspec.packages.edges import Markers
+from envspec.packages.overrides import Overrides
+from envspec.packages.python_range import judged
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.tags import build_tag, takes_python, wheel_file_tags
+from envspec.packages.variant_choice import compatible
+from envspec.packages.variant_name import read_name
+from envspec.packages.variants import Variants, WheelOfVariant
+from envspec.resolve.pip.edges import edges_of, for_other_cuda
+from envspec.resolve.pip.metadata import Metadata
+from envspec.review.verify.model import Difference, IndexedFile, PinClaim
+
+
+def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Difference]:
+    """Compare a file with what its index lists under that name."""
+    if listed is None:
+        yield Difference("not-published", f"{artifact.file} isn't there", artifact.file, None)
+        return
+    if artifact.sha256 != listed.sha256:
+        yield _differs("other-hash", f"the sha256 of {artifact.file}", artifact.sha256, listed.sha256)
+    # a size that the lock doesn't have claims nothing
+    if artifact.size is not None and listed.size is not None and artifact.size != listed.size:
+        yield _differs("other-size", f"the size of {artifact.file}", str(artifact.size), str(listed.size))
+
+
+def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator[Difference]:
+    """Compare a variant with the entry of its label alone: others may come after the release, and its priorities may
+    grow at their end."""
+    entry = published.variants.get(locked.label)
+    if entry is None:
+        sentence = f"the index knows no variant {locked.label} of this release"
+        yield Difference("other-variant", sentence, locked.label, None)
+        return
+    there = tuple(map(str, entry))
+    if set(there) != set(locked.properties):
+        what, mine = f"the properties of {file}", "; ".join(locked.properties) or "none"
+        yield _differs("other-variant", what, mine, "; ".join(there) or "none")
+    elif published.priorities[: len(locked.priorities)] != locked.priorities:
+        what = f"the priorities of {file}"
+        yield _differs("other-variant", what, ", ".join(locked.priorities), ", ".join(published.priorities))
+
+
+def wheel_of(claim: PinClaim, locked: WheelVariant, published: Variants) -> WheelOfVariant:
+    """Give the variant as its requirements see it: by what its index says of the label."""
+    if claim.machine is None or locked.label not in published.variants:
+        return WheelOfVariant(locked.label)
+    return WheelOfVariant(locked.label, compatible=compatible(published, locked.label, claim.machine))
+
+
+def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
+    """Compare the time of an upload with the moment after which the lock has nothing."""
+    bound, moment = _moment(claim.exclude_newer), _moment(uploaded)
+    if bound is None or moment is None or moment <= bound:
+        return
+    sentence = f"it was uploaded at {uploaded}, and exclude-newer is {claim.exclude_newer}"
+    yield Difference("too-new", sentence, str(claim.exclude_newer), uploaded)
+
+
+def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
+    """Compare version, requirements, Requires-Python and licence with METADATA."""
+    if version_of(claim.pin.version) != version_of(metadata.version):
+        yield _differs("other-version", "the version in its METADATA", claim.pin.version, metadata.version)
+    yield from of_requirements(claim, metadata.requires_dist)
+    yield from of_python(claim, metadata.requires_python)
+    yield from of_licence(claim.pin, metadata.licence)
+
+
+def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Difference]:
+    """Compare what an index serves as a file's METADATA with the file's own: installers read the first, and Python the
+    second."""
+    if beside is None:
+        return
+    for what, mine, other in (
+        ("the version", own.version, beside.version),
+        ("Requires-Python", own.requires_python or "none", beside.requires_python or "none"),
+        ("the requirements", _listed(own.requires_dist), _listed(beside.requires_dist)),
+        ("the extras", _listed(own.provides_extra), _listed(beside.provides_extra)),
+    ):
+        if mine != other:
+            sentence = f"{what} in the METADATA that its index has beside it: {other}; in the file: {mine}"
+            yield Difference("other-metadata", sentence, mine, other)
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return ", ".join(sorted(set(lines))) or "none"
+
+
+def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Difference]:
+    """Find what `lock` wouldn't take of a file as its METADATA has it."""
+    said = metadata.requires_python if metadata else None
+    if said and claim.python and not claim.any_python and not takes_python(said, claim.python):
+        sentence = f"its Requires-Python ({said}) refuses Python {claim.python}"
+        yield Difference("refuses-python", sentence, claim.python, said)
+
+
+def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Difference]:
+    """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
+    of which there is another with a higher build tag, which pip and uv prefer."""
+    pin = claim.pin
+    version = version_of(pin.version)
+    if version is None or pin.artifact is None:
+        return
+    files = by_version(rows, pin.name)
+    if version.is_prerelease:
+        final = _final(claim, releases_of(files))
+        if final is not None:
+            sentence = f"it is a pre-release that nothing asks for, and its index has {final}"
+            yield Difference("unasked-pre-release", sentence, pin.version, final)
+    mine = pin.artifact.file
+    wheels = files[version].wheels if pin.is_wheel and version in files else ()
+    for other in sorted(str(row["filename"]) for row in wheels if _could_be_taken(claim, row)):
+        if _is_for(other) == _is_for(mine) and build_tag(other) > build_tag(mine):
+            sentence = f"its index has {other} too, which pip and uv prefer"
+            yield Difference("other-build-tag", sentence, mine, other)
+
+
+def _is_for(wheel: str) -> tuple[object, str | None]:
+    return wheel_file_tags(wheel), read_name(wheel).label
+
+
+def _could_be_taken(claim: PinClaim, row: Row) -> bool:
+    return (
+        bool(wheel_file_tags(str(row["filename"])))
+        and not row.get("yanked")
+        and _is_in_time(claim, row.get("upload-time"))
+    )
+
+
+def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:
+    """Find a final release that could stand in a pre-release's place; None where a requirement names a pre-release."""
+    asked = [parse_requirement(line).specifier for line in claim.asked]
+    if any(one.prereleases for one in asked):
+        return None
+    for release in releases:
+        version = version_of(release.version)
+        if (
+            version is not None
+            and not version.is_prerelease
+            and not release.yanked
+            and _is_in_time(claim, release.uploaded)
+            and takes_python(release.requires_python or "", claim.python)
+            and all(one.contains(version, prereleases=True) for one in asked)
+        ):
+            return release.version
+    return None
+
+
+def _is_in_time(claim: PinClaim, uploaded: object) -> bool:
+    bound = _moment(claim.exclude_newer)
+    moment = _moment(str(uploaded)) if uploaded else None
+    return bound is None or (moment is not None and moment <= bound)
+
+
+def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Difference]:
+    """Compare a pip package's requirements with the Requires-Dist lines that hold in its target.
+
+    envspec's own corrections of METADATA may stand in a lock, and an older one lacks those of today. So may lines that
+    name for the target's CUDA what the package also requires for another one.
+    """
+    pin = claim.pin
+    markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
+
+    def holding(lines: Iterable[str]) -> set[str]:
+        return set(edges_of(lines, claim.extras, markers, overrides)[0])
+
+    added = holding(corrections().left_out(pin.name, pin.version, published))
+    held = holding(published)
+    beside = for_other_cuda(held, published, markers)
+    yield from _of_lines(set(pin.dependencies), held, {*added, *beside})
+
+
+def of_python(claim: PinClaim, published: str | None) -> Iterator[Difference]:
+    """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
+    if not claim.holds_python:
+        return
+    locked, there = claim.pin.requires_python, judged(published, ".".join(claim.python.split(".")[:2]))
+    if locked != there:
+        yield _differs("other-requires-python", "its Requires-Python", locked or "none", there or "none")
+
+
+def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:
+    """Compare what a source is built with in a lock with what it declares that its build requires."""
+    pin = claim.pin
+    if pin.built_with is None:
+        return
+    has = {canonical_name(one.name): one.version for one in pin.built_with}
+    held, _ = edges_of(requires, frozenset(), Markers(claim.platform, claim.python), Overrides(()))
+    missing = [line for line in held if not _is_met(line, has)]
+    if missing:
+        yield Difference(
+            "other-build",
+            f"its build requires {', '.join(missing)}, with which the lock doesn't build it",
+            ", ".join(f"{name} {version}" for name, version in sorted(has.items())) or "none",
+            ", ".join(held),
+        )
+
+
+def _is_met(line: str, has: Mapping[str, str]) -> bool:
+    asked = parse_requirement(line)
+    version = has.get(canonical_name(asked.name))
+    return version is not None and asked.specifier.contains(version, prereleases=True)
+
+
+def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
+    """List the requirements that envspec's corrections add today and the lock lacks, as sentences.
+
+    The lock is older than the correction, or the edge was dropped: these look the same. A package of the spec's own
+    index is another build, of which the corrections say nothing.
+    """
+    pin = claim.pin
+    if not pin.index.startswith(("pypi", "pytorch/")):
+        return ()
+    markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
+    known = corrections().without_names(claim.uncorrected)
+    lines = known.left_out(pin.name, pin.version, published)
+    missing = sorted(set(edges_of(lines, claim.extras, markers, overrides)[0]) - set(pin.dependencies))
+    said = "which envspec's corrections add: the lock is older than the correction, or lost the edge"
+    return tuple(f"that it requires {line}, {said}" for line in missing)
+
+
+def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
+    """Compare the licence, as METADATA or a channel words it."""
+    said = without_unseen(published) or None if published else None
+    if pin.licence != said:
+        yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
+
+
+def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Difference]:
+    """Compare a file's publisher with those that its attestations name."""
+    if locked not in claimed:
+        named = " and ".join(map(str, claimed)) or "no publisher"
+        yield Difference(
+            "other-publisher",
+            f"its index names {named} as its publisher, and the lock names {locked}",
+            str(locked),
+            named if claimed else None,
+        )
+
+
+def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:
+    """Compare a conda package with the record that its channel has under that file name, read as a pin."""
+    if pin.artifact is None or record.artifact is None:
+        return
+    there = record.artifact
+    yield from of_file(pin.artifact, IndexedFile(there.file, there.sha256, there.size))
+    if pin.artifact.md5 is not None and there.md5 is not None and pin.artifact.md5 != there.md5:
+        yield _differs("other-hash", f"the MD5 of {there.file}", pin.artifact.md5, there.md5)
+    yield from _of_lines(set(pin.dependencies), set(record.dependencies), set())
+    yield from of_licence(pin, record.licence)
+
+
+def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterator[Difference]:
+    dropped, invented = sorted(published - locked), sorted(locked - published - added)
+    if not dropped and not invented:
+        return
+    parts = [f"the lock lacks {', '.join(dropped)}"] if dropped else []
+    parts += [f"its publisher has no {', '.join(invented)}"] if invented else []
+    yield Difference(
+        "other-requirements",
+        f"its requirements differ: {'; '.join(parts)}",
+        ", ".join(sorted(locked)) or "none",
+        ", ".join(sorted(published)) or "none",
+    )
+
+
+def _differs(code: str, what: str, locked: str, published: str) -> Difference:
+    return Difference(code, f"{what} is {published}, and {locked} in the lock", locked, published)
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Read a moment to the second; None for what an index gives in its place."""
+    try:
+        return datetime.fromisoformat(f"{text[:19]}+00:00") if text else None
+    except ValueError:
+        return None

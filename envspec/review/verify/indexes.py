@@ -1,0 +1,223 @@
+"""The indexes of a lock as this machine reaches them: what they list, and what their files say of themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import field
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from envspec.base.errors import IndexFailure
+from envspec.base.record import dataclass, replace
+from envspec.base.redact import redact
+from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.facts import released, wheels
+from envspec.lock.model import Pin
+from envspec.net.connections import index_fetcher
+from envspec.net.fetch import Fetcher, origin_of
+from envspec.net.flat_hashes import FlatHashes
+from envspec.net.flat_page import FlatPages, is_dated
+from envspec.net.provenance import Provenance, fetch_provenance
+from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
+from envspec.net.variant_reader import VariantReader
+from envspec.packages.stated import stated_for
+from envspec.packages.variant_name import variants_file
+from envspec.packages.variants import InvalidVariants, Variants
+from envspec.resolve.artifact_urls import index_address
+from envspec.resolve.pip.metadata import (
+    Metadata,
+    MetadataCache,
+    MetadataReader,
+    metadata_of,
+    of_variant,
+    parse_metadata,
+)
+from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.uv.answer import FoundFile
+from envspec.review.verify.attest import Refusal, attestor
+from envspec.review.verify.model import IndexedFile, PinClaim
+from envspec.spec.model import Spec
+
+FACTS = "envspec's own facts"
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+_PYTORCH = "pytorch/"
+_BESIDE = "the requirements: by the METADATA beside the file, since its server gives no parts of files"
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""The files of a project on an index, as PEP 691 rows, by name."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a file says of itself. `unproved` says what can't be read there, `builds` what a source declares that its
+    build requires, `beside` what its index serves in its place where that is another."""
+
+    metadata: Metadata | None
+    unproved: tuple[str, ...] = ()
+    builds: tuple[str, ...] = ()
+    beside: Metadata | None = None
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """What reads from the indexes of a spec, through the caches that `lock` uses. Safe to use from several threads.
+
+    refused  proves attestations; None without the extra that does
+    facts    whether what envspec ships of PyTorch's indexes answers in their place
+    """
+
+    settings: Settings
+    env: Mapping[str, str]
+    named: Mapping[str, str]
+    flat: Mapping[str, tuple[str, ...]]
+    fetcher: Fetcher
+    wheels: MetadataReader
+    sources: StaticReader
+    hashes: FlatHashes
+    flat_pages: FlatPages
+    about_variants: VariantReader
+    refused: Refusal | None = None
+    facts: bool = True
+    _addresses: dict[str, str] = field(default_factory=dict)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+
+    @staticmethod
+    def of(spec: Spec, env: Mapping[str, str], others: Mapping[str, str] = NO_OTHERS) -> Indexes:
+        """Set them up. `others` are addresses that a second source has, by the index's name: `elsewhere` asks there.
+        Raises InputError for a broken configuration."""
+        settings = load_settings(env)
+        known = {**settings.index_urls(spec.index_addresses), **{f"{name} again": url for name, url in others.items()}}
+        fetcher = index_fetcher(settings, known, env)
+        cache = settings.cache()
+        return Indexes(
+            settings=settings,
+            env=env,
+            named=settings.index_urls(spec.pip.indexes),
+            flat={name: tuple(settings.flat_url(name, url) for url in urls) for name, urls in spec.flat_pages.items()},
+            fetcher=fetcher,
+            wheels=MetadataReader(MetadataCache(cache), fetcher),
+            sources=StaticReader(cache, fetcher),
+            hashes=FlatHashes(cache, fetcher),
+            flat_pages=FlatPages(fetcher),
+            about_variants=VariantReader(fetcher),
+            refused=attestor(),
+        )
+
+    def elsewhere(self, addresses: Mapping[str, str]) -> Indexes:
+        """Give the same indexes at other addresses, which alone are asked for them, and no facts."""
+        flat = {name: urls for name, urls in self.flat.items() if name not in addresses}
+        return replace(self, flat=flat, facts=False, _addresses=dict(addresses), _looking=threading.Lock())
+
+    def address(self, index: str) -> str:
+        """Give where an index is asked, of a flat one its first page. Raises OutsideError without one."""
+        return next(iter(self.flat.get(index, ())), None) or self._address(index)
+
+    def source(self, index: str) -> str:
+        """Name who answers for an index: its address without credentials. Raises OutsideError without one."""
+        addresses = self.flat.get(index) or (self._address(index),)
+        return ", ".join(redact(split_credentials(url)[0]) for url in addresses)
+
+    def rows(self, index: str, project: str) -> Rows | None:
+        """List a project's files; None where the index has no page of it. Raises OutsideError."""
+        if index in self.flat:
+            pages = (self.flat_pages.rows(url) for url in self.flat[index])
+            return {str(row["filename"]): row for page in pages for row in page}
+        url = f"{self._address(index).rstrip('/')}/{project}/"
+        reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
+        if reply.status == 404:
+            return None
+        if reply.status != 200:
+            raise IndexFailure(f"{redact(split_credentials(url)[0])} answered HTTP {reply.status}")
+        rows = read_page(reply.body, url, self.fetcher, unhashed=True)
+        if not rows:
+            refuse_foreign_page(url, reply.body)
+        return {str(row["filename"]): row for row in rows}
+
+    def listed(self, row: Mapping[str, Any]) -> IndexedFile:
+        """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
+        hashes, size = row.get("hashes"), row.get("size")
+        sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
+        if not isinstance(sha256, str) or not sha256:
+            sha256, size = self.hashes.of(str(row["url"]))
+        uploaded, yanked = row.get("upload-time"), row.get("yanked")
+        return IndexedFile(
+            str(row["filename"]),
+            sha256,
+            size if type(size) is int else None,
+            str(uploaded) if uploaded and is_dated(dict(row)) else None,
+            None if not yanked else yanked if isinstance(yanked, str) else "",
+            row.get("provenance"),
+        )
+
+    def provenance(self, index: str, listed: IndexedFile) -> Provenance | None:
+        """Fetch a file's attestations from the index that lists it; None where it has none itself: a mirror's page may
+        name another server. Raises IndexFailure."""
+        if listed.provenance is None or origin_of(listed.provenance) != origin_of(self.address(index)):
+            return None
+        return fetch_provenance(listed.provenance, self.fetcher)
+
+    def variants(self, file: str, rows: Rows) -> Variants:
+        """Read what an index says of the variants of a file's release, once a run. Raises IndexFailure."""
+        about = variants_file(file)
+        wheels = [row for name, row in rows.items() if name.endswith(".whl") and variants_file(name) == about]
+        try:
+            return self.about_variants.of_release(wheels, rows)
+        except InvalidVariants as error:
+            raise IndexFailure(f"{about}: {error}") from None
+
+    def at_url(self, pin: Pin) -> tuple[IndexedFile, FoundFile]:
+        """Read the file that a requirement names by its URL, whole unless its server calls it unchanged. Raises
+        IndexFailure."""
+        url = str(pin.url).partition("#")[0]
+        sha256, size = self.hashes.of(url)
+        file = unquote(urlsplit(url).path).rpartition("/")[2]
+        return IndexedFile(file, sha256, size), FoundFile(url, file, sha256, size)
+
+    def described(self, claim: PinClaim, file: FoundFile) -> Described:
+        """Read what a file says of itself; runs no code of a source. Raises IndexFailure."""
+        pin = claim.pin
+        if pin.is_wheel:
+            own = self.wheels.read_own(file)
+            if own is not None:
+                beside = own.beside and of_variant(own.beside, file.variant)
+                return Described(of_variant(own.metadata, file.variant), beside=beside)
+            known = self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
+            return Described(of_variant(known, file.variant), (_BESIDE,))
+        stated = stated_for(claim.stated, pin.name, pin.version)
+        if stated is not None:
+            return Described(replace(metadata_of(stated, pin.version), licence=pin.licence))
+        facts = self.sources.read(file, pin.name, pin.version)
+        if facts.trust == "static":
+            # what a build is free to choose is the licence's wording alone
+            metadata = replace(facts.metadata, licence=facts.metadata.licence or pin.licence)
+            return Described(metadata, builds=facts.builds)
+        return Described(None, (f"the requirements of {file.file}: only building it tells them",), facts.builds)
+
+    def _address(self, index: str) -> str:
+        # one thread at a time: it may look for uv, and Python's sysconfig bears no two
+        with self._looking:
+            if index not in self._addresses:
+                self._addresses[index] = index_address(index, self.named, self.settings, self.env)
+            return self._addresses[index]
+
+
+def found_file(row: Mapping[str, Any], listed: IndexedFile) -> FoundFile:
+    """Give a row's file to the readers of METADATA."""
+    beside = row.get("core-metadata")
+    return FoundFile(
+        str(row["url"]), listed.file, listed.sha256, listed.size, beside if isinstance(beside, str) else None
+    )
+
+
+def shipped(pin: Pin) -> tuple[IndexedFile, Metadata] | None:
+    """Find a file of a PyTorch index in the facts that ship with envspec; None where they don't have it."""
+    variant = pin.index.removeprefix(_PYTORCH)
+    if pin.artifact is None or not pin.index.startswith(_PYTORCH) or variant not in wheels.variants():
+        return None
+    wheel = wheels.load(variant).file(pin.artifact.file)
+    if wheel is None:
+        return None
+    metadata = parse_metadata(wheels.metadata_text(wheel).decode())
+    return IndexedFile(wheel.file, wheel.sha256, wheel.size, released.date(wheel.project, wheel.version)), metadata

@@ -1,0 +1,131 @@
+"""What a lock claims of its packages, and what comes of asking whoever publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envspec.base.record import dataclass
+from envspec.lock.model import Pin
+from envspec.packages.stated import StatedMetadata
+from envspec.packages.variant_choice import TargetMachine
+
+
+@dataclass(frozen=True)
+class PinClaim:
+    """What a lock says of a package in a target, with all that decides whether it is right.
+
+    Targets that make the same claim need one proof.
+
+    extras         those that are asked of the package
+    platform       conda's subdir; empty for a conda package, which says it itself
+    python         of the target ("3.12.14"); empty for a conda package
+    overrides      the target's, as PEP 508
+    stated         what the spec states of the package's source
+    exclude_newer  the moment before which the file was published, RFC 3339, or None
+    builds         the source in whose build environment it is; None for a package of the target itself
+    uncorrected    names of corrections that the spec switches off
+    holds_python   the lock holds the package's Requires-Python, where that may refuse a Python
+    machine        what the target says of its machines, for a package of which a variant is pinned
+    asked          what the target's requirements say of the version, for a pre-release
+    any_python     the spec takes a Requires-Python knowingly that refuses the target's
+    """
+
+    pin: Pin
+    extras: frozenset[str] = frozenset()
+    platform: str = ""
+    python: str = ""
+    overrides: tuple[str, ...] = ()
+    stated: tuple[StatedMetadata, ...] = ()
+    exclude_newer: str | None = None
+    builds: str | None = None
+    uncorrected: tuple[str, ...] = ()
+    holds_python: bool = False
+    machine: TargetMachine | None = None
+    asked: tuple[str, ...] = ()
+    any_python: bool = False
+
+
+Claims = Mapping[PinClaim, tuple[str, ...]]
+"""Claims, with the names of the targets that make each."""
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """What an index says of a file.
+
+    size      in bytes, None where it doesn't say
+    uploaded  RFC 3339, None where it doesn't say
+    yanked    why it was yanked, empty where no reason was given; None for a file that wasn't
+    provenance  where its attestations are (PEP 740), None where the index names no such place
+    """
+
+    file: str
+    sha256: str
+    size: int | None = None
+    uploaded: str | None = None
+    yanked: str | None = None
+    provenance: str | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that a lock has and its publisher doesn't, or that its publisher has and `lock` wouldn't take.
+
+    code       names the kind for machines (docs/json.md lists them)
+    sentence   for people
+    locked     what the lock says
+    published  what the publisher says, None where it has nothing
+    """
+
+    code: str
+    sentence: str
+    locked: str
+    published: str | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one claim.
+
+    source       who answered: an address without credentials, or envspec's own facts
+    differences  what is forged, or was published anew since
+    unexpected   what is published so, and `lock` wouldn't take
+    unproved     what no publisher gives in a form that can be compared: sentences
+    yanked       the index's reason where it yanked the file, else None
+    unasked      why the claim, or a part of it, couldn't be asked; None where all of it was
+    attested     its publisher is proved by attestations
+    """
+
+    source: str = ""
+    differences: tuple[Difference, ...] = ()
+    unproved: tuple[str, ...] = ()
+    yanked: str | None = None
+    unasked: str | None = None
+    attested: bool = False
+    unexpected: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Told:
+    """A claim, the targets that make it, and what came of it.
+
+    second  what came of it at the second source that the site's policy demands; None where it demands none
+    """
+
+    claim: PinClaim
+    targets: tuple[str, ...]
+    outcome: Outcome
+    second: Outcome | None = None
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return (self.outcome,) if self.second is None else (self.outcome, self.second)
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether the claim, or a part of it, couldn't be asked somewhere."""
+        return any(one.unasked is not None for one in self.outcomes)
+
+    @property
+    def differs(self) -> bool:
+        return any(one.differences for one in self.outcomes)

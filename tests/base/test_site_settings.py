@@ -1,0 +1,85 @@
+"""`[site]` of the user's configuration: what is read, and what of it reaches processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envspec.base.errors import InputError
+from envspec.base.site import Site, apt_mirrors
+from envspec.base.user_config import UserConfig, load_user_config
+
+WHOLE = """
+[mirrors]
+debian = "http://mirror.example/debian/"
+ubuntu = "http://mirror.example/ubuntu-remote"
+[site]
+proxy = "http://user:hunter2@proxy.example:3128"
+no-proxy = ["example.org", "10.1.2.3"]
+[site.slurm]
+account = "proj-vision"
+partition = "gpu,long"
+features = { H100 = "h100", "sm_80" = "a100" }
+drivers = { "550" = "driver550" }
+"""
+
+
+def load(tmp_path: Path, text: str) -> UserConfig:
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_user_config(path, None)
+
+
+def test_what_is_there(tmp_path: Path) -> None:
+    found = load(tmp_path, WHOLE)
+    assert (
+        apt_mirrors(found.mirrors) == "debian=http://mirror.example/debian ubuntu=http://mirror.example/ubuntu-remote"
+    )
+    slurm = found.site.slurm
+    assert (slurm.account, slurm.partition) == ("proj-vision", "gpu,long")
+    assert (slurm.features, slurm.drivers) == ({"H100": "h100", "sm_80": "a100"}, {"550": "driver550"})
+    assert (slurm.places["sm_80"].line, slurm.places["sm_80"].column) == (11, 30)
+    assert load(tmp_path, "").site == Site()
+
+
+def test_programs_learn_of_the_proxy_unless_the_environment_says_otherwise(tmp_path: Path) -> None:
+    site = load(tmp_path, WHOLE).site
+    proxy = "http://user:hunter2@proxy.example:3128"
+    whole = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": "example.org,10.1.2.3"}
+    assert site.variables({}) == whole
+    assert site.variables({"NO_PROXY": "x"}) == {"http_proxy": proxy, "https_proxy": proxy}
+    # an empty one says: none
+    for name in ("HTTPS_PROXY", "http_proxy", "ALL_PROXY"):
+        assert site.variables({name: ""}) == {}
+    assert Site().variables({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("site = 3", ":1:1", r"\[site\] is a table"),
+        ('[site]\nprox = "x"', ":2:1", r"\[site\] has no 'prox'"),
+        ("[site]\nproxy = 3", ":2:1", r"\[site\] proxy is 3, which is no HTTP proxy"),
+        ('[site]\nproxy = "socks5://u:hunter2@h:1"', ":2:1", r"\[site\] proxy is 'socks5://h:1', which"),
+        ('[site]\nproxy = "http://u:hunter2@h:99999"', ":2:1", r"\[site\] proxy is 'http://h:99999', which"),
+        ('[site]\nproxy = "http://u:hunter2@"', ":2:1", "which is no HTTP proxy"),
+        ('[site]\nno-proxy = "x"', ":2:1", r"\[site\] no-proxy is 'x', which is no list"),
+        ("[site]\nslurm = 1", ":2:1", r"\[site.slurm\] is a table"),
+        ('[site.slurm]\nacount = "x"', ":2:1", r"\[site.slurm\] has no 'acount'"),
+        ('[site.slurm]\naccount = "a b"', ":2:1", r"account is 'a b', which is no name that Slurm takes"),
+        ('[site.slurm]\npartition = "a;b"', ":2:1", r"partition is 'a;b', which"),
+        ('[site.slurm]\nfeatures = ["h100"]', ":2:1", r"\[site.slurm\] features is a table"),
+        ('[site.slurm]\nfeatures = { H100 = "a&b" }', ":2:14", "H100 is 'a&b', which is no feature's name"),
+        ("[site.slurm.features]\nH100 = 3", ":2:1", "H100 is 3, which is no feature's name"),
+        ('[site.slurm]\ndrivers = { new = "x" }', ":2:13", "drivers has 'new', which is no driver's version"),
+        ('[mirrors]\ndebian = "https://u:hunter2@h/debian"', ":2:1", "debian has a login, and builds show"),
+        ('[mirrors]\ndebian = "https://h/deb ian"', ":2:1", "debian is 'https://h/deb ian', which apt can't be given"),
+        ('[mirrors]\nubuntu = "mirror.example"', ":2:1", "ubuntu is 'mirror.example', which isn't an http"),
+    ],
+)
+def test_what_is_wrong(tmp_path: Path, text: str, place: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}{place}: ") and caught.value.hint
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"

@@ -1,0 +1,69 @@
+"""Plans for the tests of the renderers: those of the shipped locks, and changed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from envspec.export.make import make_plan, make_spec_plan
+from envspec.export.plan import Plan, SpecPlan
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import Lock
+from envspec.lock.read import load
+from envspec.spec.model import Image, Spec
+from envspec.spec.parse import load_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def parsed(name: str) -> tuple[Spec, Lock]:
+    """A shipped spec and its lock."""
+    spec = load_spec(ROOT / "specs" / f"{name}.toml", capability=lambda gpu: None)
+    return spec, load(ROOT / "locks" / name / "envspec.lock")
+
+
+@cache
+def shipped(name: str, target: str) -> Plan:
+    """The plan of a shipped spec's target."""
+    spec, lock = parsed(name)
+    locked = lock.target(target)
+    assert locked is not None
+    return make_plan(spec, SoundLock(lock), locked)
+
+
+@cache
+def shipped_spec(name: str) -> SpecPlan:
+    """The plan of a whole shipped spec, as its recipes lie in the repository."""
+    spec, lock = parsed(name)
+    return make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
+
+
+def alone(plan: Plan) -> SpecPlan:
+    """The plan of a spec that has this target and no other."""
+    return SpecPlan(plan.spec, plan.description, (plan,))
+
+
+def of_target(name: str, target: str) -> SpecPlan:
+    """The plan of a shipped spec as if it had one target."""
+    return alone(shipped(name, target))
+
+
+def text_in(files: Mapping[str, str], name: str) -> str:
+    """The text of the one file with this name, in whichever folder."""
+    (found,) = (text for path, text in files.items() if path.rpartition("/")[2] == name)
+    return found
+
+
+def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
+    """The plan of the first target of a shipped spec that was changed, as its lock."""
+    spec, lock = change(*parsed(name))
+    return make_plan(spec, SoundLock(lock), lock.targets[0])
+
+
+def with_image(**fields: Any) -> Callable[[Spec, Lock], tuple[Spec, Lock]]:
+    """A change: the spec has this image, and the lock stays."""
+    return lambda spec, lock: (replace(spec, image=Image(**fields)), lock)

@@ -1,0 +1,293 @@
+"""How each file of a recipe is read back, by readers that aren't envspec's: BuildKit's parser, a shell, Lua, and the
+parsers of TOML, YAML and JSON.
+
+A new format needs its reader in READERS; without one its files fail here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from test_apptainer import parse as apptainer_stages
+
+from envspec.export.definition_text import word
+from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
+
+YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# Readers. Each takes a file and its plan, of the target or of the spec, and gives what is compared with the harmless
+# twin's; the values it finds it compares with the plan's at once.
+
+Reader = Callable[[str, Plan], object]
+
+
+SpecReader = Callable[[str, SpecPlan], object]
+
+
+def _hashless(text: str) -> str:
+    """Digests differ between the twins wherever a carried file does."""
+    return re.sub(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{12}\b", "…", text)
+
+
+def _unquoted(word: str) -> str:
+    """A double-quoted word of a Dockerfile, by BuildKit's shell lexer: a backslash counts before `"`, `$` and itself,
+    and a dollar or a quote without one would be syntax."""
+    assert word[:1] == word[-1:] == '"' and len(word) > 1, word
+    assert re.fullmatch(r'(?:[^"\\$]|\\.)*', word[1:-1], re.DOTALL), word
+    return re.sub(r'\\([\\"$])', r"\1", word[1:-1])
+
+
+def read_dockerfile(text: str, plan: Plan) -> object:
+    from envspec.export.metadata import labels
+
+    parser = pytest.importorskip("dockerfile")
+    found: list[object] = []
+    pairs: dict[str, dict[str, str]] = {"ENV": {}, "LABEL": {}}
+    of_stages: dict[str, dict[str, str]] = {}
+    for command in parser.parse_string(text):
+        assert not command.heredocs
+        if command.cmd == "FROM":
+            pairs["ENV"] = of_stages[command.value[-1]] = {}
+        if command.cmd in pairs:
+            names, values = command.value[::2], command.value[1::2]
+            pairs[command.cmd] |= {name: _unquoted(value) for name, value in zip(names, values, strict=True)}
+            found.append((command.cmd, names))
+        elif command.cmd == "ARG":
+            name, equals, value = command.value[0].partition("=")
+            found.append(("ARG", name, bool(equals)))
+            urls = [step.url for step in plan.pip if step.index and name.startswith("INDEX_")]
+            assert not urls or _unquoted(value) in urls
+        else:
+            if command.cmd == "RUN":
+                _shell_parses(command.value[0].rpartition("--mount")[2])
+            found.append((command.cmd, command.flags, tuple(map(_hashless, command.value))))
+    assert {name: pairs["ENV"].get(name) for name, _ in plan.env} == dict(plan.env)
+    assert pairs["LABEL"] == labels(plan)
+    if plan.compiling:
+        assert plan.compiling.env.items() <= of_stages["compile"].items()
+    return found
+
+
+@cache
+def _shell_parses(text: str) -> None:
+    ran = subprocess.run(["bash", "-n"], input=text.encode(), capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def _exported(script: str, names: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a shell has after a script that must do nothing else."""
+    ran = subprocess.run(
+        ["sh", "-ec", f"{script}\nexec env -0"], capture_output=True, env={"PATH": os.defpath}, cwd="/", check=True
+    )
+    assert not ran.stderr
+    found = dict(entry.split("=", 1) for entry in ran.stdout.decode().split("\0") if entry)
+    return {name: value for name, value in found.items() if name in names}
+
+
+def _without_exports(body: str, env: Mapping[str, str]) -> str:
+    """A script without the values of these variables, which say what they should to a shell, and one export a line:
+    how many stand on one depends on the values."""
+    for name, value in env.items():
+        text = f" {name}={word(value)}"
+        assert _exported(f"export{text}", {name: value}) == {name: value} and text in body, (name, body)
+        body = body.replace(text, f" {name}=…")
+    return re.sub(
+        r"(?m)^    export((?: \w+=…)+)$", lambda line: line[1].replace(" ", "\n    export ").lstrip("\n"), body
+    )
+
+
+def read_apptainer(text: str, plan: Plan) -> object:
+    assert "{{" not in text
+    assert text.isprintable() or set(text) - {"\n"} == {char for char in text if char != "\n"}
+    found: list[object] = []
+    for stage in apptainer_stages(text):
+        kept: dict[str, object] = {}
+        for name, body in stage.sections.items():
+            if name == "environment":
+                # a PATH or a shell's own variable would stop the shell that reads the rest
+                env = {name: value for name, value in plan.env if name != "PATH"}
+                assert _exported(body, env) == env
+            elif name == "labels":
+                kept[name] = tuple(line.split(maxsplit=1)[0] for line in body.splitlines() if line.strip())
+            elif name == "help":
+                kept[name] = str(body.count("\n"))
+            else:
+                if stage.header.get("stage") == "compile" and name == "post" and plan.compiling:
+                    body = _without_exports(body, plan.compiling.env)
+                kept[name] = re.sub(r"--default-index \S+", "--default-index …", _hashless(body))
+                if name.partition(" ")[0] in ("post", "test", "runscript", "apprun"):
+                    _shell_parses(body)
+        found.append((stage.header, kept, "environment" in stage.sections))
+    return found
+
+
+LUA = """
+local out = io.stdout
+local function record(name)
+  return function(...)
+    out:write(name)
+    for _, value in ipairs({...}) do
+      out:write(" ", (tostring(value):gsub(".", function(c) return string.format("%02x", c:byte()) end)))
+    end
+    out:write("\\n")
+    return "x"
+  end
+end
+local box = {os = {getenv = function() return "h" end}, mode = function() return "load" end, ipairs = ipairs}
+box.myModuleVersion = function() return os.getenv("TARGET") end
+box.isFile = function() return true end
+box.pathJoin = function(...) return table.concat({...}, "/") end
+for _, name in ipairs({"whatis", "help", "setenv", "unsetenv", "prepend_path", "family", "LmodError"}) do
+  box[name] = record(name)
+end
+assert(load(io.read("a"), "module", "t", box))()
+"""
+
+
+@cache
+def _lua() -> str | None:
+    return shutil.which("lua5.4") or shutil.which("lua")
+
+
+def read_lmod(text: str, plan: SpecPlan) -> object:
+    return [_loaded(text, of) for of in plan.targets]
+
+
+def _loaded(text: str, plan: Plan) -> object:
+    """What the modulefile does under the name of a target."""
+    from envspec.export.lmod import _ALSO_OUTSIDE
+
+    lua = _lua()
+    if lua is None:
+        pytest.skip("no lua")
+    ran = subprocess.run([lua, "-e", LUA], input=text.encode(), capture_output=True, env={"TARGET": plan.target})
+    assert ran.returncode == 0, ran.stderr
+    calls = [line.split(" ") for line in ran.stdout.decode().splitlines()]
+    told = [(name, *(bytes.fromhex(value).decode() for value in values)) for name, *values in calls]
+    values = {call[1]: call[2] for call in told if call[0] == "setenv"}
+    assert all(values.get(name) == value for name, value in plan.env if name in _ALSO_OUTSIDE)
+    assert ("whatis", f"Description: {plan.description or plan.spec}") in told
+    return [(name, len(values)) for name, *values in told]
+
+
+def read_kubernetes(text: str, plan: Plan) -> object:
+    found = list(yaml.load_all(_hashless(text), YAML))
+    for one in found:
+        assert one["metadata"]["annotations"]["envspec/spec"] == plan.spec
+    # the spec's own words come last, and Kubernetes reads `$$` as one dollar
+    (container,) = found[-1]["spec"]["template"]["spec"]["containers"]
+    serve = plan.kubernetes.serve
+    program = serve.program if container["name"] == "serve" and serve else plan.kubernetes.program
+    own = container["args"][len(container["args"]) - len(program) :]
+    assert [word.replace("$$", "$") for word in own] == [*program]
+    container["args"] = container["args"][: len(container["args"]) - len(program)]
+    return found
+
+
+def read_devcontainer(text: str, plan: Plan) -> object:
+    found = json.loads("\n".join(line for line in text.split("\n") if not line.startswith("//")))
+    assert (found["name"], found["remoteUser"]) == (plan.title, plan.user)
+    return found
+
+
+def read_compose(text: str, plan: SpecPlan) -> object:
+    (found,) = yaml.load_all(text, YAML)
+    assert [*found["services"]] == [*plan.names]
+    return found
+
+
+def read_sbatch(text: str, plan: SpecPlan) -> object:
+    _shell_parses(text)
+    options = [line.removeprefix("#SBATCH ") for line in text.split("\n") if line.startswith("#SBATCH")]
+    assert shlex.split(options[0]) == [f"--job-name={plan.spec}"]
+    return text
+
+
+def read_flake(text: str, plan: SpecPlan) -> object:
+    """Read by Nix itself below, many at once, as starting it takes long."""
+    return None
+
+
+def read_plain(text: str, plan: Plan | SpecPlan) -> object:
+    return text
+
+
+def read_target_json(text: str, plan: Plan) -> object:
+    found = json.loads(text)
+    assert (found["spec"], found["target"], found["workload"]) == (plan.spec, plan.target, plan.workload)
+    assert (found["lock_digest"], found["lock"]["env"]["name"]) == (plan.lock_digest, plan.spec)
+    return _shape(found)
+
+
+def read_requirements(text: str, plan: SpecPlan | None = None) -> object:
+    """By the lines that pip sees: comments, requirements, and options of the requirement before."""
+    joined = re.sub(r"\\\n", " ", text)
+    assert joined.splitlines() == joined.split("\n")[:-1], "a line end that pip and people see differently"
+    # a comment may name the lock's own inputs, and nothing else may differ
+    return [_hashless(line) for line in joined.split("\n") if not line.startswith("#")]
+
+
+def _shape(value: Any) -> Any:
+    """Keys and lengths, without the texts."""
+    if isinstance(value, dict):
+        return {name: _shape(inner) for name, inner in value.items()}
+    return [_shape(inner) for inner in value] if isinstance(value, list) else type(value)
+
+
+def read_htcondor(text: str, plan: Plan) -> object:
+    """A command a line, whose values hold names alone, beside HTCondor's own macros."""
+    found = []
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition(" = ")
+        assert not equals or re.fullmatch(r"[a-z_]+", name), line
+        found.append((name if equals else line, value))
+    (image,) = (value for name, value in found if name == "image")
+    assert image == f"{plan.title}.sif"
+    return found
+
+
+OWN: tuple[tuple[str, Reader], ...] = (
+    (r"Dockerfile", read_dockerfile),
+    (r"apptainer(-offline)?\.def", read_apptainer),
+    (r"devcontainer\.json", read_devcontainer),
+    (r"(job|serve)\.yaml", read_kubernetes),
+    (r"job\.sub", read_htcondor),
+    (r"target\.json", read_target_json),
+)
+"""What a target's folders have."""
+
+
+READERS: tuple[tuple[str, SpecReader], ...] = (
+    (r"\.dockerignore", read_plain),
+    (r"compose\.yaml", read_compose),
+    (r"flake\.nix", read_flake),
+    (r"environment\.nix", read_plain),
+    (r"job(-pyxis)?\.sbatch", read_sbatch),
+    (r"modulefile\.lua", read_lmod),
+    (rf"{REQUIREMENTS}/[a-z]+-[0-9a-f]{{8}}\.txt", read_requirements),
+    # verbatim from the package: the same for every spec
+    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|check/[a-z0-9_/]+\.py)", read_plain),
+)
+"""What the spec's folder has besides."""
+
+
+def read(path: str, text: str, plan: SpecPlan) -> object:
+    """What the reader of a file makes of it."""
+    for of in plan.targets:
+        for folder_of_it in (of.target, f".devcontainer/{of.title}"):
+            if path.startswith(f"{folder_of_it}/"):
+                (own,) = (reader for name, reader in OWN if re.fullmatch(name, path.removeprefix(f"{folder_of_it}/")))
+                return own(text, of)
+    found = [reader for pattern, reader in READERS if re.fullmatch(pattern, path)]
+    assert len(found) == 1, f"no reader for {path}: add one to READERS"
+    return found[0](text, plan)

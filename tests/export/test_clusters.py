@@ -1,0 +1,167 @@
+"""`[image] name`, `[slurm]` and `[kubernetes]`: from the spec's text to the recipes, so that nobody edits those."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from recipe_plans import ROOT, parsed, text_in
+
+from envspec.export import compose, dockerfile, kubernetes, slurm
+from envspec.export.make import make_spec_plan
+from envspec.export.plan import SpecPlan
+from envspec.lock.judge import SoundLock
+from envspec.spec.parse import parse_spec
+
+_TEXT = (ROOT / "tests" / "spec" / "valid" / "clusters.toml").read_text("utf-8")
+IMAGE, _, TABLES = _TEXT.partition("[image]\n")[2].partition("\n")
+
+
+@cache
+def plan(name: str = "llm-v2.9", image: str = IMAGE, tables: str = TABLES) -> SpecPlan:
+    """The plan of a shipped spec that has this line in `[image]`, and these tables."""
+    text = (ROOT / "specs" / f"{name}.toml").read_text("utf-8")
+    table = text if "[image]\n" in text else f"{text}\n[image]\n"
+    spec = parse_spec(table.replace("[image]\n", f"[image]\n{image}\n") + tables, f"{name}.toml")
+    return make_spec_plan(spec, SoundLock(parsed(name)[1]))
+
+
+def manifests(of: str, file: str) -> list[Any]:
+    (target,) = (one for one in plan().targets if one.target == of)
+    return list(yaml.safe_load_all(text_in(kubernetes.render(target), file)))
+
+
+def test_sbatch_is_asked_for_what_the_spec_says() -> None:
+    for text in slurm.render(plan()).values():
+        options = [line.removeprefix("#SBATCH ") for line in text.split("\n") if line.startswith("#SBATCH")]
+        assert options[3:] == [
+            "--gpus-per-node=1", "--cpus-per-gpu=16", "--time=2-00:00:00", "--output=%x-%j.out",
+            "--account=proj-vision", "--partition=a100,h100", "--constraint=(h100|h200)&ib", "--mem=500G",
+            "--signal=B:USR1@300", "--requeue", "--open-mode=append", "--no-kill", "--qos=long", "--exclusive",
+        ]  # fmt: skip
+
+
+def test_torchrun_is_elastic_where_it_is_asked_to_be() -> None:
+    for text in slurm.render(plan()).values():
+        assert '--nnodes="2:$SLURM_JOB_NUM_NODES"' in text and "--max-restarts=0 --rdzv-backend=c10d" in text
+        assert "--node-rank" not in text and "--kill-on-bad-exit=0" in text
+
+
+def test_variables_of_the_spec_get_into_the_container() -> None:
+    jobs = slurm.render(plan())
+    assert re.search(r"\| HF_TOKEN \|[ \\\n]*WANDB_\*\)", jobs[slurm.APPTAINER_JOB])
+    assert "|HF_TOKEN|WANDB_.*'" in jobs[slurm.PYXIS_JOB]
+
+
+def test_the_jobs_are_good_shell() -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is missing")
+    for text in slurm.render(plan()).values():
+        ran = subprocess.run(["shellcheck", "-"], input=text, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout
+
+
+def test_the_image_has_one_name_everywhere() -> None:
+    for target in plan().targets:
+        name = f"registry.example:5000/vision/mm:{target.target}"
+        assert f" -t {name} ." in text_in(dockerfile.render(target), dockerfile.FILE)
+        job = text_in(kubernetes.render(target), kubernetes.FILE)
+        assert f'image: "{name}"' in job and f"docker push {name}\n" in job
+        assert f'image: "{name}"' in compose.render(plan())[compose.FILE]
+        assert f"dockerd://{name}\n" in slurm.render(plan())[slurm.PYXIS_JOB]
+
+
+def test_several_nodes_meet_by_a_headless_service() -> None:
+    service, job = manifests("cu128-hopper", kubernetes.FILE)
+    name = job["metadata"]["name"]
+    assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"] == name
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"] is True
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert {key: job["spec"][key] for key in ("completions", "parallelism", "completionMode")} == {
+        "completions": 4, "parallelism": 4, "completionMode": "Indexed",
+    }  # fmt: skip
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == [
+        "torchrun", "--nnodes=4", "--nproc-per-node=8", "--node-rank=$(JOB_COMPLETION_INDEX)",
+        f"--master-addr={name}-0.{name}", "--master-port=29500", "train.py", "--name", "a b",
+    ]  # fmt: skip
+
+
+def test_what_a_pod_asks_the_cluster_for() -> None:
+    for one in (manifests("cu128-hopper", kubernetes.FILE)[1], manifests("cu128-hopper", kubernetes.SERVE_FILE)[1]):
+        assert one["metadata"]["namespace"] == "vision"
+        pod = one["spec"]["template"]["spec"]
+        assert pod["imagePullSecrets"] == [{"name": "registry-login"}]
+        assert pod["nodeSelector"] == {
+            "kubernetes.io/arch": "amd64", "pool": "gpu", "node.kubernetes.io/instance-type": "p5.48xlarge",
+        }  # fmt: skip
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert volumes["workspace"]["persistentVolumeClaim"] == {"claimName": "datasets"}
+        (container,) = pod["containers"]
+        assert container["envFrom"] == [{"secretRef": {"name": "tokens"}}]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1"}
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+
+
+def test_what_serves_has_a_service_and_says_when_it_is_ready() -> None:
+    service, deployment = manifests("cu128-hopper", kubernetes.SERVE_FILE)
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert deployment["spec"]["replicas"] == 2 and container["args"] == ["vllm", "serve", "/workspace/model"]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/health", "port": "serve"}
+    assert container["ports"] == [{"name": "serve", "containerPort": 8080}]
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert service["spec"]["ports"] == [{"name": "serve", "port": 8080, "targetPort": "serve"}]
+
+
+def test_kubernetes_puts_no_value_into_a_word_of_the_spec() -> None:
+    tables = '[kubernetes]\nprogram = ["a", "$(HOME) $$x"]\n'
+    text = text_in(kubernetes.render(plan("cpu-py311", tables=tables).targets[0]), kubernetes.FILE)
+    (container,) = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["torchrun", "--standalone", "--nproc-per-node=1", "a", "$$(HOME) $$$$x"]
+
+
+def nodes(architectures: tuple[str, ...], driver_floor: str | None) -> Callable[[dict[str, str]], bool]:
+    """Whether a Job of a lock with these may run on a node with these labels."""
+    (of,) = (one for one in plan().targets if one.target == "cu128-hopper")
+    changed = replace(of, architectures=architectures, driver_floor=driver_floor)
+    pod = [*yaml.safe_load_all(text_in(kubernetes.render(changed), kubernetes.FILE))][1]["spec"]["template"]["spec"]
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    def holds(term: Any, labels: dict[str, str]) -> bool:
+        value = labels.get(term["key"].removeprefix("nvidia.com/"))
+        of_value = {"In": lambda: value in term["values"], "Gt": lambda: int(str(value)) > int(term["values"][0])}
+        return (
+            value is None if term["operator"] == "DoesNotExist" else value is not None and of_value[term["operator"]]()
+        )
+
+    return lambda labels: any(all(holds(one, labels) for one in term["matchExpressions"]) for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "driver", "fits"),
+    [
+        ("9", "0", "525", True),
+        ("9", "0", "524", False),
+        ("9", "0", None, True),
+        ("8", "9", "550", True),
+        ("8", "6", "550", True),
+        ("8", "0", "550", False),
+        ("7", "5", None, False),
+        ("10", "0", "580", False),
+        (None, None, "470", True),
+    ],
+)
+def test_the_nodes_that_a_lock_runs_on(major: str | None, minor: str | None, driver: str | None, fits: bool) -> None:
+    """The labels are those of NVIDIA's GPU feature discovery. A node without them is taken."""
+    said = {"gpu.compute.major": major, "gpu.compute.minor": minor, "cuda.driver-version.major": driver}
+    labels = {name: value for name, value in said.items() if value is not None}
+    assert nodes(("sm_86", "sm_90"), "525.60.13")(labels) is fits

@@ -1,0 +1,121 @@
+"""compose.yaml: read by the schema of the Compose specification, by YAML, and by podman's program where it is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from check_jsonschema import main as check_jsonschema  # type: ignore[import-untyped]
+from click.testing import CliRunner
+from recipe_plans import ROOT, shipped, shipped_spec, text_in
+
+from envspec.base.site import PROXY_VARIABLES
+from envspec.export import dockerfile
+from envspec.export.compose import FILE, PROFILE, render
+from envspec.export.plan import SpecPlan
+
+SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
+
+
+def document(plan: SpecPlan) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(render(plan)[FILE])
+    return loaded
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_it_is_as_the_compose_specification_has_it(name: str, tmp_path: Path) -> None:
+    """By the specification's own JSON Schema, which check-jsonschema brings."""
+    file = tmp_path / FILE
+    file.write_text(render(shipped_spec(name))[FILE], encoding="utf-8")
+    ran = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(file)])
+    assert ran.exit_code == 0, ran.output
+
+
+def test_the_compose_specification_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_text(render(shipped_spec("cpu-py311"))[FILE].replace("    build: ", "    bulid: "), encoding="utf-8")
+    ran = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(file)])
+    assert ran.exit_code == 1 and "bulid" in ran.output, ran.output
+
+
+@pytest.mark.skipif(shutil.which("podman-compose") is None, reason="podman-compose isn't installed")
+def test_podmans_program_reads_it(tmp_path: Path) -> None:
+    """Without an engine: a program that tells its version stands in for podman."""
+    (tmp_path / "podman").write_text("#!/bin/sh\necho 'podman version 5.0.0'\n")
+    (tmp_path / "podman").chmod(0o755)
+    (tmp_path / FILE).write_text(render(shipped_spec("team-v2.9"))[FILE], encoding="utf-8")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "ENVSPEC_WORKSPACE": "/data"}
+    command = ["podman-compose", "-f", str(tmp_path / FILE), "--profile", PROFILE, "config"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    found = yaml.safe_load(ran.stdout)["services"]
+    assert [*found] == [*shipped_spec("team-v2.9").names]
+    assert found["cpu"]["volumes"] == ["/data:/workspace"]
+
+
+def test_a_service_is_what_its_dockerfile_builds() -> None:
+    for name in SPECS:
+        plan = shipped_spec(name)
+        services = document(plan)["services"]
+        assert [*services] == [*plan.names]
+        for of in plan.targets:
+            build = services[of.target]["build"]
+            assert build["context"] == ".." and build["dockerfile"].removeprefix(f"{name}/") in dockerfile.render(of)
+            assert (services[of.target]["image"], build["platforms"]) == (of.image, [of.oci_platform])
+            text = text_in(dockerfile.render(of), dockerfile.FILE)
+            asked = set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)) - {"SOURCE_DATE_EPOCH"}
+            epoch, *by_name = build["args"]
+            # by name alone each has its value where the builder runs, and none where there is none
+            assert epoch == f"SOURCE_DATE_EPOCH={of.epoch}" and set(by_name) == asked | {*PROXY_VARIABLES}
+
+
+def test_builds_get_the_mirrors_that_the_environment_has() -> None:
+    """The secrets that a Dockerfile reads, so no layer changes by them, and no service has them when it runs."""
+    found = document(shipped_spec("mm-v2.9"))
+    assert found["secrets"] == {"apt-mirrors": {"environment": "APT_MIRRORS"}, "uv": {"environment": "UV_SETTINGS"}}
+    for service in found["services"].values():
+        assert service["build"]["secrets"] == ["apt-mirrors", "uv"] and "secrets" not in service
+
+
+@pytest.mark.skipif(shutil.which("podman-compose") is None, reason="podman-compose isn't installed")
+def test_podmans_program_hands_a_build_what_the_environment_has(tmp_path: Path) -> None:
+    (tmp_path / "podman").write_text(f"#!/bin/sh\necho 'podman version 5.0.0'\necho \"$@\" >>{tmp_path}/asked\n")
+    (tmp_path / "podman").chmod(0o755)
+    for path, text in {**render(shipped_spec("cpu-py311")), **dockerfile.render(shipped("cpu-py311", "cpu"))}.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "APT_MIRRORS": "debian=http://m.example/d"}
+    subprocess.run(["podman-compose", "--profile", PROFILE, "build", "cpu"], cwd=tmp_path, check=True, env=env)
+    (built,) = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("build ")]
+    assert " --secret id=apt-mirrors,env=APT_MIRRORS --secret id=uv,env=UV_SETTINGS " in built
+    assert " --build-arg BASE_IMAGE --build-arg UV_IMAGE " in built and "m.example" not in built
+
+
+def test_gpus_for_what_has_cuda() -> None:
+    services = document(shipped_spec("mm-v2.9"))["services"]
+    (device,) = services["cu128-hopper"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
+    assert "deploy" not in services["cpu"] and services["cpu"]["shm_size"] == "8gb"
+
+
+def test_services_of_the_spec_are_published_to_this_machine_alone() -> None:
+    service = document(shipped_spec("team-v2.9"))["services"]["cpu"]
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in (8888, 2222, 8080, 6006)]
+    assert service["environment"] == ["JUPYTER_TOKEN", "AUTHORIZED_KEYS", "HASHED_PASSWORD", "TENSORBOARD_TOKEN"]
+    assert "ports" not in document(shipped_spec("cpu-py311"))["services"]["cpu"]
+
+
+def test_a_bare_up_starts_nothing() -> None:
+    assert all(service["profiles"] == [PROFILE] for service in document(shipped_spec("mm-v2.9"))["services"].values())
+
+
+@pytest.mark.parametrize("name", ["demo", "a.b", "9", "a_b-c.d"])
+def test_a_project_has_a_name_that_engines_take(name: str) -> None:
+    plan = replace(shipped_spec("cpu-py311"), spec=name, targets=(shipped("cpu-py311", "cpu"),))
+    assert re.fullmatch("[a-z0-9][a-z0-9_-]*", document(plan)["name"])

@@ -1,0 +1,338 @@
+"""The Dockerfile: golden texts, what may stand in which layer, and readers that aren't envspec's.
+
+ENVSPEC_UPDATE_GOLDEN=1 writes the golden texts anew. Digests are cut: what they are of has tests of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recipe_plans import shipped, shipped_spec, text_in
+from support.matrix import first_by_day
+
+from envspec.export.dockerfile import render
+from envspec.export.metadata import labels
+from envspec.export.plan import Compiling, ImageReference, PipStep, Plan
+
+GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
+TARGETS = [
+    ("cpu-py311", "cpu"),
+    ("mm-v2.9", "cu126-volta"),
+    ("hpc-v2.7", "cu126-ampere"),
+    ("hpc-v2.7", "cu128-gh200"),
+    ("mm-v2.1", "cu118"),
+    ("team-v2.9", "cu128-ada"),
+]
+RUN = re.compile(r"^RUN (?:--mount=\S+ )*", re.MULTILINE)
+
+
+def text_of(plan: Plan) -> str:
+    return text_in(render(plan), "Dockerfile")
+
+
+def instructions(text: str) -> list[str]:
+    """The instructions, lines joined, without comments."""
+    joined = re.sub(r" \\\n\s*", " ", text)
+    return [line for line in joined.splitlines() if line and not line.startswith("#")]
+
+
+def final_stage(text: str) -> list[str]:
+    lines = instructions(text)
+    return lines[max(n for n, line in enumerate(lines) if line.startswith("FROM ")) :]
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_golden(spec: str, target: str) -> None:
+    path = GOLDEN / f"{spec}-{target}.Dockerfile"
+    text = re.sub(
+        r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}|(?<=-)[0-9a-f]{8}(?=\.txt)",
+        "…",
+        text_of(shipped(spec, target)),
+    )
+    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_a_shell_reads_every_run(spec: str, target: str) -> None:
+    for line in instructions(text_of(shipped(spec, target))):
+        if line.startswith("RUN "):
+            script = RUN.sub("", line)
+            subprocess.run(["sh", "-n", "-c", script], check=True)
+            assert shlex.split(script)[:2] == ["set", "-eu"]
+
+
+@pytest.mark.parametrize(("spec", "target"), first_by_day(2, TARGETS))
+def test_a_linter_has_nothing_to_say(spec: str, target: str, tmp_path: Path) -> None:
+    hadolint = shutil.which("hadolint", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if hadolint is None:
+        pytest.skip("hadolint is missing")
+    (tmp_path / "Dockerfile").write_text(text_of(shipped(spec, target)))
+    ran = subprocess.run(
+        [hadolint, "--no-color", "Dockerfile"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def stage(text: str, name: str) -> list[str]:
+    """The instructions of a stage."""
+    lines = instructions(text)
+    start = next(n for n, line in enumerate(lines) if line.endswith(f" AS {name}"))
+    return lines[start : next(n for n, line in enumerate(lines) if n > start and line.startswith("FROM "))]
+
+
+def stages(text: str) -> dict[str, list[str]]:
+    """The instructions of each stage that has a name, and of the last."""
+    names = re.findall(r"^FROM \S+ AS (\S+)$", text, re.MULTILINE)
+    return {**{name: stage(text, name) for name in names}, "": final_stage(text)}
+
+
+def test_layers_lie_on_top_of_each_other_by_how_rarely_they_move() -> None:
+    lines = final_stage(text_of(shipped("mm-v2.9", "cu126-volta")))
+    copied = [line.split() for line in lines if line.startswith("COPY ")]
+    assert [place.removeprefix("/layers/") for _, _, place, _ in copied] == [
+        "python", "nvidia", "torch", "source", "rest", "carried"
+    ]  # fmt: skip
+    # from the root, so that the folders on the way have their times, too
+    assert {to for _, _, _, to in copied} == {"/"}
+
+
+def test_what_the_image_gets_has_one_time_and_no_owner_of_the_build() -> None:
+    text = text_of(shipped("mm-v2.9", "cu126-volta"))
+    for line in instructions(text):
+        for layer in re.findall(r"(?:--prefix|mkdir -p|mv \S+) /layers/(\w+)", line):
+            assert line.endswith(f"find /layers/{layer} -exec touch -h -d @315532800 {{}} +")
+    for line in (line for line in final_stage(text) if line.startswith("RUN ")):
+        assert line.endswith('-newermt "@$began" -exec touch -h -d @315532800 {} +')
+
+
+@pytest.mark.parametrize("group", ["torch", "rest"])
+def test_a_package_that_moves_makes_its_own_layer_new(group: str) -> None:
+    """And what is compiled against it."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    moved = tuple(replace(s, file=f"requirements/{group}-00000000.txt") if s.group == group else s for s in plan.pip)
+    files = {**plan.files, **{step.file: "x" for step in moved if step.group == group}}
+    bumped = replace(plan, pip=moved, files=files, lock_digest="sha256:" + "1" * 64)
+    before, after = (stages(text_of(p)) for p in (plan, bumped))
+    assert [name for name in before if before[name] != after[name]] == [group, ""]
+    differing = [old for old, new in zip(before[""], after[""], strict=True) if old != new]
+    assert [line.split()[0] for line in differing] == ["LABEL"]
+
+
+def test_a_tool_more_makes_its_own_layer_new() -> None:
+    plan = shipped("mm-v2.9", "cu126-volta")
+    before, after = (stages(text_of(replace(plan, spec_apt=apt))) for apt in (("htop",), ("htop", "tmux")))
+    assert [name for name in before if before[name] != after[name]] == [""]
+    differing = [new for old, new in zip(before[""], after[""], strict=True) if old != new]
+    assert len(differing) == 1 and " htop tmux " in differing[0] and "useradd" in differing[0]
+
+
+def test_the_check_is_in_no_dockerfile() -> None:
+    """A change of it leaves them as they are: it's copied, and SHA256SUMS says what it is."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    files = {path: text if path.endswith("bytecode.py") else f"{text}x" for path, text in plan.files.items()}
+    changed = {path: files[path] if path.startswith("envspec/") else text for path, text in plan.files.items()}
+    assert text_of(replace(plan, files=changed)) == text_of(plan)
+
+
+def test_targets_with_equal_requirements_have_equal_layers() -> None:
+    hopper, ampere = (stages(text_of(shipped("mm-v2.9", f"cu128-{gpu}"))) for gpu in ("hopper", "ampere"))
+    # what is compiled is for their GPUs
+    assert [name for name in hopper if hopper[name] != ampere[name]] == ["compile", "carried", ""]
+    layers = [[line for line in one[""] if line.startswith(("RUN ", "COPY "))] for one in (hopper, ampere)]
+    assert layers[0] == layers[1]
+
+
+@pytest.mark.parametrize(("spec", "target"), TARGETS)
+def test_a_build_without_arguments_knows_every_variable(spec: str, target: str) -> None:
+    """`set -u` ends a RUN that reads one which is not set, unless it says itself what is missing."""
+    text = text_of(shipped(spec, target))
+    for name in re.findall(r"^ARG (\w+)$", text, re.MULTILINE):
+        assert f"${{{name}:?" in text
+
+
+def test_no_layer_comes_after_what_changes_most() -> None:
+    lines = final_stage(text_of(shipped("team-v2.9", "cpu")))
+    last = max(n for n, line in enumerate(lines) if line.startswith(("RUN ", "COPY ")))
+    assert {line.split()[0] for line in lines[last + 1 :]} == {
+        "ENV", "LABEL", "EXPOSE", "WORKDIR", "USER", "HEALTHCHECK", "ENTRYPOINT"
+    }  # fmt: skip
+
+
+def test_the_user_is_not_root() -> None:
+    assert "USER 1000:1000" in final_stage(text_of(shipped("cpu-py311", "cpu")))
+
+
+def test_every_install_checks_hashes_and_takes_nothing_else() -> None:
+    for spec, target in TARGETS:
+        for line in instructions(text_of(shipped(spec, target))):
+            for command in re.findall(r"uv pip install[^&]*", line):
+                assert "--no-deps" in command and "--require-hashes" in command
+                assert "--only-binary :all:" in command or "source-" in command
+
+
+def test_only_git_goes_without_hashes() -> None:
+    plan = shipped("mm-v2.1", "cu118")
+    git = PipStep("requirements/source-git.txt", ("flash",), "source", hashed=False)
+    changed = replace(plan, pip=(*plan.pip, git), files={**plan.files, git.file: "flash @ git+https://example.org/x\n"})
+    for command in re.findall(r"uv pip install[^&]*", "&".join(instructions(text_of(changed)))):
+        assert ("--require-hashes" not in command) is ("source-git.txt" in command)
+
+
+def test_every_file_that_is_read_is_checked() -> None:
+    for spec, target in TARGETS:
+        for line in instructions(text_of(shipped(spec, target))):
+            for name in re.findall(r"source=(?:envspec|requirements)/(\S+?),", line):
+                assert f"$(sha256sum < /run/recipe/{name})" in line
+        _, *copies, checked = stage(text_of(shipped(spec, target)), "carried")
+        names = "SHA256SUMS bytecode.py entrypoint.sh healthcheck.sh preflight.py"
+        own = " ".join(f"envspec/{name}" for name in names.split())
+        assert copies[0] == f"COPY --chmod=0755 {own} {target}/target.json /layers/carried/opt/envspec/"
+        assert copies[-1] == "COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check"
+        assert checked.startswith("RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet")
+
+
+def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path: Path) -> None:
+    """By the very command: the image's own list is that of `envspec image`, and each of its files is compared."""
+    (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")
+    for name, text in plan.carried.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "SHA256SUMS").write_text(plan.files["_shared/SHA256SUMS"], encoding="utf-8")
+    *_, checked = stage(text_of(plan), "carried")
+    command = checked.removeprefix("RUN ").replace("/layers/carried/opt/envspec", str(tmp_path)).partition("&& find")[0]
+    subprocess.run(["sh", "-c", command.replace("\\\n", "")], check=True)
+    assert (tmp_path / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
+    assert "services/ssh.sh" in plan.files["_shared/SHA256SUMS"] and "ssh" not in plan.carried["SHA256SUMS"]
+
+
+def test_the_compiler_stays_out_of_the_image() -> None:
+    text = text_of(shipped("mm-v2.1", "cu118"))
+    assert 'ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04' in text
+    final = "\n".join(final_stage(text))
+    assert "build-essential" not in final and "CUDA_HOME" not in final
+    assert "COPY --from=compile /layers/source /" in final and "source-" not in final
+    assert "COMPILER_IMAGE" not in text_of(shipped("team-v2.9", "cu128-ada"))
+
+
+def compile_stage(plan: Plan) -> list[str]:
+    return stage(text_of(plan), "compile")
+
+
+def compiling_of_mm_v21() -> Compiling:
+    found = shipped("mm-v2.1", "cu118").compiling
+    assert found is not None
+    return found
+
+
+def test_builds_see_torch_and_what_it_needs() -> None:
+    """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
+    lines = compile_stage(shipped("mm-v2.1", "cu118"))
+    seen, built = lines[-3], lines[-1]
+    assert "--require-hashes --only-binary :all: --requirements /run/recipe/build-" in seen
+    # the GPU stack is installed once
+    assert "COPY --from=torch /layers/torch /" in lines and "torch-" not in "".join(lines)
+    assert 'export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.10/site-packages' in built
+    assert (
+        "--prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed" in built
+    )
+    # what was built for another torch or GPU has the same name
+    assert "UV_NO_CACHE=1" in built and "target=/var/cache/uv" not in built
+    assert any('TORCH_CUDA_ARCH_LIST="7.0;8.0"' in line for line in compile_stage(shipped("mm-v2.1", "cu118")))
+
+
+def test_conda_s_environment_is_what_builds_see() -> None:
+    plan = shipped("hpc-v2.7", "cu126-ampere")
+    source = PipStep("requirements/source.txt", ("flash",), "source")
+    files = {**plan.files, source.file: "flash==1\n"}
+    compiling = replace(compiling_of_mm_v21(), wheels=())
+    lines = compile_stage(replace(plan, pip=(*plan.pip, source), files=files, compiling=compiling))
+    assert "COPY --from=conda /layers/conda /" in lines and "venv" not in "".join(lines)
+    assert "PYTHONPATH=/opt/env/lib/python3.12/site-packages" in lines[-1]
+
+
+def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
+    made = replace(shipped("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
+    (line,) = (line for line in compile_stage(made) if "apt-get update" in line)
+    assert "libfoo1" not in line and "libpython3.10-dev; fi" in line
+    assert "libfoo1" in "".join(final_stage(text_of(made)))
+
+
+def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None:
+    own = replace(shipped("cpu-py311", "cpu"), build=None, build_table=None, base_python=True)
+    (line,) = (line for line in final_stage(text_of(own)) if " g++ " in line)
+    assert (
+        "if [ -x /usr/bin/python3.11 ]; then apt-get install -y -qq --no-install-recommends libpython3.11-dev" in line
+    )
+    assert 'UV_PYTHON_PREFERENCE="only-system"' in text_of(own)
+    for brings_them in (shipped("hpc-v2.7", "cu126-ampere"), shipped("cpu-py311", "cpu")):
+        assert "libpython" not in "".join(final_stage(text_of(brings_them)))
+
+
+def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
+    text = text_of(shipped("mm-v2.1", "cu118"))
+    for image in ("${BASE_IMAGE} AS python", "${COMPILER_IMAGE} AS compile", "${BASE_IMAGE}"):
+        assert f"\nFROM {image}\nUSER 0\n" in text
+
+
+def test_the_users_group_has_no_name_of_debians() -> None:
+    """`groupadd --gid 1000 video` ends with 9."""
+    assert "groupadd --gid 1000 envspec;" in text_of(replace(shipped("cpu-py311", "cpu"), user="video"))
+
+
+def test_no_registry_is_asked_for_another_reader() -> None:
+    assert "syntax=" not in text_of(shipped("cpu-py311", "cpu"))
+
+
+def test_channels_may_want_a_login_and_have_a_certificate_of_their_own() -> None:
+    text = text_of(shipped("hpc-v2.7", "cu126-ampere"))
+    (line,) = (line for line in instructions(text) if "micromamba create" in line)
+    assert re.findall(r"type=secret,id=(\w+)", line) == ["condarc", "ca", "netrc"]
+    # conda tools know an environment by this file, and it holds times
+    assert ": > /opt/env/conda-meta/history" in line
+
+
+def test_digests_pin_the_images() -> None:
+    digest = "sha256:" + "a" * 64
+    plan = replace(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
+    text = text_of(plan)
+    assert f'ARG BASE_IMAGE="debian:bookworm-slim@{digest}"' in text
+    assert labels(plan)["org.opencontainers.image.base.digest"] == digest
+
+
+def test_own_indexes_are_asked_alone() -> None:
+    plan = shipped("cpu-py311", "cpu")
+    step = PipStep("requirements/rest-own.txt", ("acme",), index="own-index", url="https://packages.example.org/$(x)")
+    text = text_of(replace(plan, pip=(*plan.pip, step), files={**plan.files, step.file: "acme==1\n"}))
+    assert 'ARG INDEX_OWN_INDEX="https://packages.example.org/\\$(x)"' in text
+    assert 'rest-own.txt --default-index "$INDEX_OWN_INDEX"' in text
+
+
+def test_the_context_is_what_images_are_made_from() -> None:
+    kept = ["*", "!envspec", "!requirements", "!*/target.json"]
+    assert render(shipped("cpu-py311", "cpu"))[".dockerignore"].splitlines()[1:] == kept
+
+
+def test_services_are_exposed() -> None:
+    lines = final_stage(text_of(shipped("team-v2.9", "cpu")))
+    assert "EXPOSE 8888 2222 8080 6006" in lines
+    assert "COPY --from=code-server /usr/lib/code-server /usr/lib/code-server" in lines
+
+
+def test_a_cpu_image_asks_for_no_gpu() -> None:
+    assert "NVIDIA" not in text_of(shipped("cpu-py311", "cpu"))
+
+
+def test_what_starts_is_under_an_init() -> None:
+    (line,) = (line for line in final_stage(text_of(shipped("cpu-py311", "cpu"))) if line.startswith("ENTRYPOINT"))
+    assert json.loads(line.removeprefix("ENTRYPOINT ")) == ["/usr/bin/tini", "--", "/opt/envspec/entrypoint.sh"]

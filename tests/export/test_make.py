@@ -1,0 +1,255 @@
+"""The plan of a target: what it takes from spec and lock, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recipe_plans import ROOT, parsed, plan_with, shipped, shipped_spec, with_image
+
+from envspec.base.errors import InputError
+from envspec.export.carried import check_files
+from envspec.export.environment import architecture_list, require_cuda
+from envspec.export.folder import render
+from envspec.export.make import make_plan
+from envspec.export.plan import Plan
+from envspec.facts.cuda_stack import stack_of
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import Artifact, Lock, Pin
+from envspec.lock.slice import slice_digest, slice_of
+from envspec.spec.model import Spec
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "alpine", "alpine:3.22", "python:3.12-alpine", "python:3.12-alpine3.22", "fedora:43", "rockylinux:9",
+        "nvidia/cuda:12.8.1-base-ubi8", "registry.example.org/x/almalinux@sha256:" + "a" * 64, "busybox:glibc",
+        "registry.example.org/distroless/python3",
+    ],
+)  # fmt: skip
+def test_a_base_without_apt_is_refused(base: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_with("cpu-py311", with_image(base=base))
+    assert base in caught.value.message and "apt" in caught.value.message and caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"],
+)
+def test_a_base_that_may_have_apt_is_taken(base: str) -> None:
+    assert plan_with("cpu-py311", with_image(base=base)).base.name == base
+
+
+def test_a_service_whose_package_is_not_locked_is_refused() -> None:
+    with pytest.raises(InputError, match='"jupyter" needs jupyterlab') as caught:
+        plan_with("cpu-py311", with_image(services=("jupyter",)))
+    assert caught.value.hint is not None and "add jupyterlab to [pip]" in caught.value.hint
+
+
+def test_a_user_of_debian_is_refused() -> None:
+    with pytest.raises(InputError, match="www-data"):
+        plan_with("cpu-py311", with_image(user="www-data"))
+
+
+def test_a_platform_without_images_is_refused() -> None:
+    def on_a_mac(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        target = lock.targets[0]
+        return spec, replace(lock, targets=(replace(target, inputs=replace(target.inputs, platform="osx-arm64")),))
+
+    with pytest.raises(InputError, match="osx-arm64"):
+        plan_with("cpu-py311", on_a_mac)
+
+
+def test_an_index_that_the_spec_lost_is_refused() -> None:
+    def from_own(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        target = lock.targets[0]
+        pins = tuple(replace(pin, index="own") if pin.name == "numpy" else pin for pin in target.pins)
+        return spec, replace(lock, targets=(replace(target, pins=pins),))
+
+    with pytest.raises(InputError, match='index "own"'):
+        plan_with("cpu-py311", from_own)
+
+
+def test_the_carried_files_are_summed() -> None:
+    files = dict(shipped("mm-v2.9", "cu126-volta").carried)
+    del files["target.json"]
+    lines = (line.split("  ") for line in files.pop("SHA256SUMS").splitlines())
+    listed = {path: digest for digest, path in lines}
+    assert listed == {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
+
+
+def test_only_the_services_asked_for_are_carried() -> None:
+    def scripts(plan: Plan) -> list[str]:
+        return [path for path in plan.carried if path.startswith("services/")]
+
+    assert scripts(shipped("cpu-py311", "cpu")) == []
+    assert scripts(shipped("mm-v2.9", "cpu")) == ["services/common.sh", "services/jupyter.sh"]
+    assert len(scripts(shipped("team-v2.9", "cpu"))) == 5
+
+
+def test_the_whole_check_is_carried() -> None:
+    for name, target in (("cpu-py311", "cpu"), ("mm-v2.9", "cu128-hopper")):
+        assert set(check_files()) < set(shipped(name, target).carried)
+
+
+def test_carried_code_is_the_packages_own() -> None:
+    package = ROOT / "envspec" / "carried"
+    for path, text in shipped("team-v2.9", "cpu").carried.items():
+        if (package / path).is_file():
+            assert text == (package / path).read_text(encoding="utf-8")
+
+
+def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
+    for name in ("mm-v2.9", "hpc-v2.7", "deit-v2.6"):
+        spec, lock = parsed(name)
+        for target in lock:
+            plan = make_plan(spec, SoundLock(lock), target)
+            pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
+            assert sorted(package for step in plan.pip for package in step.packages) == sorted(pins)
+            for step in plan.pip:
+                text = plan.files[step.file]
+                for package in step.packages:
+                    pin = pins[package]
+                    assert f"{package}=={pin.version} " in text and pin.artifact and pin.artifact.sha256 in text
+                    assert pin.index == (f"pytorch/{step.torch_backend}" if step.torch_backend else "pypi")
+                    assert step.source is not pin.is_wheel
+                    assert step.group == ((stack_of(package) or "rest") if pin.is_wheel else "source")
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("torch", "torch"), ("torchvision", "torch"), ("triton", "torch"), ("pytorch-triton", "torch"),
+        ("nvidia-cublas-cu12", "nvidia"), ("nvidia-nccl-cu13", "nvidia"), ("cuda-bindings", "nvidia"),
+        ("nvidia-ml-py", None), ("torchmetrics", None), ("torch-geometric", None), ("numpy", None),
+    ],
+)  # fmt: skip
+def test_the_cuda_stack(name: str, layer: str | None) -> None:
+    assert stack_of(name) == layer
+
+
+def test_the_files_of_layers_say_nothing_of_the_whole_lock() -> None:
+    """Or a layer would be new with every lock."""
+    plan = shipped("mm-v2.9", "cu126-volta")
+    for step in plan.pip:
+        assert "#" not in plan.files[step.file] and "mm-v2.9" not in plan.files[step.file]
+
+
+def test_the_environment() -> None:
+    env = dict(shipped("mm-v2.9", "cu126-volta").env)
+    assert env["NVIDIA_REQUIRE_CUDA"] == "cuda>=12.6 driver>=525.60.13"
+    assert env["TORCH_CUDA_ARCH_LIST"] == "7.0"
+    assert (env["PYTORCH_VERSION"], env["PYTHONNOUSERSITE"]) == ("2.9.1", "1")
+    assert list(env)[-1] == "HF_HOME"
+
+
+def test_the_specs_own_environment_wins() -> None:
+    plan = plan_with("cpu-py311", with_image(env={"LANG": "de_DE.UTF-8", "B": "1", "A": "2"}))
+    assert plan.env[-3:] == (("LANG", "de_DE.UTF-8"), ("B", "1"), ("A", "2"))
+    assert [name for name, _ in plan.env].count("LANG") == 1
+
+
+def test_architectures_of_two_digits() -> None:
+    _, lock = parsed("mm-v2.9")
+    target = lock.target("cu128-blackwell")
+    assert target is not None and architecture_list(target) == "10.0;12.0"
+
+
+def test_what_drivers_are_required_of_a_cuda_without_a_floor() -> None:
+    _, lock = parsed("mm-v2.9")
+    target = lock.target("cu128-hopper")
+    assert target is not None
+    assert require_cuda(replace(target, driver_floor=None)) == "cuda>=12.8 driver>=525.60.13"
+    assert require_cuda(replace(target, inputs=replace(target.inputs, cuda=None))) is None
+
+
+def test_target_json() -> None:
+    made = json.loads(shipped("mm-v2.9", "cu128-blackwell").carried["target.json"])
+    assert made["schema"] == 2 and made["architectures"] == ["sm_100", "sm_120"]
+    assert made["cards"]["B200"]["capability"] == "10.0" and made["cards"]["B200"]["bandwidth_gb_s"] == 8000
+    assert "10.0" in made["code"]["sm"] and made["driver_floor"] == "570"
+    assert json.loads(shipped("cpu-py311", "cpu").carried["target.json"])["code"] is None
+
+
+def test_an_image_carries_its_slice_of_the_lock_a_package_a_line() -> None:
+    _, lock = parsed("mm-v2.9")
+    for target in lock:
+        plan = shipped("mm-v2.9", target.name)
+        text = plan.carried["target.json"]
+        made = json.loads(text)
+        assert made["lock"] == slice_of(lock, target)
+        assert made["lock_digest"] == plan.lock_digest == slice_digest(made["lock"])
+        assert sum(line.startswith('      {"name": ') for line in text.splitlines()) == len(target.pins)
+
+
+def test_what_moves_in_another_target_changes_none_of_an_images_files() -> None:
+    spec, lock = parsed("mm-v2.9")
+    first, second, *others = lock.targets
+    pins = tuple(replace(pin, version="9.9") if pin.kind == "pip" else pin for pin in second.pins)
+    moved = replace(lock, targets=(first, replace(second, pins=pins), *others))
+    assert make_plan(spec, SoundLock(moved), first) == make_plan(spec, SoundLock(lock), first)
+    assert make_plan(spec, SoundLock(moved), moved.targets[1]) != make_plan(spec, SoundLock(lock), second)
+
+
+def test_the_same_text_lies_at_the_same_place_for_every_target() -> None:
+    for name in ("mm-v2.9", "hpc-v2.7"):
+        places: dict[str, str] = {}
+        for plan in shipped_spec(name).targets:
+            for path, text in plan.files.items():
+                assert places.setdefault(path, text) == text
+        assert len(set(places.values())) == len(places)
+
+
+def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec, lock = parsed("cpu-py311")
+    assert make_plan(spec, SoundLock(lock), lock.targets[0]) == make_plan(spec, SoundLock(lock), lock.targets[0])
+
+
+def test_cuda_images_have_the_libraries_of_infiniband() -> None:
+    libraries = {"ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1"}
+    plan = shipped("mm-v2.9", "cu128-hopper")
+    assert libraries <= {*plan.apt} and dict(plan.env)["MELLANOX_VISIBLE_DEVICES"] == "all"
+    assert json.loads(plan.files[plan.slice])["fabric"] == "infiniband"
+    without = plan_with("mm-v2.1", with_image(fabric="none"))
+    assert not libraries & {*without.debian} and "MELLANOX_VISIBLE_DEVICES" not in dict(without.env)
+    assert json.loads(without.files[without.slice])["fabric"] == "none"
+    cpu = shipped("cpu-py311", "cpu")
+    assert not libraries & {*cpu.debian} and "fabric" not in json.loads(cpu.files[cpu.slice])
+
+
+def test_nvcc_when_it_is_asked_for() -> None:
+    """What the recipes say of it: neither the image nor a GPU can be had here."""
+    plan = plan_with("mm-v2.1", with_image(nvcc=True, base="debian:bookworm-slim"))
+    (nvcc,) = plan.borrowed
+    assert plan.compiling is not None and nvcc.image == plan.compiling.image
+    assert ("/usr/local/cuda-11.8/bin", "/usr/local/cuda/bin") in nvcc.copies
+    assert dict(plan.env)["CUDA_HOME"] == "/usr/local/cuda"
+    dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
+    assert "COPY --from=nvcc /usr/local/cuda-11.8/nvvm /usr/local/cuda/nvvm\n" in dockerfile
+    definitions = [text for path, text in render(plan, "apptainer").items() if path.endswith(".def")]
+    for text in (dockerfile, *definitions):
+        assert "ln -sfn targets/x86_64-linux/include /usr/local/cuda/include" in text
+    assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").env)
+    assert not plan_with("cpu-py311", with_image(nvcc=True)).borrowed
+    with pytest.raises(InputError, match=r"the compiler of CUDA 11\.8 compiles nothing beside glibc 2\.41"):
+        plan_with("mm-v2.1", with_image(nvcc=True))
+
+
+def test_images_with_video_ask_the_driver_for_it() -> None:
+    def with_package(name: str) -> Plan:
+        def changed(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+            target = lock.targets[0]
+            pin = Pin("pip", name, "1.0", "pypi", Artifact(f"{name.replace('-', '_')}-1.0-py3-none-any.whl", "a" * 64))
+            return spec, replace(lock, targets=(replace(target, pins=(*target.pins, pin)),))
+
+        return plan_with("mm-v2.1", changed)
+
+    for name in ("torchcodec", "nvidia-dali-cuda120", "av"):
+        assert dict(with_package(name).env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
+    assert dict(with_package("avro").env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"

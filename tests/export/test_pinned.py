@@ -1,0 +1,109 @@
+"""What recipes pin beside packages: Debian as of a day, Python by its hash; and what they say that they don't pin."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recipe_plans import plan_with, shipped, with_image
+
+from envspec.base.errors import InputError
+from envspec.export.apt_mirrors import COPY, use_mirrors
+from envspec.export.folder import render
+from envspec.export.pinned import NO_SNAPSHOT, unpinned
+from envspec.export.plan import ImageReference
+
+DIGEST = "sha256:" + "a" * 64
+DEBIAN = """\
+Types: deb
+# http://snap.example/archive/{name}/20260811T000000Z
+URIs: http://deb.example/{name}
+Suites: trixie
+"""
+"""As the images of Debian say where they were taken from."""
+
+
+def sources(folder: Path, words: str, text: str) -> tuple[str, str]:
+    """What a RUN makes of a base's sources, and what it says."""
+    (folder / "etc/sources.list.d").mkdir(parents=True)
+    (folder / "etc/sources.list.d/debian.sources").write_text(text)
+    (folder / "words").write_text(words)
+    command = use_mirrors(str(folder / "words"), "2026-11-01").replace(COPY, str(folder / "copy"))
+    ran = subprocess.run(
+        ["sh", "-euc", command.replace("/etc/apt", str(folder / "etc"))], capture_output=True, text=True
+    )
+    return (folder / "copy/sources.list.d/debian.sources").read_text(), ran.stderr
+
+
+def test_the_archive_of_snapshots_is_the_bases_own(tmp_path: Path) -> None:
+    both = DEBIAN.format(name="debian") + DEBIAN.format(name="debian-security")
+    text, said = sources(tmp_path, "debian=http://mirror.example/deb", both)
+    assert not said
+    assert "\nURIs: http://snap.example/archive/debian/20261101T000000Z/\n" in text
+    assert "\nURIs: http://snap.example/archive/debian-security/20261101T000000Z/\n" in text
+    assert 'Check-Valid-Until "false"' in (tmp_path / "copy/own.conf").read_text()
+
+
+def test_a_site_may_have_its_own(tmp_path: Path) -> None:
+    text, _ = sources(tmp_path, "debian-snapshot=http://here.example/x", DEBIAN.format(name="debian"))
+    assert "\nURIs: http://here.example/x/debian/20261101T000000Z/\n" in text
+
+
+def test_a_base_that_names_none_ends_the_build(tmp_path: Path) -> None:
+    text, said = sources(tmp_path, "", "URIs: http://deb.example/debian\n")
+    assert "give debian-snapshot=URL in" in said and "2026" not in text
+
+
+def test_recipes_hold_the_day() -> None:
+    plan = plan_with("cpu-py311", with_image(snapshot="2026-11-01", apt=("less",)))
+    for name, times in (("dockerfile", 2), ("apptainer", 1)):
+        text = "".join(text for path, text in render(plan, name).items() if path.endswith(("Dockerfile", "tainer.def")))
+        assert text.count("/20261101T000000Z/") == times, "wherever apt installs"
+    with pytest.raises(InputError, match="snapshots are Debian's"):
+        plan_with("cpu-py311", with_image(snapshot="2026-11-01", base="ubuntu:24.04"))
+
+
+def test_what_is_not_pinned_is_told() -> None:
+    plan = shipped("cpu-py311", "cpu")
+    images = [f"the image {plan.base.name} has no digest", f"the image {plan.uv.name} has no digest"]
+    assert list(unpinned([plan, plan], ["dockerfile", "apptainer"])) == [*images, NO_SNAPSHOT]
+    assert unpinned([plan], ["slurm", "compose"]) == ()
+    assert unpinned([plan], ["nix"]) == ("nixpkgs is the newest of its branch, until `nix flake lock` pins it",)
+    base, uv = (ImageReference(one.name, DIGEST) for one in (plan.base, plan.uv))
+    whole = replace(plan, base=base, uv=uv, snapshot="2026-11-01")
+    assert unpinned([whole], ["dockerfile"]) == ()
+    assert unpinned([replace(whole, build=None)], ["dockerfile"]) == ("the lock names no build of Python 3.11",)
+    assert unpinned([replace(whole, build=None, base_python=True)], ["dockerfile"]) == ()
+    compiled = replace(shipped("mm-v2.1", "cu118"), base=base, uv=uv, snapshot="2026-11-01")
+    assert [line.partition(", where")[0] for line in unpinned([compiled], ["dockerfile"])] == [
+        "the image nvidia/cuda:11.8.0-devel-ubuntu22.04 has no digest",
+        "packages of apt in nvidia/cuda:11.8.0-devel-ubuntu22.04",
+    ]
+    older = replace(compiled, pip=tuple(replace(step, built_with=None) for step in compiled.pip))
+    assert "the lock names no wheels to build deepspeed with" in unpinned([older], ["dockerfile"])
+    inside = replace(older, pip=tuple(replace(step, unisolated=step.packages) for step in older.pip))
+    assert unpinned([inside], ["dockerfile"]) == unpinned([compiled], ["dockerfile"])
+
+
+def test_the_lock_names_the_build_that_uv_checks() -> None:
+    plan = shipped("cpu-py311", "cpu")
+    assert plan.build is not None and plan.build_table is not None
+    table = plan.files[plan.build_table]
+    assert f'"sha256": "{plan.build.sha256}"' in table and f"%2B{plan.build.build}-x86_64" in table
+    stage = render(plan, "dockerfile")["cpu/Dockerfile"].partition(" AS python\n")[2].partition("\nFROM ")[0]
+    at = f"/run/recipe/{Path(plan.build_table).name}"
+    assert f"UV_PYTHON_DOWNLOADS_JSON_URL={at} /layers/uv venv --quiet --python {plan.build.version} " in stage
+    assert 'UV_PYTHON_PREFERENCE="only-managed"' in stage and f"sha256sum < {at}" in stage
+
+
+def test_a_bases_own_python_is_taken_alone() -> None:
+    plan = plan_with("cpu-py311", with_image(python="base"))
+    assert plan.build is None and plan.build_table is None
+    text = render(plan, "dockerfile")["cpu/Dockerfile"]
+    assert 'UV_PYTHON_PREFERENCE="only-system"' in text and "venv --quiet --python 3.11 /opt/env" in text
+    (definition,) = (text for path, text in render(plan, "apptainer").items() if path.endswith("/apptainer.def"))
+    assert "UV_PYTHON_PREFERENCE=only-system uv venv" in definition
+    with pytest.raises(InputError, match="hasn't the Python of debian:trixie-slim"):
+        plan_with("mm-v2.1", with_image(python="base"))

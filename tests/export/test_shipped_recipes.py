@@ -1,0 +1,79 @@
+"""The committed recipes: every shipped spec's and target's, as `envspec export` writes them now, each text once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from envspec.export.carried import check_files
+from envspec.export.folder import BY_NAME, OF_A_TARGET, admitted, admitted_spec
+from envspec.export.leftovers import CONTAINERS
+from envspec.export.make import make_spec_plan
+from envspec.export.plan import SHARED_FOLDER
+from envspec.export.sums import SUMS
+from envspec.lock.judge import SoundLock
+from envspec.lock.read import load
+from envspec.spec.parse import load_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
+"""`dev` is what envspec is developed with, on the developer's own machine: no image is made of it."""
+LINES = 27_000
+"""Of all recipes: a reviewer and a checkout have to bear them."""
+
+
+def committed(folder: Path) -> dict[str, str]:
+    return {p.relative_to(folder).as_posix(): p.read_text("utf-8") for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_they_are_what_export_writes(name: str) -> None:
+    spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
+    plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
+    of_targets = [name for name in OF_A_TARGET if name not in BY_NAME]
+    rendered = [*(files for of in plan.targets for files in admitted(of, of_targets).values())]
+    rendered += admitted_spec(plan).values()
+    expected = {path: text for files in rendered for path, text in files.items()}
+    found = committed(ROOT / "recipes" / name)
+    found |= {f"../{SHARED_FOLDER}/{path}": text for path, text in committed(ROOT / "recipes" / SHARED_FOLDER).items()}
+    found["../.dockerignore"] = (ROOT / "recipes" / ".dockerignore").read_text("utf-8")
+    for target in plan.targets:
+        folder = ROOT / CONTAINERS / target.title
+        found |= {f"../../{CONTAINERS}/{target.title}/{path}": text for path, text in committed(folder).items()}
+    assert [*found] != [] and sorted(found) == sorted(expected)
+    differing = [path for path, text in expected.items() if found[path] != text]
+    assert differing == [], f"envspec export specs/{name}.toml --format all -o recipes/{name}"
+
+
+def test_no_file_is_stored_twice() -> None:
+    seen: dict[str, str] = {}
+    for path, text in sorted(committed(ROOT / "recipes").items()):
+        if path.endswith("/__init__.py") or "/requirements/" in path:
+            continue
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        assert seen.setdefault(digest, path) == path, f"{path} is the same file as {seen[digest]}"
+
+
+def test_they_are_not_too_many_lines() -> None:
+    assert sum(text.count("\n") for text in committed(ROOT / "recipes").values()) <= LINES
+
+
+def test_a_line_of_the_check_is_in_one_file_and_a_line_of_the_sums() -> None:
+    """Nothing but the sums names a file of it, and nothing names the sums."""
+    written = committed(ROOT / "recipes")
+    sums = f"{SHARED_FOLDER}/{SUMS}"
+    naming: dict[str, list[str]] = {}
+    for path, text in written.items():
+        for digest in set(re.findall(r"\b[0-9a-f]{64}\b", text)):
+            naming.setdefault(digest, []).append(path)
+    for text in check_files().values():
+        assert set(naming[hashlib.sha256(text.encode()).hexdigest()]) == {sums}
+    assert hashlib.sha256(written[sums].encode()).hexdigest() not in naming
+
+
+def test_every_development_container_is_of_a_spec() -> None:
+    titles = {f"{path.parent.parent.name}-{path.parent.name}" for path in (ROOT / "recipes").glob("*/*/Dockerfile")}
+    assert {path.name for path in (ROOT / CONTAINERS).iterdir()} == titles

@@ -1,0 +1,153 @@
+"""What a site's settings mean for builds and jobs of recipes, which themselves name no host."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from recipe_plans import shipped, text_in
+
+from envspec.base.errors import InputError, Place
+from envspec.base.settings import Settings
+from envspec.base.site import SlurmSite
+from envspec.export import apptainer, dockerfile
+from envspec.export.apt_mirrors import COPY, use_mirrors
+from envspec.export.site_build import build_arguments, build_files, definition_here, image_here, passed_on
+from envspec.export.site_jobs import constraint, unnamed, variables
+from envspec.spec.cluster import SlurmTable
+
+MIRRORS = {
+    "docker.io": "https://user:hunter2@hub.example/hub",
+    "pytorch": "https://user:hunter2@mirror.example/whl",
+    "python": "https://mirror.example/python",
+    "debian": "http://mirror.example/debian",
+}
+SITE = Settings(Path(), mirrors=MIRRORS, default_index="https://user:hunter2@mirror.example/simple")
+HOPPER = shipped("mm-v2.9", "cu128-hopper")
+
+SOURCES = """\
+# deb http://deb.example/debian bookworm main
+deb http://deb.example/debian bookworm main
+deb [signed-by=/x.gpg] https://security.example/debian-security/ bookworm-security main
+deb http://archive.example/ubuntu/ jammy main
+deb https://developer.example/compute/cuda/repos/ubuntu2204/x86_64 /
+"""
+DEB822 = "Types: deb\nURIs: http://deb.example/debian\nSuites: bookworm\n"
+
+
+def test_apts_sources_name_the_mirrors_in_a_copy_alone(tmp_path: Path) -> None:
+    etc, copy = tmp_path / "etc", tmp_path / "copy"
+    (etc / "sources.list.d").mkdir(parents=True)
+    (etc / "sources.list").write_text(SOURCES)
+    (etc / "sources.list.d" / "debian.sources").write_text(DEB822)
+    given = tmp_path / "apt-mirrors"
+    given.write_text("debian=http://m.example:8080/d%20b ubuntu=https://m.example/u")
+    script = use_mirrors(str(given)).replace("/etc/apt", str(etc)).replace(COPY, str(copy))
+    ran = subprocess.run(["sh", "-euc", f'{script}; echo "$APT_CONFIG"'], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{copy}/own.conf\n" and (copy / "own.conf").read_text() == f'Dir::Etc "{copy}";\n'
+    assert (copy / "sources.list.d" / "debian.sources").read_text() == DEB822.replace(
+        "http://deb.example/debian", "http://m.example:8080/d%20b"
+    )
+    changed = (copy / "sources.list").read_text().splitlines()
+    assert changed[1:4] == [
+        "deb http://m.example:8080/d%20b bookworm main",
+        "deb [signed-by=/x.gpg] https://security.example/debian-security/ bookworm-security main",
+        "deb https://m.example/u jammy main",
+    ]
+    assert changed[4] == SOURCES.splitlines()[4] and (etc / "sources.list").read_text() == SOURCES
+    given.unlink()
+    nothing = subprocess.run(["sh", "-euc", f"{script}; env"], capture_output=True, text=True, check=True, env={})
+    assert "APT_CONFIG" not in nothing.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("debian:12", "hub.example/hub/library/debian:12"),
+        ("astral/uv:1@sha256:" + "0" * 64, "hub.example/hub/astral/uv@sha256:" + "0" * 64),
+        ("quay.io/a/b:1", "quay.io/a/b:1"),
+    ],
+)
+def test_images_come_from_the_mirror_of_their_registry(name: str, here: str) -> None:
+    assert image_here(name, MIRRORS) == here
+    assert image_here(name, {"docker.io": ""}) == name
+
+
+def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
+    text = text_in(dockerfile.render(HOPPER), dockerfile.FILE)
+    arguments = build_arguments(text, SITE)
+    assert arguments == {
+        "BASE_IMAGE": "hub.example/hub/library/debian:trixie-slim",
+        "UV_IMAGE": "hub.example/hub/astral/uv:0.13.8",
+        "COMPILER_IMAGE": "hub.example/hub/nvidia/cuda:12.8.1-devel-ubuntu22.04",
+    }
+    other = text_in(dockerfile.render(shipped("mm-v2.9", "cu126-volta")), dockerfile.FILE)
+    assert build_arguments(other, SITE)["PYTORCH_INDEX"] == "https://mirror.example/whl/cu126"
+    files = build_files(other, SITE)
+    assert files["apt-mirrors"] == "debian=http://mirror.example/debian\n"
+    assert 'python-install-mirror = "https://mirror.example/python"' in files["uv.toml"]
+    assert "hunter2" not in f"{arguments}{files}" and build_files(other, Settings(Path())) == {}
+    assert passed_on({"https_proxy": "http://u:hunter2@h", "NO_PROXY": "x", "all_proxy": "y"}) == (
+        "https_proxy",
+        "NO_PROXY",
+    )
+
+
+def test_a_definition_takes_the_sites_images() -> None:
+    files = apptainer.render(HOPPER)
+    here = definition_here(text_in(files, apptainer.FILE), SITE)
+    assert "From: hub.example/hub/library/debian:trixie-slim\n" in here and "\nFrom: debian" not in here
+    offline = text_in(files, apptainer.OFFLINE_FILE)
+    assert definition_here(offline, SITE) == offline
+    assert definition_here(here, Settings(Path())) == here
+
+
+CLUSTER = SlurmSite(
+    account="proj",
+    features={"H100": "h100", "H200": "h200", "sm_80": "a100", "ada": "l40s"},
+    drivers={"525": "d525", "550": "d550", "570.86.10": "d570"},
+)
+
+
+@pytest.mark.parametrize(
+    ("architectures", "floor", "asked"),
+    [
+        (("sm_90",), "525.60.13", "(h100|h200)&(d550|d570)"),
+        (("sm_80", "sm_90"), "560", "(a100|h100|h200)&d570"),
+        (("sm_89",), "580.65.06", "l40s"),
+        (("sm_80",), None, "a100"),
+        (("sm_90",), None, "h100|h200"),
+        (("sm_70",), "570.26", "d570"),
+        (("sm_70",), "580", None),
+        ((), "470", None),
+    ],
+)
+def test_a_job_asks_for_nodes_by_the_names_that_the_site_gave(
+    architectures: tuple[str, ...], floor: str | None, asked: str | None
+) -> None:
+    assert constraint(CLUSTER, architectures, floor) == asked
+
+
+def test_what_the_site_named_nothing_for_is_told() -> None:
+    assert unnamed(CLUSTER, ("sm_70", "sm_90"), "580") == (
+        "features names no GPU of compute capability 7.0",
+        "drivers names none from 580 on",
+    )
+    assert unnamed(CLUSTER, ("sm_90",), "525.60.13") == unnamed(SlurmSite(), ("sm_90",), "580") == ()
+    assert unnamed(CLUSTER, (), None) == ()
+
+
+def test_a_spec_wins_over_the_site() -> None:
+    at_site = {"SBATCH_ACCOUNT": "proj", "SBATCH_CONSTRAINT": "a100"}
+    assert variables(CLUSTER, SlurmTable(), ("sm_80",), None) == at_site
+    asked = SlurmTable(account="own", constraint="ib", partition="x")
+    assert variables(CLUSTER, asked, ("sm_80",), None) == {}
+    assert variables(SlurmSite(partition="p"), SlurmTable(account="a"), (), None) == {"SBATCH_PARTITION": "p"}
+
+
+def test_a_gpu_that_no_table_has_is_named_with_its_line() -> None:
+    wrong = SlurmSite(features={"H1000": "x"}, places={"H1000": Place("config.toml", 7, 1)})
+    with pytest.raises(InputError, match="names an unknown GPU: 'H1000'") as caught:
+        constraint(wrong, ("sm_90",), None)
+    assert str(caught.value).startswith("config.toml:7:1: ") and caught.value.hint

@@ -1,0 +1,128 @@
+"""Slurm jobs: what `srun` is asked for, seen by running the script with a program in its place that says so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from recipe_plans import of_target, shipped_spec
+
+from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render
+
+_SRUN = '#!/bin/sh\nfor word; do printf "<%s> " "$word"; done\n'
+_SCONTROL = """#!/bin/sh
+case "$*" in
+"show hostnames node-[07-08]") echo node-07; echo node-08 ;;
+"--oneliner show node node-07") ${NO_NODE:+exit 1}; echo "NodeName=node-07 NodeAddr=10.0.0.7 NodeHostName=n7" ;;
+*) exit 9 ;;
+esac
+"""
+
+
+def run(tmp_path: Path, script: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    tools = tmp_path / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, text in (("srun", _SRUN), ("scontrol", _SCONTROL)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    given = {
+        "PATH": f"{tools}:/usr/bin:/bin",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_ID": "123456",
+        "SLURM_JOB_NODELIST": "node-[07-08]",
+        "SLURM_JOB_NUM_NODES": "2",
+        **env,
+    }
+    return subprocess.run(
+        ["bash", "-s", "--", *arguments], input=script, text=True, capture_output=True, check=False, env=given
+    )
+
+
+@pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB])
+def test_training_meets_on_the_first_node(tmp_path: Path, job: str) -> None:
+    script = render(of_target("mm-v2.9", "cu128-hopper"))[job]
+    (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
+    ran = run(tmp_path, script, "train.py", "--name", "a b", SLURM_GPUS_ON_NODE="4")
+    assert ran.returncode == 0, ran.stderr
+    assert "<torchrun> <--nnodes=2> <--nproc-per-node=4> <--master-addr=10.0.0.7> <--master-port=23456>" in ran.stdout
+    assert ran.stdout.endswith(" <train.py> <--name> <a b> ")
+    # the shell that the nodes run counts ranks by Slurm's number of its own
+    words = re.findall(r"<([^>]*)>", ran.stdout)
+    begin = words.index("sh")
+    carried = tmp_path / "entrypoint.sh"
+    carried.write_text(_SRUN)
+    command = [word.replace("/opt/envspec/entrypoint.sh", str(carried)) for word in words[begin:]]
+    for node in ("0", "1"):
+        there = subprocess.run(command, capture_output=True, text=True, check=True, env={"SLURM_NODEID": node})
+        assert there.stdout.startswith(f"<torchrun> <--node-rank={node}> <--nnodes=2> ")
+        assert there.stdout.endswith(" <train.py> <--name> <a b> ")
+
+
+def test_a_node_whose_address_is_not_told_is_met_by_name(tmp_path: Path) -> None:
+    (tmp_path / "cpu-py311-cpu.sif").touch()
+    script = render(of_target("cpu-py311", "cpu"))[APPTAINER_JOB]
+    ran = run(tmp_path, script, "train.py", NO_NODE="yes")
+    assert ran.returncode == 0 and "<--master-addr=node-07>" in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB])
+def test_each_node_runs_one_task_with_all_its_cpus(tmp_path: Path, job: str) -> None:
+    script = render(of_target("mm-v2.9", "cu128-hopper"))[job]
+    (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
+    ran = run(tmp_path, script, SLURM_CPUS_PER_TASK="8")
+    assert ran.stdout.startswith("<--ntasks=2> <--ntasks-per-node=1> <--kill-on-bad-exit=1> <--cpus-per-task=8> <")
+    assert "--cpus-per-task" not in run(tmp_path, script).stdout
+
+
+def test_apptainer_sees_the_gpu_and_no_home(tmp_path: Path) -> None:
+    ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB], ENVSPEC_SIF=__file__)
+    assert (
+        f"<apptainer> <exec> <--nv> <--cleanenv> <--no-home> <--bind> <{tmp_path}> <--bind> <{tmp_path}:/workspace>"
+        in ran.stdout
+    )
+    assert ran.stdout.endswith(f"<{__file__}> <sh> <{'/opt/envspec'}/entrypoint.sh> <smoke> ")
+
+
+def test_pyxis_gets_the_image_and_the_folder(tmp_path: Path) -> None:
+    ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1")
+    assert "<--container-image=team/mm:1> <--no-container-mount-home>" in ran.stdout
+    assert f"<--container-mounts={tmp_path}:{tmp_path},{tmp_path}:/workspace>" in ran.stdout
+
+
+def test_a_missing_image_is_said_before_a_node_is_used(tmp_path: Path) -> None:
+    ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB])
+    assert ran.returncode == 2 and "set ENVSPEC_SIF" in ran.stderr and not ran.stdout
+
+
+def test_one_job_for_all_targets_is_told_which(tmp_path: Path) -> None:
+    jobs = render(shipped_spec("mm-v2.9"))
+    for job, suffix in ((APPTAINER_JOB, "sif"), (PYXIS_JOB, "sqsh")):
+        asked = run(tmp_path, jobs[job])
+        assert asked.returncode == 2 and "set ENVSPEC_TARGET to one of cpu, cu126-volta, " in asked.stderr
+        image = tmp_path / f"mm-v2.9-cu126-volta.{suffix}"
+        image.touch()
+        ran = run(tmp_path, jobs[job], ENVSPEC_TARGET="cu126-volta")
+        assert ran.returncode == 0 and str(image) in ran.stdout, ran.stderr
+
+
+def test_a_job_without_gpus_has_one_rank(tmp_path: Path) -> None:
+    (tmp_path / "mm-v2.9-cpu.sif").touch()
+    job = render(shipped_spec("mm-v2.9"))[APPTAINER_JOB]
+    for gpus, ranks in (("0", 1), ("2", 2)):
+        ran = run(tmp_path, job, "train.py", ENVSPEC_TARGET="cpu", SLURM_GPUS_ON_NODE=gpus)
+        assert f"<--nproc-per-node={ranks}>" in ran.stdout, ran.stderr
+
+
+def test_a_cpu_target_asks_for_no_gpu() -> None:
+    for text in render(of_target("cpu-py311", "cpu")).values():
+        assert "gpu" not in text.lower() and "--nv" not in text
+
+
+def test_options_stand_before_the_first_command() -> None:
+    # sbatch stops reading #SBATCH lines at the first command
+    for text in render(of_target("mm-v2.9", "cu128-hopper")).values():
+        head = text.partition("set -euo pipefail")[0]
+        assert head.count("#SBATCH") == text.count("#SBATCH") == 7
+        assert all(line.startswith("#") for line in head.splitlines())

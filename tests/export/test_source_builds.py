@@ -1,0 +1,142 @@
+"""What is compiled in an image sees the lock's torch: the recipes' own commands, run by uv."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recipe_plans import shipped, text_in
+from support.matrix import first_by_day
+from support.packages import sdist, source_files, wheel
+from uv import find_uv_bin
+
+from envspec.export import apptainer, dockerfile
+from envspec.export.dockerfile_steps import MIRROR, install
+from envspec.export.pip_steps import pip_steps
+from envspec.export.plan import PipStep, Plan
+from envspec.lock.model import Artifact, BuildPin, LockedTarget, Pin, TargetInputs
+from envspec.spec.parse import parse_spec
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+BACKEND = source_files("extension", "1.0")["backend.py"]
+EXTENSION = sdist("extension", "1.0", static=False, files={"backend.py": f"import torch\n{BACKEND}"})
+"""Imports torch when it is built, without declaring it, as extensions of torch do."""
+
+
+def with_extension() -> Plan:
+    step = PipStep("source.txt", ("extension",), "source")
+    compiling = shipped("mm-v2.1", "cu118").compiling
+    assert compiling is not None
+    compiling = replace(compiling, wheels=())
+    plan = shipped("cpu-py311", "cpu")
+    return replace(plan, python=PYTHON, pip=(step,), compiling=compiling, files={**plan.files, step.file: ""})
+
+
+def dockerfile_commands() -> str:
+    joined = re.sub(r" \\\n\s*", " ", text_in(dockerfile.render(with_extension()), "Dockerfile"))
+    (run,) = (line for line in joined.splitlines() if "--no-binary extension" in line)
+    commands = run.split(" && ")
+    start = next(n for n, command in enumerate(commands) if "UV_NO_CACHE" in command)
+    return " && ".join(commands[start:-2])  # without the bytecode and the times
+
+
+def apptainer_commands() -> str:
+    text = text_in(apptainer.render(with_extension()), apptainer.FILE)
+    (block,) = re.findall(r"(export UV_NO_CACHE=1 UV_LINK.*)\n\s*unset PYTHONPATH", text, re.DOTALL)
+    return f"set -eu\n{block}"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """An environment with a stand-in for torch; beside it the files that there are, and the requirements."""
+    house = tmp_path / "house"
+    house.mkdir()
+    for dist in (EXTENSION, wheel("torch", "1.0")):
+        (house / dist.file).write_bytes(dist.content)
+    (tmp_path / "source.txt").write_text(f"extension==1.0 --hash=sha256:{EXTENSION.sha256}\n")
+    made = tmp_path / "env"
+    uv: list[str | Path] = [find_uv_bin(), "--quiet", "--no-config", "--offline"]
+    subprocess.run([*uv, "venv", "--python", sys.executable, made], check=True)
+    install: list[str | Path] = [
+        "pip",
+        "install",
+        "--python",
+        made,
+        "--no-index",
+        "--no-deps",
+        "--find-links",
+        house,
+        "torch",
+    ]
+    subprocess.run([*uv, *install], check=True)
+    return made
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("commands", first_by_day(1, [dockerfile_commands, apptainer_commands]))
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_build_sees_the_locks_torch(
+    environment: Path, tmp_path: Path, commands: Callable[[], str], sees: bool
+) -> None:
+    """Without the variable that lets it, the very same commands fail: uv builds in isolation."""
+    script = commands()
+    assert "PYTHONPATH=/opt/env/" in script and "--require-hashes" in script
+    if not sees:
+        script = re.sub(r"PYTHONPATH=\S+", "", script)
+    script = re.sub(r"/opt/requirements/|/run/recipe/|/tmp/(?=build-)", f"{tmp_path}/", script)
+    script = re.sub(r"(/layers/source)?/opt/env\b", str(environment), script)
+    settings = {
+        "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path / "house"), "UV_NO_CONFIG": "1",
+    }  # fmt: skip
+    tools = {"PATH": f"{Path(find_uv_bin()).parent}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["sh", "-c", script.replace("/layers/uv", find_uv_bin())],
+        env={**os.environ, **settings, **tools},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode == 0) is sees, ran.stderr
+    assert sees or "No module named 'torch'" in ran.stderr
+    imports: list[str | Path] = [environment / "bin" / "python", "-c", "import extension"]
+    assert (subprocess.run(imports, check=False, capture_output=True).returncode == 0) is sees
+
+
+def built_with(index: str) -> PipStep:
+    """The run for a source that is built with a file of the target from an index."""
+    artifact = Artifact("core-1.0-py3-none-any.whl", "a" * 64)
+    wheels = (BuildPin("core", "1.0", artifact.file, artifact.sha256), BuildPin("tool", "1", "tool-1.whl", "b" * 64))
+    source = Pin("pip", "extension", "1.0", "pypi", Artifact("extension-1.0.tar.gz", "c" * 64), built_with=wheels)
+    pins = (Pin("pip", "core", "1.0", index, artifact), source)
+    spec = parse_spec(
+        "[env]\npython = '3.12'\n"
+        "[pip]\ndependencies = ['extension']\nindexes = { own = 'https://own.example/simple' }\n"
+        "[targets.t]\nplatform = 'linux-64'\n",
+        "t.toml",
+    )
+    target = LockedTarget("t", TargetInputs("linux-64", "3.12", "2.28"), pins)
+    (step,) = (step for step, _ in pip_steps(spec, target) if step.source)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("index", "options"),
+    [
+        ("pypi", []),
+        ("pytorch/cu126", ["--torch-backend cu126", '--index "$PYTORCH_INDEX"']),
+        ("own", ['--index "$INDEX_OWN"']),
+    ],
+)
+def test_a_source_finds_what_it_is_built_with_beside_pypi(index: str, options: list[str]) -> None:
+    step = built_with(index)
+    command = install(step).replace(MIRROR, "PYTORCH_INDEX")
+    assert "--default-index" not in command
+    assert [option for option in options if option not in command] == []
+    assert "--build-constraints" in command

@@ -1,0 +1,43 @@
+"""The reports that are kept as evidence: whole, readable, and told as what they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from proof_readme import PAGE, rendered
+
+import envspec.prove.smoke
+from envspec.prove.proof.records import read_records, refusal
+from envspec.prove.smoke.report.read import KIND, load_report
+
+FOLDER = Path(__file__).resolve().parents[3] / "docs" / "evidence"
+SCHEMA = json.loads((Path(envspec.prove.smoke.__file__).parent / "check.schema.json").read_text("utf-8"))
+
+
+REPORTS = [path for path in sorted(FOLDER.glob("*.json")) if json.loads(path.read_text("utf-8"))["kind"] == KIND]
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_a_kept_report_passed(path: Path) -> None:
+    jsonschema.validate(json.loads(path.read_text("utf-8")), SCHEMA)
+    report = load_report(path)
+    assert report.verdict == "pass" and report.complete
+    row = next(line for line in (FOLDER / "README.md").read_text("utf-8").splitlines() if path.name in line)
+    assert report.headline.partition(" (")[0] in row
+    assert report.device == "cuda" or "no GPU" in row
+    assert refusal(report) is None
+
+
+def test_every_file_is_a_record_that_proves_something() -> None:
+    assert {proof.file for proof in read_records(FOLDER) if proof.rungs} == {
+        path.name for path in FOLDER.glob("*.json")
+    }
+
+
+def test_the_readme_says_how_far_each_target_is_proved() -> None:
+    """After a lock or a record has changed: PYTHONPATH=tests/prove/smoke python -m proof_readme"""
+    page = PAGE.read_text("utf-8")
+    assert rendered(page) == page

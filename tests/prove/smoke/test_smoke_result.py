@@ -1,0 +1,224 @@
+"""What runs amount to: verdicts, headlines, figures against references."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu, on_cpu, passed, report, several
+
+from envspec.base.errors import InternalError
+from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.result import (
+    CheckResult,
+    CheckStatus,
+    Figure,
+    Results,
+    Run,
+    RunStatus,
+    SmokeReport,
+    findings,
+)
+from envspec.prove.smoke.run.foreground import finished_run
+from envspec.prove.smoke.run.process import FinishedProgram
+from envspec.spec.model import Reference
+
+STATUSES: list[CheckStatus] = ["pass", "fail", "skip"]
+
+
+def test_a_report_counts() -> None:
+    found = report()
+    assert (found.passed, found.failed, found.skipped, found.gpu_total, found.gpu_skipped) == (6, 0, 1, 2, 0)
+    assert found.headline == "6 passed, 0 failed, 1 skipped" and found.verdict == "pass" and not found.without_gpu
+
+
+def test_no_gpu_check_ran_is_in_the_headline() -> None:
+    found = on_cpu()
+    assert found.headline == "no GPU check ran: 4 passed, 0 failed, 3 skipped (2 of them need a GPU)"
+    assert found.without_gpu and found.verdict == "pass"
+    one = on_cpu(checks=(checks()[0], no_gpu("device.driver")))
+    assert one.headline == "no GPU check ran: 1 passed, 0 failed, 1 skipped (1 of them needs a GPU)"
+
+
+@pytest.mark.parametrize("ran", [checks()[:1], checks()])
+def test_what_ran_on_the_cpu_proves_nothing_of_a_gpu_whatever_passed(ran: tuple[CheckResult, ...]) -> None:
+    found = on_cpu(cuda="12.8", checks=ran)
+    assert found.without_gpu and found.verdict == "pass" and found.gpu_skipped == 0
+    assert found.headline.startswith(f"no GPU check ran: {found.passed} passed") and "need" not in found.headline
+    runs = (Run.finished("demo", "cu128-hopper", "local", found), passed())
+    assert Results(runs).headline == "2 runs: 2 passed, 0 failed; no GPU check ran in 1 of them"
+    assert not report(cuda="12.8", checks=ran).without_gpu
+
+
+def test_a_target_without_gpu_checks_isnt_blamed_for_their_absence() -> None:
+    found = on_cpu(checks=checks()[:2])
+    assert found.headline == "2 passed, 0 failed, 0 skipped" and not found.without_gpu
+
+
+def test_a_run_that_was_cut_short_is_no_answer() -> None:
+    cut = report(complete=False)
+    assert cut.verdict == "skip" and cut.headline == "interrupted: 6 passed, 0 failed, 1 skipped"
+    run = Run.finished("s", "t", "local", cut)
+    assert run.status == "error" and run.headline.startswith("no answer: interrupted: ")
+    # what had failed by then has failed
+    assert Run.finished("s", "t", "local", report(checks=(BROKEN,), complete=False)).status == "fail"
+
+
+@given(st.lists(st.tuples(st.sampled_from(STATUSES), st.booleans())))
+def test_a_skip_is_never_a_pass(drawn: list[tuple[CheckStatus, bool]]) -> None:
+    made = tuple(CheckResult(f"c{n}", "static", status, gpu, reason="x") for n, (status, gpu) in enumerate(drawn))
+    found = report(checks=made)
+    statuses = {status for status, _ in drawn}
+    assert (found.verdict == "pass") == (statuses <= {"pass", "skip"} and "pass" in statuses)
+    assert (found.verdict == "fail") == ("fail" in statuses)
+    assert found.passed + found.failed + found.skipped == len(made)
+    run = Run.finished("demo", "cpu", "local", found)
+    assert run.status == found.verdict and Results((run,)).verdict == run.status
+    gpu_ran = any(gpu and status != "skip" for status, gpu in drawn)
+    assert found.without_gpu == (any(gpu for _, gpu in drawn) and not gpu_ran)
+    assert run.headline.startswith("no GPU check ran") is found.without_gpu or run.status == "skip"
+
+
+def test_a_run_of_skips_is_skipped() -> None:
+    run = Run.finished("demo", "cpu", "local", on_cpu(checks=(no_gpu("device.driver"),)))
+    assert run.status == "skip"
+    assert run.headline == "skipped: no GPU check ran: 0 passed, 0 failed, 1 skipped (1 of them needs a GPU)"
+    assert Run.finished("demo", "cpu", "local", on_cpu(checks=())).headline == "skipped: no check ran"
+
+
+@pytest.mark.parametrize("status", ["pass", "fail"])
+def test_no_run_claims_more_than_its_report(status: RunStatus) -> None:
+    with pytest.raises(InternalError, match="its report says 'nothing'"):
+        Run("demo", "cpu", "local", status)
+    other = report(checks=(BROKEN,)) if status == "pass" else report()
+    with pytest.raises(InternalError, match="its report says"):
+        Run("demo", "cpu", "local", status, report=other)
+
+
+@pytest.mark.parametrize("status", ["error", "skip"])
+def test_no_answer_has_a_reason(status: RunStatus) -> None:
+    with pytest.raises(InternalError, match="needs a reason"):
+        Run("demo", "cpu", "local", status)
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "found"),
+    [
+        (report(), 0, "pass"),
+        (report(), 1, "error"),
+        (report(checks=(BROKEN,)), 1, "fail"),
+        (report(checks=(BROKEN,)), 0, "error"),
+        (on_cpu(checks=(no_gpu("device.memory"),)), 1, "skip"),
+        (on_cpu(checks=(no_gpu("device.memory"),)), 0, "error"),
+        (report(), 139, "error"),
+    ],
+)
+def test_an_exit_status_agrees_with_its_report(tmp_path: Path, made: SmokeReport, status: int, found: str) -> None:
+    path = tmp_path / "check.json"
+    path.write_text(json.dumps(report_json(made)), "utf-8")
+    run = finished_run(made.spec, made.target, "local", None, FinishedProgram(status, ""), path, None)
+    assert run.status == found
+    if found == "error":
+        assert "status" in (run.reason or "") and "their report says" in (run.reason or "")
+
+
+def test_headlines_of_several() -> None:
+    assert several().headline == (
+        "5 runs: 2 passed, 1 failed, 1 gave no answer, 1 skipped; no GPU check ran in 1 of them"
+    )
+    assert Results((passed(), passed())).headline == "2 runs: 2 passed, 0 failed"
+    assert Results((blind(), blind(), left_out())).headline == (
+        "no GPU check ran: 3 runs: 2 passed, 0 failed, 1 skipped"
+    )
+    assert Results((left_out(), left_out())).headline == "2 runs: 0 passed, 0 failed, 2 skipped"
+    assert Results(()).headline == "nothing ran"
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        ((passed(), failed(), broke()), "fail"),
+        ((passed(), broke(), left_out()), "error"),
+        ((passed(), left_out()), "pass"),
+        ((left_out(), left_out()), "skip"),
+        ((), "skip"),
+    ],
+)
+def test_verdicts_of_several(runs: tuple[Run, ...], verdict: str) -> None:
+    assert Results(runs).verdict == verdict == Results(runs).summary.verdict
+
+
+def test_the_summary_counts() -> None:
+    found = several().summary
+    assert (found.runs, found.passed, found.failed, found.errors, found.skipped) == (5, 2, 1, 1, 1)
+    assert (found.without_gpu, found.figures_off) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "reference", "verdict"),
+    [
+        (95.0, Reference(100, -0.05, 0.1), "ok"),
+        (94.9, Reference(100, -0.05, 0.1), "low"),
+        (110.0, Reference(100, -0.05, 0.1), "ok"),
+        (110.1, Reference(100, -0.05, 0.1), "high"),
+        (1.0, Reference(100, None, 0.1), "ok"),
+        (1e9, Reference(100, -0.05, None), "ok"),
+        (99.9, Reference(100, 0.0, None), "low"),
+        (-106.0, Reference(-100, -0.05, None), "low"),
+        (-104.0, Reference(-100, -0.05, None), "ok"),
+        (1.0, Reference(0, 0.0, 0.0), "high"),
+        (100.0, Reference(100, -0.05, 0.1, "s"), "ok"),
+        (100.0, Reference(100, -0.05, 0.1, "ms"), None),
+        (None, Reference(100, -0.05, 0.1), None),
+        (5.0, None, None),
+    ],
+)
+def test_figures_against_references(value: float | None, reference: Reference | None, verdict: str | None) -> None:
+    assert Figure("a.b", value, "s", reference).verdict == verdict
+
+
+def test_a_figure_never_decides() -> None:
+    found = passed()
+    assert found.report and [figure.verdict for figure in found.report.off] == ["low"] and found.status == "pass"
+
+
+def test_references_find_figures_by_their_whole_name_first() -> None:
+    whole, part = Reference(1.0), Reference(2.0)
+    found = report().against({"training.samples_per_s": whole, "samples_per_s": part, "peak_memory": part})
+    assert [figure.reference for figure in found.figures] == [whole, Reference(0.9, -0.1, 0.1), part]
+    assert report().against({}) == report()
+
+
+def test_check_names_follow_the_groups() -> None:
+    names = several().check_names
+    assert names == (
+        "static.distributions",
+        "static.user_site",
+        "device.driver",
+        "operators.matmul.fp32",
+        "training.fp32",
+        "training.fp16",
+        "compile.eager",
+        "collectives.allreduce",
+    )
+    strange = CheckResult("new.thing", "new", "pass")
+    run = Run.finished("demo", "cpu", "local", report(checks=(strange, *checks())))
+    assert Results((run,)).check_names[-1] == "new.thing"
+
+
+def test_findings_are_the_failed_then_the_skipped() -> None:
+    assert [check.name for check in findings((*checks(gpu=False), BROKEN))] == [
+        "compile.eager",
+        "device.driver",
+        "training.fp16",
+        "collectives.allreduce",
+    ]
+
+
+def test_a_run_of_many_reasons_has_the_first_line() -> None:
+    assert broke().headline == "no answer: the image couldn't be built"
+    assert replace(broke(), reason="\n a\nb").headline == "no answer: a"

@@ -1,0 +1,145 @@
+"""uv's answer, read: every kind of source that PEP 751 knows."""
+
+# ruff: noqa: E501 - recorded texts are left as they are
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.base.documents import read_toml
+from envspec.base.errors import InternalError
+from envspec.resolve.uv import answer
+from envspec.resolve.uv.answer import Found, FoundFile, read_pylock
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+ANSWER = f"""
+lock-version = "1.0"
+created-by = "uv"
+requires-python = ">=3.12"
+
+[[packages]]
+name = "alpha"
+version = "1.0"
+wheels = [
+    {{ url = "https://host/files/alpha-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", upload-time = 2024-01-01T00:00:00Z, size = 10, hashes = {{ sha256 = "aa" }} }},
+    {{ url = "https://host/files/alpha-1.0-py3-none-any.whl", hashes = {{ sha256 = "bb" }} }},
+]
+sdist = {{ url = "https://host/files/alpha-1.0.tar.gz", hashes = {{ sha256 = "cc" }} }}
+
+[[packages]]
+name = "beta"
+version = "2.0"
+sdist = {{ name = "beta-2.0.tar.gz", url = "https://host/x", size = 20, hashes = {{ sha256 = "dd" }} }}
+
+[[packages]]
+name = "build-of"
+version = "2.1+cu126"
+wheels = [{{ url = "https://host/files/build_of-2.1%2Bcu126-py3-none-any.whl", hashes = {{ sha256 = "ff" }} }}]
+
+[[packages]]
+name = "clip"
+version = "1.0"
+vcs = {{ type = "git", url = "https://host/clip.git", requested-revision = "main", commit-id = "{COMMIT}", subdirectory = "python" }}
+
+[[packages]]
+name = "direct"
+version = "3.0"
+archive = {{ url = "https://host/direct-3.0-py3-none-any.whl", hashes = {{ sha256 = "ee" }} }}
+"""
+
+
+def test_every_source() -> None:
+    assert read_pylock(ANSWER) == (
+        Found(
+            "alpha",
+            "1.0",
+            files=(
+                FoundFile(
+                    "https://host/files/alpha-1.0-cp312-cp312-manylinux_2_28_x86_64.whl",
+                    "alpha-1.0-cp312-cp312-manylinux_2_28_x86_64.whl",
+                    "aa",
+                    10,
+                ),
+                FoundFile("https://host/files/alpha-1.0-py3-none-any.whl", "alpha-1.0-py3-none-any.whl", "bb"),
+            ),
+        ),
+        Found("beta", "2.0", files=(FoundFile("https://host/x", "beta-2.0.tar.gz", "dd", 20),)),
+        Found(
+            "build-of",
+            "2.1+cu126",
+            files=(
+                FoundFile(
+                    "https://host/files/build_of-2.1%2Bcu126-py3-none-any.whl",
+                    "build_of-2.1+cu126-py3-none-any.whl",
+                    "ff",
+                ),
+            ),
+        ),
+        Found("clip", "1.0", git=("https://host/clip.git", COMMIT, "python"), revision="main"),
+        Found(
+            "direct",
+            "3.0",
+            archive=FoundFile("https://host/direct-3.0-py3-none-any.whl", "direct-3.0-py3-none-any.whl", "ee"),
+        ),
+    )
+
+
+HEAD = 'lock-version = "1.0"\ncreated-by = "uv"\n'
+
+
+def test_no_packages() -> None:
+    assert read_pylock(f"{HEAD}packages = []\n") == ()
+
+
+def test_a_local_folder_is_refused() -> None:
+    with pytest.raises(InternalError, match="x resolved to a local folder"):
+        read_pylock(f'{HEAD}[[packages]]\nname = "x"\ndirectory = {{ path = "../x" }}\n')
+
+
+def test_what_is_no_pylock_is_refused_with_its_place() -> None:
+    with pytest.raises(InternalError, match=r"by PEP 751: packages\[0\]\.wheels\[0\]\.hashes: At least one hash"):
+        read_pylock(f'{HEAD}[[packages]]\nname = "x"\nwheels = [{{ url = "https://host/x.whl", hashes = {{}} }}]\n')
+
+
+def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "ab" * 32
+    file = f'upload-time = 2024-01-01T00:00:00Z, size = 10, hashes = {{ sha256 = "{digest}" }}'
+    rows = [
+        f'name = "{name}"\nversion = "{version}"\nwheels = [{{ url = "http://127.0.0.1:9/{url}", {file} }}]'
+        for name, version, url in (
+            ("alpha", "1!2.0rc1.post2.dev3", "f/alpha-1!2.0rc1.post2.dev3-py3-none-any.whl"),
+            ("two-b", "2.1+cu126", "two_b-2.1%2Bcu126-py3-none-any.whl"),
+            ("one", "2024.1", "one-2024.1-1-py3-none-any.whl"),
+        )
+    ]
+    rows[0] += "\nmarker = \"os_name != 'nt'\""
+    rows.append(
+        f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}'
+    )
+    text = HEAD + "".join(f"[[packages]]\n{row}\n" for row in rows)
+    plain = read_pylock(text)
+    assert answer._plain(read_toml(text)) == plain
+    monkeypatch.setattr(answer, "_plain", lambda data: None)
+    assert read_pylock(text) == plain
+    assert [one.files[0].uploaded for one in read_pylock(text)] == [one.files[0].uploaded for one in plain]
+
+
+@pytest.mark.parametrize(
+    ("of", "by"),
+    [
+        ('name = "x"', 'name = "X"'),
+        ('version = "1.0"', 'version = "v1.0"'),
+        ('version = "1.0"', 'version = "01.0"'),
+        ("/x.whl", "/x.whl?a=b"),
+        ("/x.whl", "/%41.whl"),
+        ("sha256", "sha512"),
+        ("size = 1", "size = true"),
+        ("size = 1", 'name = "other.whl"'),
+        ("wheels =", 'requires-python = "3"\nwheels ='),
+    ],
+)
+def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) -> None:
+    text = f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{{ url = "https://h/x.whl", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}]\n'
+    assert answer._plain(read_toml(text)) is not None
+    assert answer._plain(read_toml(text.replace(of, by))) is None

@@ -1,0 +1,164 @@
+"""What the rules refuse of a solution becomes a bound, and is solved again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from support.told import pin
+
+from envspec.base.errors import Infeasible, Unsatisfiable
+from envspec.lock.model import Lock, Pin
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.workflow.bounded import GivenUp, explained, given_up, of_one_cause, retreats, told
+from envspec.resolve.workflow.relock import relock
+from envspec.rules.finding import Finding
+from envspec.spec.parse import parse_spec
+
+DSL = "nvidia-cutlass-dsl-libs-cu13"
+NEW = (
+    pin("vllm", "0.26.0", "nvidia-cutlass-dsl"),
+    pin("nvidia-cutlass-dsl", "4.6.0", DSL),
+    pin(DSL, "4.6.0"),
+)
+OLD = (pin("vllm", "0.21.0", "nvidia-cutlass-dsl"), pin("nvidia-cutlass-dsl", "4.4.2"))
+
+
+class Solver:
+    """Knows two releases of vllm, of which the newer needs CUDA 13."""
+
+    def __init__(self, old: bool = True) -> None:
+        self.old = old
+        self.asked: list[Mapping[str, Request]] = []
+
+    def resolve(
+        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]:
+        self.asked.append(requests)
+        return {name: self._pins(name, request) for name, request in requests.items()}
+
+    def _pins(self, name: str, request: Request) -> tuple[Pin, ...]:
+        pins: tuple[Pin, ...] = NEW
+        if f"{DSL}<0" in request.constraints:
+            if not self.old:
+                raise Unsatisfiable(f"{name}: vllm can't be had")
+            pins = OLD
+        return tuple(Pin(**{**vars(one), "direct": one.name == "vllm"}) for one in pins)
+
+
+def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, list[Finding]]:
+    targets = "".join(f'[targets.{name}]\nplatform = "linux-64"\ncuda = "{cuda}"\n' for name, cuda in cudas.items())
+    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['{asked}']\n{targets}"
+    notices: list[Finding] = []
+    return relock(parse_spec(text, "specs/demo.toml"), None, solver, notice=notices.append), notices
+
+
+def test_a_pin_of_another_cuda_is_given_up_and_told() -> None:
+    solver = Solver()
+    lock, notices = locked(solver, a="12.8")
+    (target,) = lock.targets
+    assert {one.name: one.version for one in target.pins} == {"vllm": "0.21.0", "nvidia-cutlass-dsl": "4.4.2"}
+    assert [asked["a"].constraints for asked in solver.asked] == [(), (f"{DSL}<0",)]
+    assert [one.message for one in notices] == [
+        f"a: vllm 0.21.0 is locked, not 0.26.0, which leads to nvidia-cutlass-dsl → {DSL}: "
+        f"{DSL} 4.6.0 belongs to CUDA 13, and the target is for CUDA 12.8"
+    ]
+
+
+def test_where_nothing_works_the_way_and_the_nearest_change_are_named() -> None:
+    """The target for CUDA 13 has its solution, and isn't accused."""
+    with pytest.raises(Infeasible) as error:
+        locked(Solver(old=False), a="12.8", b="13.0")
+    assert str(error.value).endswith(f"for CUDA 12.8 (vllm → nvidia-cutlass-dsl → {DSL})")
+    assert "leave vllm out" in str(error.value.hint) and "another CUDA" in str(error.value.hint)
+
+
+def test_the_nearest_release_that_works_is_named_where_the_spec_leaves_it_out() -> None:
+    """Asked without the spec's bounds, and told; never locked."""
+
+    class Pinned(Solver):
+        def _pins(self, name: str, request: Request) -> tuple[Pin, ...]:
+            self.old = "vllm" in request.requirements
+            return super()._pins(name, request)
+
+    solver = Pinned()
+    with pytest.raises(Infeasible, match="belongs to CUDA 13") as error:
+        locked(solver, a="12.8", asked="vllm==0.26.0")
+    assert str(error.value.hint).startswith("Nearest: vllm 0.21.0, which the spec's bounds leave out; ")
+    assert len(solver.asked) == 4
+
+
+def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
+    bound = Finding("error", "cuda-major-mixed", "b is wrong", bound="b<0")
+    other = Finding("error", "no-build", "c is wrong")
+    pins = (pin("a", "1", "b"), pin("b", "2"))
+    assert given_up([bound, other], pins, ["a"]) == ()
+    (one,) = given_up([bound, Finding("warning", "x", "odd")], pins, ["a"])
+    assert one == GivenUp(bound, ("a", "b"), {"a": "1", "b": "2"})
+    assert explained([other], pins, ["a"], {}) == (other,)
+    (told,) = explained([bound], pins, ["a"], {"a": "0.9"})
+    assert told.message == "b is wrong (a → b)" and "Nearest: a 0.9" in str(told.remedy)
+
+
+def test_a_package_that_had_to_move_is_told_once() -> None:
+    findings = [Finding("error", "cuda-major-mixed", f"{name} is wrong", bound=f"{name}<0") for name in ("b", "c")]
+    gone = given_up(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
+    how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = { b = "why" } }'
+    assert told(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
+    assert told(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)
+
+
+def test_packages_of_another_major_are_one_error_with_the_ways_to_them() -> None:
+    names = ("nvidia-cublas", "nvidia-cufft", "nvidia-nvtx", "nvidia-curand", "nvidia-nccl")
+    pins = (pin("a", "1", "cupy-cuda13x"), pin("cupy-cuda13x", "13", *names), *(pin(name, "13") for name in names))
+    mixed = [
+        Finding("error", "cuda-major-mixed", f"{one} 13 belongs to CUDA 13, the target is for 12.8", bound=f"{one}<0")
+        for one in ("cupy-cuda13x", *names)
+    ]
+    other = Finding("error", "no-build", "c is wrong")
+    whole, kept = of_one_cause([*mixed, other], pins, ["a"])
+    assert kept == other
+    assert whole.message == (
+        "cupy-cuda13x 13 belongs to CUDA 13, the target is for 12.8, as do nvidia-cublas, nvidia-cufft, nvidia-nvtx"
+        " and 2 more; the spec leads there by a → cupy-cuda13x"
+    )
+    assert whole.remedy and whole.remedy.startswith("take versions of a that are made for the target's CUDA")
+    assert of_one_cause(mixed[:1], pins, ["a"]) == (mixed[0],)
+
+
+def gave_up(outgrown: bool) -> GivenUp:
+    finding = Finding("error", "built-for-another", "b 2 is for CUDA 12", bound="b<0", outgrown=outgrown)
+    return GivenUp(finding, ("a", "b"), {"a": "2", "b": "2"})
+
+
+@pytest.mark.parametrize(
+    ("outgrown", "requires", "refused"),
+    [
+        (False, (), False),
+        (True, (), True),
+        (True, ("torch>=2.8",), True),
+        (True, ("torch<3",), True),
+        (True, ("torch==2.14.*",), False),
+        (True, ("torch<2.15",), False),
+        (True, ("torch==2.8.0",), True),
+    ],
+)
+def test_an_older_release_without_what_was_outgrown_must_name_the_torch(
+    outgrown: bool, requires: tuple[str, ...], refused: bool
+) -> None:
+    """What is made for more than the target has may be answered by anything older; what is made for less may not."""
+    pins = (pin("a", "1", *requires), pin("torch", "2.14.1+cu130"))
+    found = retreats([gave_up(outgrown)], pins)
+    assert bool(found) == refused
+    if refused:
+        (one,) = found
+        assert one.message == "a 2 leads to b: b 2 is for CUDA 12; a 1 doesn't, and names nothing newer"
+        assert one.package == "a" and 'to take 1 knowingly, write "a<=1"' in str(one.remedy)
+
+
+def test_a_release_without_the_torch_that_the_newer_one_had_is_no_answer() -> None:
+    one = gave_up(False)
+    lost = GivenUp(one.finding, one.path, {**one.pins, "torch": "2.14.1"})
+    assert retreats([lost], (pin("a", "1"), pin("torch", "2.14.1"))) == ()
+    (found,) = retreats([lost], (pin("a", "1"),))
+    assert found.code == "retreat" and found.package == "a"

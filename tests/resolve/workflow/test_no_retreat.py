@@ -1,0 +1,246 @@
+"""No answer by retreat: what lock refuses, what it takes instead of uv's first answer, and the ways that it prints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.index import Index
+from support.machine import Machine, Ran, cpu
+from support.packages import Dist, sdist, wheel
+
+from envspec.lock.read import load
+from envspec.resolve.pip.question import Question
+from envspec.resolve.pip.request import Request
+from envspec.resolve.uv.answer import Found
+
+pytestmark = pytest.mark.e2e
+
+
+def of(one: Dist, requires_python: str) -> Dist:
+    return replace(one, requires_python=requires_python)
+
+
+def locked(machine: Machine, *arguments: str) -> dict[str, str]:
+    """The versions of the lock that this run writes."""
+    ran = machine.envspec("lock", "specs/demo.toml", *arguments)
+    assert ran.status == 0, ran.err
+    (target,) = load(machine.lock_path()).targets
+    return {pin.name: pin.version for pin in target.pins}
+
+
+def refused(machine: Machine) -> Ran:
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and not machine.lock_path().exists(), ran.err
+    return ran
+
+
+@pytest.fixture
+def server(index: Index) -> Index:
+    """A package whose newest release refuses Python 3.13, of which an older one says nothing."""
+    return index.add(of(wheel("server", "2.0"), ">=3.9,<3.13"), wheel("server", "1.0"))
+
+
+def test_a_release_that_refuses_the_python_isnt_answered_by_one_that_says_nothing(
+    machine: Machine, server: Index
+) -> None:
+    machine.spec(cpu("server", python="3.13"))
+    ran = refused(machine)
+    assert "server 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13), and 1.0 says nothing of it" in ran.error
+    assert ran.error.startswith("error: specs/demo.toml:4:")
+    for way in (
+        'python = "3.12"',
+        '"server<=1.0"',
+        'accept = { requires-python = { server = "why" } }',
+    ):
+        assert way in ran.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (cpu("server", python="3.12"), "2.0"),
+        (cpu("server<=1.0", python="3.13"), "1.0"),
+        (cpu("server", python="3.13", extra='accept = { requires-python = { server = "tested" } }'), "2.0"),
+    ],
+    ids=["python", "bound", "accept"],
+)
+def test_each_way_that_is_printed_works(machine: Machine, server: Index, text: str, version: str) -> None:
+    machine.spec(text)
+    assert locked(machine)["server"] == version
+    assert machine.envspec("check").status == 0
+
+
+def test_a_retreat_once_taken_doesnt_stay(machine: Machine, server: Index) -> None:
+    machine.spec(cpu("server==2.0", python="3.12"))
+    locked(machine)
+    machine.spec(cpu("server", python="3.13"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "server 2.0 doesn't take Python 3.13" in ran.error
+
+
+def test_an_older_release_that_was_locked_doesnt_stay_once_its_bound_is_gone(machine: Machine, server: Index) -> None:
+    machine.spec(cpu("server<=1.0", python="3.13"))
+    assert locked(machine)["server"] == "1.0"
+    machine.spec(cpu("server", python="3.13"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "server 2.0 doesn't take Python 3.13" in ran.error
+    assert '"server<=1.0"' in ran.hint, "the edit that keeps what was locked"
+
+
+def test_a_package_on_the_way_doesnt_go_back_instead(machine: Machine, index: Index) -> None:
+    """app 2 needs the release that refuses this Python; app 1 needs nothing, and says nothing of it either."""
+    index.add(of(wheel("server", "2.0"), ">=3.9,<3.13"), of(wheel("server", "1.5"), ">=3.9,<3.14"))
+    index.add(wheel("app", "2.0", "server>=2"), wheel("app", "1.0"))
+    machine.spec(cpu("app", python="3.13"))
+    assert "server 2.0 doesn't take Python 3.13" in refused(machine).error
+
+
+def test_only_ways_that_give_a_lock_are_printed(machine: Machine, index: Index) -> None:
+    """On Python 3.12 the newest needs what no index has; the older one needs a source."""
+    index.add(of(wheel("server", "2.0", "gone; python_version < '3.13'"), ">=3.9,<3.13"))
+    index.add(wheel("server", "1.0", "old"), sdist("old", "1.0"))
+    machine.spec(cpu("server", python="3.13"))
+    hint = refused(machine).hint
+    assert "3.12" not in hint and '"server<=1.0", with old from source' in hint
+
+
+def test_several_refusals_have_ways_that_hold_for_all(machine: Machine, server: Index) -> None:
+    server.add(of(wheel("other", "2.0"), ">=3.9,<3.12"), wheel("other", "1.0"))
+    machine.spec(cpu("server", "other", python="3.13"))
+    ran = refused(machine)
+    assert "server 2.0" in ran.error and "other 2.0" in ran.error
+    assert 'python = "3.11"' in ran.hint and 'python = "3.12"' not in ran.hint
+    assert 'accept = { requires-python = { other = "why", server = "why" } }' in ran.hint
+
+
+def test_a_dry_run_lists_what_is_refused_of_several_specs(machine: Machine, server: Index) -> None:
+    server.add(wheel("fine", "1.0"))
+    machine.spec(cpu("server", python="3.13"))
+    machine.spec(cpu("fine", python="3.13").replace("demo", "fine"), "fine")
+    ran = machine.envspec("lock", "specs/demo.toml", "specs/fine.toml", "--dry-run", "--json")
+    document = json.loads(ran.out)
+    assert ran.status == 1 and [one["status"] for one in document["specs"]] == ["refused", "would-change"]
+    assert "server<=1.0" in document["specs"][0]["errors"][0]["hint"]
+
+
+NEWER_GLIBC = "cp38-abi3-manylinux_2_31_x86_64"
+
+
+def test_what_stays_far_behind_is_a_warning_above_everything_else(machine: Machine, index: Index) -> None:
+    index.add(*(wheel("server", f"0.{n}", "guidance<2" if n < 3 else "guidance>=2") for n in range(1, 8)))
+    index.add(wheel("guidance", "1.0"), wheel("guidance", "2.0", tag=NEWER_GLIBC))
+    machine.spec(cpu("server", extra="sources = { nobody = 'pypi' }"))
+    first, hint, *more = machine.envspec("lock", "specs/demo.toml").err.splitlines()
+    said = "cpu: server 0.2 is locked, not 0.7: guidance 2.0 wants glibc 2.31, and the target has 2.28"
+    assert first == f"warning: {said}" and hint == 'hint: if the machines have it: glibc = "2.31" in the target'
+    assert any(line.startswith("warning: ") for line in more), "another warning, below it"
+    machine.spec(cpu("server").replace("linux-64'", "linux-64'\nglibc = '2.31'"))
+    assert locked(machine, "--upgrade")["server"] == "0.7"
+
+
+def test_a_conflict_in_which_the_target_has_no_part_stays_uvs(machine: Machine, index: Index) -> None:
+    index.add(*(wheel("app", f"{n}.0", "lib<2" if n < 8 else "lib<1") for n in range(1, 9)))
+    index.add(wheel("lib", "1.0"), wheel("other", "1.0", "lib>=1"))
+    machine.spec(cpu("app", "other"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "warning" not in ran.err, ran.err
+
+
+def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most twice more for floors, once for the unbounded answer."""
+    runs: list[Request] = []
+    ask = Question.ask
+
+    def counted(self: Question, request: Request, *more: Any) -> tuple[Found, ...]:
+        runs.append(request)
+        return ask(self, request, *more)
+
+    monkeypatch.setattr(Question, "ask", counted)
+    index.add(wheel("app", "1.0"), wheel("lib", "1.0"))
+    machine.spec(cpu("app", "lib"))
+    locked(machine)
+    assert len(runs) == 1
+    index.add(wheel("app", "2.0", "lib<1"))
+    runs.clear()
+    assert locked(machine, "--upgrade") == {"app": "1.0", "lib": "1.0"}
+    assert len(runs) <= 5
+
+
+def test_a_release_that_lifts_the_bound_is_named(machine: Machine, server: Index) -> None:
+    server.add(of(wheel("server", "3.0"), ">=3.9"))
+    machine.spec(cpu("server<3", python="3.13"))
+    assert "take server==3.0, which the bounds leave out" in refused(machine).hint
+
+
+def test_a_bound_at_this_minor_is_an_answer(machine: Machine, server: Index) -> None:
+    server.add(of(wheel("server", "1.5"), ">=3.9,<3.14"))
+    machine.spec(cpu("server", python="3.13"))
+    assert locked(machine)["server"] == "1.5"
+
+
+def test_a_floor_on_python_is_answered_by_an_older_release(machine: Machine, index: Index) -> None:
+    index.add(of(wheel("server", "2.0"), ">=3.12"), of(wheel("server", "1.0"), ">=3.9"))
+    machine.spec(cpu("server", python="3.10"))
+    assert locked(machine)["server"] == "1.0"
+
+
+def test_wheels_for_older_pythons_alone_are_answered_by_the_source(machine: Machine, index: Index) -> None:
+    """An older release without any mark of a Python isn't what uv would take either."""
+    index.add(wheel("fast", "2.0", tag="cp312-cp312-manylinux_2_28_x86_64"), sdist("fast", "2.0"), wheel("fast", "1.0"))
+    machine.spec(cpu("fast", python="3.13"))
+    assert "fast 2.0" in refused(machine).error
+    machine.spec(cpu("fast", python="3.12"))
+    assert locked(machine)["fast"] == "2.0"
+
+
+def test_a_package_of_the_spec_doesnt_go_back_for_what_others_lead_to(machine: Machine, index: Index) -> None:
+    """Whatever uv reads first takes the newest base, and data goes back to a release that had no bound yet."""
+    index.add(
+        wheel("base", "2026.9"), wheel("base", "2026.6"),
+        wheel("data", "5.0", "base<=2026.6"), wheel("data", "2.0", "base"),
+        wheel("anchor", "1.0", "base"),
+    )  # fmt: skip
+    for names in (("anchor", "data"), ("data", "anchor"), ("a-first", "data")):
+        index.add(wheel("a-first", "1.0", "base>=2026"))
+        machine.spec(cpu(*names))
+        assert locked(machine, "--upgrade")["data"] == "5.0"
+
+
+def test_upgrades_reach_one_point(machine: Machine, index: Index) -> None:
+    """`--upgrade` and `-P` of each package after the other change nothing back."""
+    index.add(wheel("base", "1.0"), wheel("data", "1.0", "base"), wheel("anchor", "1.0", "base"))
+    machine.spec(cpu("anchor", "data"))
+    locked(machine)
+    index.add(
+        wheel("base", "3.0"), wheel("base", "2.0"), wheel("data", "2.0", "base<3"), wheel("anchor", "2.0", "base")
+    )
+    newest = {"anchor": "2.0", "base": "2.0", "data": "2.0"}
+    assert locked(machine, "--upgrade") == newest
+    for name in ("anchor", "base", "data"):
+        assert locked(machine, "-P", name) == newest
+    assert locked(machine, "--upgrade") == newest
+
+
+def test_no_package_of_the_spec_goes_below_the_last_lock(machine: Machine, index: Index) -> None:
+    """Where the newest of all can't stand together, what was locked is the floor."""
+    index.add(wheel("base", "1.0"), wheel("alpha", "2.0", "base<=1.0"), wheel("alpha", "1.0"), wheel("beta", "1.0"))
+    machine.spec(cpu("alpha", "beta"))
+    assert locked(machine)["alpha"] == "2.0"
+    index.add(wheel("base", "2.0"), wheel("beta", "2.0", "base>=2.0"))
+    found = locked(machine, "--upgrade")
+    assert found["alpha"] == "2.0"
+
+
+def test_what_was_published_a_moment_ago_is_seen(machine: Machine, index: Index) -> None:
+    """By an upgrade, and before it's said that nothing satisfies the spec: cached pages count for some minutes."""
+    index.add(wheel("mine", "1.0"))
+    machine.spec(cpu("mine"))
+    assert locked(machine)["mine"] == "1.0"
+    index.add(wheel("mine", "2.0"))
+    assert locked(machine, "--upgrade")["mine"] == "2.0"
+    index.add(wheel("mine", "3.0"))
+    machine.spec(cpu("mine>=3"))
+    assert locked(machine)["mine"] == "3.0"

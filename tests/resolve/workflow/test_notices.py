@@ -1,0 +1,34 @@
+"""What locking tells: each thing once, with the targets it holds for; errors stop it after all was told."""
+
+from __future__ import annotations
+
+import pytest
+
+from envspec.base.errors import Infeasible, InfeasibleTargets, Place
+from envspec.resolve.workflow.notices import tell_findings
+from envspec.rules.finding import Finding
+
+HERE = Place("specs/s.toml", 3, 1)
+WARNING = Finding("warning", "odd", "it is odd", HERE, "make it even")
+ERROR = Finding("error", "wrong", "it is wrong", HERE, "make it right")
+
+
+def test_a_finding_is_told_once_with_its_targets() -> None:
+    told: list[Finding] = []
+    tell_findings([("a", (WARNING,)), ("b", ()), ("c", (WARNING,))], told.append)
+    assert told == [Finding("warning", "odd", "a, c: it is odd", HERE, "make it even")]
+
+
+def test_an_error_is_raised_after_every_warning_was_told() -> None:
+    told: list[Finding] = []
+    with pytest.raises(Infeasible, match="a, b: it is wrong") as error:
+        tell_findings([("a", (ERROR,)), ("b", (ERROR, WARNING))], told.append)
+    assert [finding.message for finding in told] == ["b: it is odd"]
+    assert (error.value.hint, error.value.place) == ("make it right", HERE)
+
+
+def test_several_errors_are_raised_together() -> None:
+    other = Finding("error", "worse", "it is worse")
+    with pytest.raises(InfeasibleTargets) as several:
+        tell_findings([("a", (ERROR,)), ("b", (other,))], list[Finding]().append)
+    assert [error.message for error in several.value.errors] == ["a: it is wrong", "b: it is worse"]

@@ -1,0 +1,222 @@
+"""From spec to lock with a resolver that is told what to answer: what is asked of it, kept, refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.told import Told, pin
+
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, InternalError
+from envspec.facts.minimum import architectures
+from envspec.lock.model import GitSource, Lock, Pin
+from envspec.resolve.pip.request import Preferences
+from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.relock import relock
+from envspec.rules.finding import Finding
+from envspec.spec.model import Spec
+from envspec.spec.parse import load_spec
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def spec(folder: Path, *requirements: str, extra: str = "", targets: str = "a b", lines: str = "") -> Spec:
+    path = folder / "demo.toml"
+    tables = "\n".join(f"[targets.{name}]\nplatform = 'linux-64'\n{lines}" for name in targets.split())
+    listed = ", ".join(repr(requirement) for requirement in requirements)
+    path.write_text(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{listed}]\n{extra}\n{tables}\n")
+    return load_spec(str(path))
+
+
+def test_every_target_is_asked_for_and_locked(folder: Path) -> None:
+    told = Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0"))
+    made = relock(spec(folder, "Numpy>=1", targets="b a"), None, told)
+    assert {name: request.requirements for name, request in told.requests.items()} == {
+        "a": ("numpy>=1",),
+        "b": ("numpy>=1",),
+    }
+    assert told.keep == {}
+    assert [target.name for target in made] == ["a", "b"]
+    assert [[p.name for p in target.pins] for target in made] == [["beta", "numpy"]] * 2
+
+
+def locked(folder: Path, *versions: tuple[str, str], targets: str = "a b") -> Lock:
+    names = [name for name, _ in versions]
+    return relock(spec(folder, *names, targets=targets), None, Told(*(pin(*version) for version in versions)))
+
+
+def test_old_versions_are_offered(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"), ("beta", "1.0"))
+    told = Told(pin("numpy", "1.0"), pin("beta", "2.0"))
+    relock(spec(folder, "numpy", "beta"), old, told, upgrade=Upgrade(packages=frozenset({"Beta"})))
+    assert {name: dict(kept.versions) for name, kept in told.keep.items()} == {
+        "a": {"numpy": "1.0"},
+        "b": {"numpy": "1.0"},
+    }
+    relock(spec(folder, "numpy", "beta"), old, told, upgrade=Upgrade(everything=True))
+    assert not any(kept.versions for kept in told.keep.values())
+    assert told.keep["a"].last == {"numpy": "1.0", "beta": "1.0"}
+
+
+def test_commits_are_offered_for_the_same_requirement_alone(folder: Path) -> None:
+    extra = "allow-source = ['clip']"
+    clip = Pin("pip", "clip", "1.0", "git", None, git=GitSource("https://host/clip", COMMIT))
+    asked = "clip @ git+https://host/clip@main"
+    old = relock(spec(folder, asked, extra=extra, targets="a"), None, Told(clip))
+    told = Told(clip)
+    relock(spec(folder, asked, extra=extra, targets="a"), old, told)
+    assert told.keep["a"] == Preferences({}, {asked: COMMIT})
+    relock(spec(folder, asked, extra=extra, targets="a"), old, told, upgrade=Upgrade(packages=frozenset({"clip"})))
+    assert told.keep["a"] == Preferences()
+
+
+def test_only_some_targets(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    told = Told(pin("numpy", "2.0"))
+    made = relock(spec(folder, "numpy"), old, told, upgrade=Upgrade(everything=True), only=["b"])
+    assert list(told.requests) == ["b"]
+    assert [target.pins[0].version for target in made] == ["1.0", "2.0"]
+
+
+def test_only_an_unknown_target(folder: Path) -> None:
+    with pytest.raises(InputError, match="has no target c") as error:
+        relock(spec(folder, "numpy"), None, Told(), only=["c"])
+    assert error.value.hint == "its targets: a, b"
+
+
+def test_what_all_targets_share_cannot_change_for_one(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    changed = spec(folder, "numpy", extra="allow-source = ['numpy']")
+    with pytest.raises(InputError, match="must be locked together"):
+        relock(changed, old, Told(pin("numpy", "1.0")), only=["a"])
+    assert relock(changed, old, Told(pin("numpy", "1.0")), only=["a", "b"]).inputs.allow_source == ("numpy",)
+
+
+def test_a_source_that_no_target_has_is_told(folder: Path) -> None:
+    lines = "indexes = { own = 'https://example.org/simple' }\nsources = { Acme_Models = 'own', acme-tools = 'own' }"
+    wanted = spec(folder, "acme-models", "acme-tool", extra=lines)
+    found: list[Finding] = []
+    relock(wanted, None, Told(pin("acme-models", "1.0"), pin("acme-tool", "1.0")), notice=found.append)
+    assert found == [
+        Finding(
+            "warning",
+            "unused-source",
+            "[pip] sources names acme-tools, which no target has: a misspelt name would come from PyPI",
+            wanted.places["pip.sources.acme-tools"],
+            "write the name as the dependency has it, or remove it if no package has to come from own",
+        )
+    ]
+
+
+def test_a_name_much_like_a_locked_one_is_told(folder: Path) -> None:
+    lines = "allow-source = ['acme-modles', 'elsewhere']\nbuild-dependencies = { acme-modles = ['numpy'] }"
+    wanted = spec(folder, "acme-models", "numpy", extra=lines)
+    found: list[Finding] = []
+    relock(wanted, None, Told(pin("acme-models", "1.0"), pin("numpy", "1.0")), notice=found.append)
+    assert [(one.code, one.message, one.place, one.remedy) for one in found] == [
+        (
+            "misspelt",
+            f"[pip] {key} names acme-modles, which no target has",
+            wanted.places[place],
+            "did you mean acme-models?",
+        )
+        for key, place in (
+            ("allow-source", "pip.allow-source"),
+            ("build-dependencies", "pip.build-dependencies.acme-modles"),
+        )
+    ]
+
+
+def test_a_source_that_one_target_alone_has_is_used(folder: Path) -> None:
+    lines = "indexes = { own = 'https://example.org/simple' }\nsources = { Acme_Models = 'own' }"
+    wanted = spec(folder, "beta", extra=lines)
+    told = Told(pin("beta", "1.0"), b=(pin("beta", "1.0", "acme-models"), pin("acme-models", "1.0")))
+    found: list[Finding] = []
+    made = relock(wanted, None, told, notice=found.append)
+    relock(wanted, made, told, only=["a"], notice=found.append)
+    assert found == []
+
+
+def test_a_target_that_left_the_spec_leaves_the_lock(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    made = relock(spec(folder, "numpy", targets="a"), old, Told(pin("numpy", "1.0")))
+    assert [target.name for target in made] == ["a"]
+
+
+def test_a_resolution_that_contradicts_itself_is_refused(folder: Path) -> None:
+    with pytest.raises(InternalError, match=r"a: the resolution contradicts itself: .*beta>=2") as error:
+        relock(spec(folder, "numpy", targets="a"), None, Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0")))
+    assert "nothing was written" in str(error.value.hint)
+
+
+CUDA = "cuda = '12.8'\ngpus = ['H100', 'A100']"
+
+
+def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
+    torch = pin("torch", "2.9.1", "nvidia-cuda-runtime-cu12==12.8.90")
+    runtime = pin("nvidia-cuda-runtime-cu12", "12.8.90")
+    (target,) = relock(spec(folder, "torch==2.9.1", targets="t", lines=CUDA), None, Told(torch, runtime))
+    assert target.architectures == ("sm_80", "sm_90")
+    assert target.driver_floor is not None and target.driver_floor.startswith("525.")
+
+
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        ((pin("torch", "2.9.1"),), "CPU build"),
+        ((pin("torch", "2.9.1+cu126", index="pytorch/cu126"),), "12.6"),
+    ],
+)
+def test_wrong_builds_are_refused(folder: Path, pins: tuple[Pin, ...], said: str) -> None:
+    with pytest.raises(AnswerNo, match=said) as error:
+        relock(spec(folder, "torch==2.9.1", targets="t", lines=CUDA), None, Told(*pins))
+    assert error.value.exit_code == 1
+
+
+def test_an_unknown_gpu_is_told_at_its_place(folder: Path) -> None:
+    wanted = spec(folder, "numpy", targets="t", lines="cuda = '12.8'\ngpus = ['H1000']")
+    with pytest.raises(EnvspecError, match=r'demo\.toml:9:8: .*GPU "H1000"') as error:
+        relock(wanted, None, Told())
+    assert "H100" in str(error.value.hint)
+
+
+def test_architectures_in_order(folder: Path) -> None:
+    (target,) = spec(
+        folder, "numpy", targets="t", lines="cuda = '12.8'\ngpus = ['B200', 'sm_75', 'A100', 'ampere']"
+    ).targets
+    assert architectures(target.gpus)[:2] == ("sm_75", "sm_80")
+    assert architectures(target.gpus)[-1] == "sm_100"
+
+
+def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"), ("beta", "1.0"))
+    first, second = old.targets
+    evil = tuple(replace(p, index="evil") if p.name == "numpy" else p for p in second.pins)
+    forged = replace(old, targets=(first, replace(second, pins=evil)))
+    told, said = Told(pin("numpy", "1.0"), pin("beta", "1.0")), list[Finding]()
+    made = relock(spec(folder, "numpy", "beta"), forged, told, only=["a"], notice=said.append)
+    assert {name: dict(keep.versions) for name, keep in told.keep.items()} == {
+        "a": {"numpy": "1.0", "beta": "1.0"},
+        "b": {"beta": "1.0"},
+    }
+    assert set(told.requests) == {"a", "b"}, "a target that fails isn't left as it is, whatever was asked for"
+    assert made == old
+    assert [(finding.code, finding.message) for finding in said] == [
+        (
+            "wrong-index",
+            "the lock can't be right: b: numpy is from evil, but must come from pypi; envspec resolves this again",
+        )
+    ]
+
+
+def test_what_the_spec_asks_for_otherwise_is_not_wrong(folder: Path) -> None:
+    old = locked(folder, ("numpy", "1.0"))
+    said: list[Finding] = []
+    relock(spec(folder, "numpy>=2"), old, Told(pin("numpy", "2.0")), notice=said.append)
+    assert said == []

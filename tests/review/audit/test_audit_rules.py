@@ -1,0 +1,270 @@
+"""What is found, from facts alone; and how it looks as SARIF."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audit_cases import (
+    LOCK,
+    WEEK,
+    about,
+    checked_sarif,
+    found,
+    report,
+)
+from support.audit import package
+
+from envspec.lock.model import Artifact, BuildPin, GitSource, LockedTarget, Pin, TargetInputs
+from envspec.review.audit.model import (
+    Advisory,
+    AuditedPackage,
+    AuditFinding,
+    DatabaseAnswer,
+    Facts,
+    FileFacts,
+    NotAsked,
+    PublishedRelease,
+)
+from envspec.review.audit.packages import packages
+from envspec.review.audit.rules import CODES, OF_FILES, merged, not_asked, oldest
+from envspec.review.audit.sarif import lines_of
+from envspec.spec.model import Audit, Waiver
+from envspec.spec.parse import parse_spec
+
+SHA = "0" * 64
+
+
+def of_file(subject: AuditedPackage, **facts: Any) -> Facts:
+    return Facts(files={(subject.index, subject.files[0].file): FileFacts(**{"sha256": SHA, **facts})})
+
+
+def test_nothing_is_wrong() -> None:
+    assert found(package("numpy")) == ()
+
+
+def test_a_vulnerability() -> None:
+    lib = package("lib")
+    (one,) = found(lib, facts=about(lib, Advisory("PYSEC-1", ("CVE-1",), "Bad.", ("1.1", "2.0"), severity="high")))
+    assert (one.code, one.level, one.message) == ("vulnerability", "error", "PYSEC-1 (CVE-1), high: Bad.")
+    assert one.remedy == "fixed in 1.1, 2.0: envspec lock SPEC --upgrade-package lib"
+    (one,) = found(lib, facts=about(lib, Advisory("PYSEC-1")))
+    assert (one.message, one.remedy) == ("PYSEC-1", "no release fixes it yet")
+
+
+def test_one_vulnerability_under_several_names_is_one() -> None:
+    twice = (Advisory("PYSEC-1", ("CVE-1",), fixed_in=("2",)), Advisory("GHSA-1", ("CVE-1",), "Bad.", severity="low"))
+    assert merged(twice) == (Advisory("GHSA-1", ("CVE-1", "PYSEC-1"), "Bad.", ("2",), None, "low"),)
+    assert len(merged((*twice, Advisory("PYSEC-2", ("CVE-2",))))) == 2
+
+
+@pytest.mark.parametrize("name", ["PYSEC-1", "CVE-1"])
+def test_an_ignored_one_says_why(name: str) -> None:
+    lib = package("lib")
+    facts = about(lib, Advisory("PYSEC-1", ("CVE-1",)), Advisory("PYSEC-2"))
+    first, second = found(lib, facts=facts, accepted=Audit(ignore={name: Waiver("not reached")}))
+    assert (first.advisory and first.advisory.id, first.ignored) == ("PYSEC-2", None)
+    assert (second.advisory and second.advisory.id, second.ignored) == ("PYSEC-1", "not reached")
+
+
+@pytest.mark.parametrize(
+    ("licence", "accepted", "code"),
+    [
+        ("MIT", Audit(allow_licences=("MIT",)), None),
+        ("BSD", Audit(allow_licences=("MIT",)), "licence"),
+        ("AGPL-3.0-only", Audit(deny_licences=("AGPL-*",)), "licence"),
+        (None, Audit(deny_licences=("AGPL-*",)), None),
+        (None, Audit(allow_licences=("MIT",)), "licence-unknown"),
+        (None, Audit(allow_licences=("MIT",), licences={"lib": "MIT"}), None),
+        ("AGPL", Audit(allow_licences=("MIT",), licences={"lib": "MIT"}), None),
+        ("MIT", Audit(allow_licences=("MIT",), licences={"lib": "BSD"}), "licence"),
+        ("anything", Audit(), None),
+        (None, Audit(), None),
+    ],
+)
+def test_licences(licence: str | None, accepted: Audit, code: str | None) -> None:
+    assert [one.code for one in found(package("lib", licence=licence), accepted=accepted)] == ([code] if code else [])
+
+
+def test_licences_of_conda_packages() -> None:
+    accepted = Audit(allow_licences=("MIT",), licences={"ld-impl-linux-64": "MIT", "ruamel-yaml": "BSD"})
+    loader = package("ld_impl_linux-64", kind="conda", licence=None, source="conda")
+    assert found(loader, accepted=accepted) == ()
+    assert found(replace(loader, licence="GPL-3.0-only"), accepted=accepted) == ()
+    (wrong,) = found(package("ruamel.yaml", kind="conda", licence=None, source="conda"), accepted=accepted)
+    assert wrong.code == "licence" and '"BSD"' in wrong.message
+
+
+@pytest.mark.parametrize(("kind", "name"), [("pip", "lib"), ("conda", "ruamel.yaml"), ("conda", "_libgcc_mutex")])
+def test_the_advice_about_a_licence_can_be_taken(kind: str, name: str) -> None:
+    subject = package(name, kind=kind, licence=None)
+    (unknown,) = found(subject, accepted=Audit(allow_licences=("MIT",)))
+    inline = unknown.remedy.partition("[audit] ")[2].replace("…", "MIT")
+    spec = '[env]\npython = "3.12"\n[pip]\ndependencies = ["a"]\n[targets.cpu]\nplatform = "linux-64"\n'
+    accepted = parse_spec(f'{spec}[audit]\nallow-licences = ["MIT"]\n{inline}\n', "x.toml").audit
+    assert found(subject, accepted=accepted) == ()
+
+
+def test_which_list_refuses_a_licence() -> None:
+    lib = package("lib", licence="AGPL-3.0-only")
+    (denied,) = found(lib, accepted=Audit(("MIT",), ("AGPL-*",)))
+    (not_allowed,) = found(lib, accepted=Audit(("MIT",)))
+    assert denied.message.endswith("deny-licences names it")
+    assert not_allowed.message.endswith("allow-licences doesn't name it")
+
+
+def test_yanked() -> None:
+    lib = package("lib")
+    (one,) = found(lib, facts=of_file(lib, yanked="broken"))
+    assert (one.code, one.level, one.message) == ("yanked", "warning", "its publisher yanked it: broken")
+    (one,) = found(lib, facts=of_file(lib, yanked=""))
+    assert one.message == "its publisher yanked it, without a reason given"
+    assert found(lib, facts=of_file(lib)) == ()
+
+
+@pytest.mark.parametrize(
+    ("uploaded", "min_age", "message"),
+    [
+        ("2026-11-19T12:00:01.123Z", WEEK, "it was published 0 days ago, on 2026-11-19"),
+        ("2026-11-19T12:00:00Z", WEEK, "it was published 1 day ago, on 2026-11-19"),
+        ("2026-11-13T12:00:01.123456Z", WEEK, "it was published 6 days ago, on 2026-11-13"),
+        ("2026-11-13T12:00:00Z", WEEK, None),
+        ("2026-11-20T11:00:00Z", timedelta(0), None),
+        ("2026-11-21T00:00:00Z", WEEK, "it was published 0 days ago, on 2026-11-21"),
+        ("yesterday", WEEK, None),
+        (None, WEEK, None),
+    ],
+)
+def test_young(uploaded: str | None, min_age: timedelta, message: str | None) -> None:
+    lib = package("lib")
+    assert [one.message for one in found(lib, facts=of_file(lib, uploaded=uploaded), min_age=min_age)] == (
+        [message] if message else []
+    )
+
+
+def test_another_file_under_the_name() -> None:
+    lib = package("lib")
+    (one,) = found(lib, facts=of_file(lib, sha256="f" * 64))
+    assert (one.code, one.level) == ("another-file", "error")
+    assert "f" * 64 in one.message and SHA in one.message
+
+
+@pytest.mark.parametrize(("source", "level"), [("wheel", None), ("conda", None), ("sdist", "note"), ("git", "note")])
+def test_code_that_runs(source: str, level: str | None) -> None:
+    assert [one.level for one in found(package("lib", source=source))] == ([level] if level else [])
+
+
+def test_the_worst_first_and_the_ignored_last() -> None:
+    lib = package("lib", source="sdist", licence="AGPL")
+    facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A"), Advisory("B")).answers)
+    made = found(lib, facts=facts, accepted=Audit(deny_licences=("AGPL",), ignore={"A": Waiver("so what")}))
+    assert [one.code for one in made] == ["vulnerability", "licence", "yanked", "source", "vulnerability"]
+    assert made[-1].ignored == "so what"
+
+
+def pin(kind: str, name: str, version: str, index: str, file: str | None, **more: Any) -> Pin:
+    return Pin(kind, name, version, index, Artifact(file, SHA) if file else None, **more)
+
+
+def test_whom_a_database_is_asked_about() -> None:
+    pins = (
+        pin("pip", "torch", "2.9.1+cu126", "pytorch/cu126", "torch-2.9.1.whl"),
+        pin("pip", "own", "1.0", "internal", "own-1.0.whl"),
+        pin("pip", "flash", "1.0", "git", None, git=GitSource("https://x", "a" * 40)),
+        pin("pip", "tar", "1.0", "url", "tar-1.0.tar.gz", url="https://x/tar-1.0.tar.gz"),
+        pin("pip", "deepspeed", "0.18.0", "pypi", "deepspeed-0.18.0.tar.gz"),
+        pin("conda", "pytorch", "2.9.1", "conda-forge/linux-64", "x.conda", provides=("torch",)),
+        pin("conda", "tzdata", "2026a", "conda-forge/linux-64", "y.conda"),
+        pin("conda", "multi", "1", "conda-forge/linux-64", "z.conda", provides=("a", "b")),
+    )
+    found = packages([LockedTarget("cpu", TargetInputs("linux-64", "3.12", None), pins)])
+    assert {one.name: (one.release, one.source) for one in found} == {
+        "torch": (PublishedRelease("torch", "2.9.1"), "wheel"),
+        "own": (None, "wheel"),
+        "flash": (None, "git"),
+        "tar": (None, "url"),
+        "deepspeed": (PublishedRelease("deepspeed", "0.18.0"), "sdist"),
+        "pytorch": (PublishedRelease("torch", "2.9.1"), "conda"),
+        "tzdata": (None, "conda"),
+        "multi": (None, "conda"),
+    }
+    assert {(one.reason, one.codes): one.packages for one in not_asked(found, Facts())} == {
+        ("conda packages that aren't on PyPI", ("vulnerability",)): ("multi", "tzdata"),
+        ('packages of the index "internal"', ("vulnerability",)): ("own",),
+        ("packages from a URL", ("vulnerability", *OF_FILES)): ("tar",),
+        ("packages from git", ("vulnerability", *OF_FILES)): ("flash",),
+        ("conda packages", OF_FILES): ("multi", "pytorch", "tzdata"),
+    }
+    (skipped,) = not_asked([one for one in found if one.release], Facts(files=None))
+    assert (skipped.codes, skipped.packages) == (OF_FILES, ("pytorch", "deepspeed", "torch"))
+
+
+def test_a_version_once_for_all_its_targets() -> None:
+    def target(name: str, version: str, file: str) -> LockedTarget:
+        pins = (pin("pip", "lib", version, "pypi", file),)
+        return LockedTarget(name, TargetInputs("linux-64", "3.12", None), pins)
+
+    one, other = packages([target("a", "1", "l-1-a.whl"), target("b", "1", "l-1-b.whl"), target("c", "2", "l-2.whl")])
+    assert (one.targets, [file.file for file in one.files]) == (("a", "b"), ["l-1-a.whl", "l-1-b.whl"])
+    assert (other.targets, other.version) == (("c",), "2")
+
+
+def test_what_sources_are_built_with_is_audited_too() -> None:
+    def source(name: str, *wheels: BuildPin) -> Pin:
+        return pin("pip", name, "1.0", "pypi", f"{name}-1.0.tar.gz", built_with=wheels)
+
+    tool, shared = BuildPin("tool", "2", "tool-2.whl", SHA), BuildPin("lib", "1", "l-1-a.whl", SHA)
+    pins = (pin("pip", "lib", "1", "pypi", "l-1-a.whl", licence="MIT"), source("b", tool, shared), source("c", tool))
+    audited = {one.name: one for one in packages([LockedTarget("cpu", TargetInputs("linux-64", "3.12", None), pins)])}
+    assert set(audited) == {"b", "c", "lib", "tool"} and audited["tool"].builds == ("b", "c")
+    assert audited["tool"].release == PublishedRelease("tool", "2") and audited["tool"].indexed_files
+    assert audited["lib"].builds == () and len(audited["lib"].files) == 1, "it is installed as well"
+    strict = Audit(allow_licences=("MIT",), licences={"b": "MIT", "c": "MIT"})
+    (one,) = findings_of_level(audited.values(), strict, about(audited["tool"], Advisory("MAL-1")))
+    assert (one.code, one.subject, one.builds) == ("malicious", "tool", ("b", "c")), "and it needs no licence"
+    (one,) = findings_of_level(audited.values(), strict, about(audited["tool"], Advisory("CVE-1", fixed_in=("3",))))
+    assert one.remedy.endswith("--upgrade-package b --upgrade-package c")
+
+
+def findings_of_level(audited: Iterable[AuditedPackage], accepted: Audit, facts: Facts) -> tuple[AuditFinding, ...]:
+    return tuple(one for one in found(*audited, facts=facts, accepted=accepted) if one.level == "error")
+
+
+def test_what_was_asked_in_vain_and_when() -> None:
+    lib, other = package("lib"), package("other")
+    assert lib.release and other.release
+    facts = Facts({lib.release: DatabaseAnswer("2026-11-02"), other.release: DatabaseAnswer("2026-11-01", known=False)})
+    assert not_asked((lib, other), facts) == (
+        NotAsked(("vulnerability",), "releases that PyPI doesn't have", ("other",)),
+    )
+    assert oldest((lib, other), facts) == "2026-11-02"
+    assert oldest((), facts) is None
+
+
+def test_lines() -> None:
+    assert lines_of(LOCK) == {("conda", "lib", "1.0"): 3, ("pip", "lib", "1.0"): 8, ("pip", "lib", "2.0"): 13}
+
+
+def test_levels_that_count() -> None:
+    lib = package("lib", source="sdist")
+    facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A")).answers)
+    made = report(*found(lib, facts=facts))
+    assert [len(made.at_least(level)) for level in ("note", "warning", "error")] == [3, 2, 1]
+    ignored = report(*found(lib, facts=about(lib, Advisory("A")), accepted=Audit(ignore={"A": Waiver("no")})))
+    assert [len(ignored.at_least(level)) for level in ("note", "warning", "error")] == [1, 0, 0]
+
+
+def test_the_page_lists_every_finding_with_its_level(root: Path) -> None:
+    page = (root / "docs" / "review.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", page, re.MULTILINE))
+    assert list(listed) == list(CODES)
+    rules = checked_sarif(report())["tool"]["driver"]["rules"]
+    assert listed == {rule["id"]: rule["defaultConfiguration"]["level"] for rule in rules}
+    (example,) = re.findall(r"```toml\n(\[audit\]\n.*?)```", page, re.DOTALL)
+    spec = '[env]\npython = "3.12"\n[pip]\ndependencies = ["a"]\n[targets.cpu]\nplatform = "linux-64"\n'
+    assert parse_spec(spec + example, "x.toml").audit.ignore

@@ -1,0 +1,52 @@
+"""The build of Python that a lock names: its change stands in every form of a review."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import unescape
+
+import pytest
+from diff_samples import base, sha
+
+from envspec.lock.model import LockedPython
+from envspec.review.diff.as_json import as_json
+from envspec.review.diff.html import html
+from envspec.review.diff.markdown import markdown
+from envspec.review.diff.review import review
+from envspec.review.diff.rows import Review
+from envspec.review.diff.side import Side
+from envspec.review.diff.text import text
+
+
+def build(version: str, release: str) -> LockedPython:
+    file = f"cpython-{version}+{release}-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
+    return LockedPython("linux-64", version, release, file, sha(file))
+
+
+OLD, NEW = build("3.12.13", "20260701"), build("3.12.14", "20260814")
+
+
+def change(old: LockedPython | None, new: LockedPython | None) -> Review:
+    before, after = (replace(base(), pythons=(one,) if one else ()) for one in (old, new))
+    return review(Side("old", before), Side("new", after))
+
+
+def line(one: LockedPython | None) -> str:
+    return f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked"
+
+
+@pytest.mark.parametrize(("old", "new"), [(OLD, NEW), (None, NEW), (OLD, None)], ids=["moved", "came", "went"])
+def test_every_form_says_which_build_python_was_and_is(old: LockedPython | None, new: LockedPython | None) -> None:
+    found = change(old, new)
+    said = f"Python for linux-64: {line(old)} -> {line(new)}"
+    assert said in " ".join(text(found).split())
+    assert said in unescape(markdown(found)) and said in unescape(html(found))
+    (moved,) = as_json(found)["pythons"]
+    for side, one in (("old", old), ("new", new)):
+        named = {"version": one.version, "build": one.build, "file": one.file, "sha256": one.sha256} if one else None
+        assert moved[side] == named
+    assert [fact["code"] for fact in as_json(found)["spec"]] == ["python-build-moved"]
+
+
+def test_an_equal_build_is_no_change() -> None:
+    assert not change(NEW, NEW) and as_json(change(NEW, NEW))["pythons"] == []

@@ -1,0 +1,84 @@
+"""Real history: locks of the same spec, months apart, and what the review says of it, to the letter."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+import tomli
+
+from envspec.lock.model import Lock
+from envspec.lock.read import loads
+from envspec.review.diff.as_json import as_json
+from envspec.review.diff.compare import apply, diff
+from envspec.review.diff.markdown import markdown
+from envspec.review.diff.review import review
+from envspec.review.diff.rows import Review
+from envspec.review.diff.side import Side
+from envspec.review.diff.text import text
+from envspec.review.diff.words import sections
+
+REAL = Path(__file__).parent / "real"
+RELOCKS = tomli.loads((REAL / "relocks.toml").read_text("utf-8"))
+PAIRS = (*RELOCKS, "torch-bump")
+
+
+def lock(pair: str, side: str) -> Lock:
+    file = REAL / f"{pair}.{side}.lock.gz"
+    return loads(gzip.decompress(file.read_bytes()).decode(), file.name)
+
+
+def of(pair: str) -> Review:
+    return review(Side("old", lock(pair, "old")), Side("new", lock(pair, "new")))
+
+
+def shown(found: Review, form: str) -> str:
+    if form == "json":
+        return json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n"
+    return text(found) if form == "txt" else markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("pair", "form"), [*((pair, form) for pair in PAIRS for form in ("txt", "md")), ("torch-bump", "json")]
+)
+def test_golden(pair: str, form: str) -> None:
+    golden = REAL / f"{pair}.{form}"
+    found = shown(of(pair), form)
+    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
+        golden.write_text(found, encoding="utf-8")
+    assert golden.read_text(encoding="utf-8") == found
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_applies(pair: str) -> None:
+    old, new = lock(pair, "old"), lock(pair, "new")
+    assert apply(diff(old, new), old) == new
+
+
+@pytest.mark.parametrize("pair", RELOCKS)
+def test_an_honest_relock_raises_no_high(pair: str) -> None:
+    """Months of releases, none of them out of the ordinary: whatever is high here would be high every week."""
+    found = of(pair)
+    assert len(found.rows) == RELOCKS[pair]["changed"]
+    assert (found.risk, found.count("high"), found.shouted) == ("medium", 0, ())
+
+
+def test_the_reason_of_a_change_stands_first() -> None:
+    found = of("torch-bump")
+    heads = [section.heading for section in sections(found)]
+    assert heads == ["new packages", "medium risk", "low risk"]
+    assert [row.name for section in sections(found) for row in section.rows][4] == "torch"
+    renamed = [row for section in sections(found) for row in section.rows if row.name == "CUDA libraries"]
+    assert [len(move.renamed) for row in renamed for move in row.moves] == [14]
+    assert len(found.rows) == 41, "machines get each package by its name"
+
+
+def test_the_bump_says_what_it_means_for_gpus() -> None:
+    facts = {(fact.code, fact.targets): fact.risk for fact in of("torch-bump").gpu}
+    assert facts["driver-floor-raised", ("hopper",)] == "high"
+    assert facts["triton-moved", ("hopper", "volta")] == "medium"
+    # V100 keeps running: the volta target stays on CUDA 12.6, whose builds have sm_70
+    assert ("architecture-lost", ("volta",)) not in facts

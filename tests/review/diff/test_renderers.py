@@ -1,0 +1,179 @@
+"""Text, Markdown and HTML: the limits they keep, and what hostile names may not do in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import click
+import pytest
+from diff_samples import added, artifact, base, both, fields, reviewed, sha, target, version, wheel
+
+from envspec.lock.model import GitSource, Lock
+from envspec.review.diff.html import html
+from envspec.review.diff.markdown import LIMIT, inert, markdown
+from envspec.review.diff.review import review
+from envspec.review.diff.rows import Review
+from envspec.review.diff.side import Side
+from envspec.review.diff.text import cells, text
+
+HOSTILE = [
+    "a | b | c",
+    "`x` ``y``",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "@octocat and @org/team",
+    "#1 GH-2 org/repo#3",
+    "[click](javascript:alert(1))",
+    "![x](https://evil.example.org/pixel.png)",
+    "https://evil.example.org www.evil.example.org",
+    "**bold** _it_ ~~no~~",
+    "</details></table><!-- ",
+    "line\nbreak\r\n\n# heading",
+    "\x1b[31mred\x1b[0m\x07",
+    "\u202egnp.exe",
+    ":tada: &amp; \\* $x$",
+]
+
+
+def hostile(text: str) -> Review:
+    return reviewed(
+        both(
+            fields("lib", licence=text),
+            fields("clip", git=GitSource(f"https://git.example.org/{text}", "f" * 40)),
+            target("hopper", gpus=("H100", text)),
+        )
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_markdown_keeps_hostile_texts_inert(name: str) -> None:
+    shown = markdown(hostile(name))
+    ours = ("details", "/details", "details open", "summary", "/summary", "br", "code", "/code")
+    assert set(re.findall(r"<([^>]*)>", shown)) <= set(ours), "no tag but ours"
+    lines = shown.splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert rows and all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows), "no cell but ours"
+    bare = re.sub(r"<code>&#\d+;</code>|&#\d+;", "", shown)
+    assert "@" not in bare and "`" not in bare and "](" not in bare and "://" not in bare and "www." not in bare
+    assert sum(line.startswith("#") for line in lines) == 1, "no heading but ours"
+    assert all(character.isprintable() for character in shown.replace("\n", ""))
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_html_escapes_hostile_texts(name: str) -> None:
+    found: set[str] = set()
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.add(tag)
+            assert not any(key.startswith("on") or key in ("src", "href") for key, _ in attrs)
+
+    page = html(hostile(name))
+    Tags().feed(page)
+    allowed = "html head meta title style body main h1 h2 p ul li span details summary div table thead tbody tr th td"
+    assert found <= set(allowed.split())
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_text_steers_no_terminal(name: str) -> None:
+    shown = text(hostile(name))
+    assert all(character.isprintable() for character in shown.replace("\n", ""))
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_nothing_foreign_steers_a_terminal(name: str) -> None:
+    """Names too: other tools' files may have any."""
+    lock = replace(base(), name=name)
+    named = replace(wheel(name, "1.0", f"{name}>=1", index=name), licence=name)
+    old = replace(lock, targets=tuple(replace(t, name=f"{t.name}{name}", pins=(*t.pins, named)) for t in lock.targets))
+    assert named.artifact
+    replaced = replace(named, artifact=replace(named.artifact, sha256=sha("evil")))
+    new = replace(old, targets=tuple(replace(t, pins=(*t.pins[:-1], replaced)) for t in old.targets[:2]))
+    for form in (text, markdown, html):
+        shown = form(review(Side(name, old), Side(name, new)))
+        assert "SAME VERSION" in shown
+        assert all(character.isprintable() for character in shown.replace("\n", "")), form
+    assert all(cells(line) <= 80 for line in text(review(Side(name, old), Side(name, new))).splitlines())
+
+
+def test_text_fits_by_columns() -> None:
+    """Characters of two columns."""
+    found = reviewed(both(fields("lib", licence="许可证" * 60), target("hopper", gpus=("显卡 " * 40,))))
+    shown = text(review(Side("旧" * 60, base()), Side("新", base()))) + text(found)
+    assert max(cells(line) for line in shown.splitlines()) in (79, 80)
+
+
+def test_inert_text_reads_the_same() -> None:
+    from html import unescape
+
+    for one in ("2.9.1+cu126", "torch==2.9.*", "a_b (c) [d]", "MIT AND (Apache-2.0 OR BSD)"):
+        assert unescape(inert(one)) == one
+
+
+def many(count: int) -> Review:
+    lock = base()
+
+    def grown(step: int) -> Lock:
+        pins = [wheel(f"package-{n}", f"1.{step}", licence=f"licence {step} " + "x|@`" * 200) for n in range(count)]
+        new = lock
+        for pin in pins:
+            new = replace(new, targets=tuple(replace(t, pins=(*t.pins, pin)) for t in new.targets))
+        return new
+
+    return review(Side("a" * 1000, grown(1)), Side("b|`" * 1000, grown(2)))
+
+
+@pytest.mark.parametrize("count", [1, 5, 40, 300])
+def test_markdown_fits_a_comment(count: int) -> None:
+    shown = markdown(many(count))
+    assert len(shown) <= LIMIT
+    assert shown.count("<details") == shown.count("</details>")
+    rows = sum(line.startswith("| **") for line in shown.splitlines())
+    cut = re.search(r"and (\d+) more, cut here", shown)
+    assert rows + (int(cut[1]) if cut else 0) == count
+
+
+def test_markdown_counts_what_it_has_no_room_for() -> None:
+    """So much at medium risk that nothing else fits: that there is more at low risk is said all the same."""
+    lock = base()
+    pins = [wheel(f"packages-{n}", "1.0", licence="x" * 300) for n in range(630)]
+    pins += [wheel(f"quiet-{n}", "1.0") for n in range(50)]
+    old = replace(lock, targets=(replace(lock.targets[0], pins=tuple(pins)),))
+    moved = [replace(pin, version="2.0" if pin.licence != "MIT" else "1.1") for pin in pins]
+    shown = markdown(
+        review(Side("old", old), Side("new", replace(old, targets=(replace(old.targets[0], pins=tuple(moved)),))))
+    )
+    assert len(shown) <= LIMIT
+    rows = sum(line.startswith("| **") for line in shown.splitlines())
+    cut = re.search(r"and (\d+) more, cut here", shown)
+    assert cut and rows + int(cut[1]) == 630
+    assert "*50 packages at low risk not shown: `envspec diff` shows them.*" in shown
+
+
+def test_markdown_says_what_it_cut_of_facts() -> None:
+    requirements = tuple(f"package-{n}" + "x" * 300 for n in range(400))
+    shown = markdown(reviewed(both(target("cpu", requirements=requirements), artifact("lib", sha256=sha("evil")))))
+    assert len(shown) <= LIMIT and "more, cut here" in shown and "SAME VERSION, DIFFERENT FILE" in shown
+
+
+def test_a_changed_hash_is_shouted_first() -> None:
+    found = reviewed(both(artifact("lib", sha256=sha("evil")), version("2.0", "app")))
+    assert text(found).splitlines()[3].startswith("!! lib: SAME VERSION, DIFFERENT FILE (lib-2.5.1-py3-none-any.whl)")
+    assert markdown(found).index("CAUTION") < markdown(found).index("<details")
+    assert html(found).index('class="alarm"') < html(found).index("<details")
+
+
+def test_nothing_changed() -> None:
+    same = review(Side("a", base()), Side("b", base()))
+    assert text(same) == "demo: a -> b\nno difference\n"
+    assert "no difference" in markdown(same) and "no difference" in html(same)
+
+
+def test_colour_is_all_that_colour_adds() -> None:
+    found = reviewed(both(version("2.0", "app"), target("hopper", driver_floor="580.65.06"), added(wheel("x", "1"))))
+    coloured = text(found, lambda line, style: click.style(line, fg="red", bold=True))
+    assert "\x1b[31m\x1b[1m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text(found)
