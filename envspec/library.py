@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, Union
 
 from envspec.base.errors import EnvspecError, InputError
-from envspec.base.record import dataclass
 from envspec.lock.model import Lock
 from envspec.spec.model import Spec
 

@@ -16,6 +16,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from envspec.base.errors import EnvspecError
-from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.lock.model import LockedTarget

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,6 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("base.record", "base.regex"),
     ("base.errors", "base.redact", "base.documents"),
     (
         "base.texts",
@@ -57,9 +55,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("tools",),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
-
-EVERYWHERE = ("base.record", "base.regex")
-"""What may be imported wherever it stands below."""
 
 ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
@@ -195,7 +190,7 @@ def forbidden(module: str, source: str) -> list[str]:
 def is_below(name: str, part: str) -> bool:
     if FLOOR.get(part_of(name), len(FLOORS)) >= FLOOR[part]:
         return False
-    return part not in ONLY or any(is_within(name, allowed) for allowed in (*EVERYWHERE, *ONLY[part]))
+    return part not in ONLY or any(is_within(name, allowed) for allowed in ONLY[part])
 
 
 def test_imports_go_down() -> None:
@@ -333,13 +328,3 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
         for name in free:
             del imports[name]
     assert imports == {}, "these import each other"
-
-
-def test_every_frozen_dataclass_is_made_the_fast_way() -> None:
-    texts = {
-        name: path.read_text(encoding="utf-8")
-        for name, path in MODULES.items()
-        if name.partition(".")[0] != STAND_ALONE and name != "base.record"
-    }
-    slow = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
-    assert [name for name, text in texts.items() if "@dataclass(frozen=True)" in text and slow.search(text)] == []

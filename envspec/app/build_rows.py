@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.facts import conda_builds, toolkits, torch_builds, wheels
 from envspec.facts.gpus import Gpu
 from envspec.rules.build import works

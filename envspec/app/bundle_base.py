@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.app.image.base import opened_base
 from envspec.app.observer import observer
 from envspec.base.errors import InputError
 from envspec.base.open_folder import open_folder
-from envspec.base.record import dataclass
 from envspec.base.settings import load_settings
 from envspec.export.apptainer import render_bundled
 from envspec.export.plan import Plan

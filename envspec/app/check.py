@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
-from envspec.base.record import dataclass, replace
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.app import inputs
 from envspec.base.errors import LockError
-from envspec.base.record import replace
 from envspec.prove.doctor.feasibility import Feasibility
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec

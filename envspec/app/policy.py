@@ -183,8 +183,9 @@ def _ages(
 ) -> tuple[Breach, ...]:
     if policy.minimum_age is None:
         return ()
+    from dataclasses import replace
+
     from envspec.app.ages import upload_times
-    from envspec.base.record import replace
     from envspec.review.policy.judge import judge_ages
 
     # what is built with them runs, too

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.facts import toolkits

@@ -22,12 +22,11 @@ EnvspecError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, TypeVar
-
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -119,7 +118,7 @@ class Unsatisfiable(AnswerNo):
         return self.about or tuple(_ASKED.findall(self.message))
 
 
-_ASKED = regex(r"asks for ([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
+_ASKED = re.compile(r"asks for ([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
 
 
 class Infeasible(AnswerNo):

@@ -15,11 +15,11 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from envspec.base.errors import NotPlain, Place
-from envspec.base.record import dataclass
 from envspec.base.texts import printable
 
 _BY_DESCRIPTOR = os.name == "posix"

@@ -14,29 +14,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from envspec.base.regex import regex
-
 MASK = "****"
 SHORTEST = 6
 """The least length in characters of a secret masked by value. A shorter one would match inside words, and is masked
 only by its place.
 """
 
-_RUN = regex(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?://((?:(?!://)[^\s\"<>])*)")
+_RUN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?://((?:(?!://)[^\s\"<>])*)")
 """A URL's scheme and the rest of the URL, as far as it may reach in a text."""
-_HOST = regex(r"(?:\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(?::[0-9]*)?")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]*\]|[^:\[\]]*)(?::[0-9]*)?")
 """A host and its port. `u:p` is neither, so there a password continues after the slash."""
 _SECRET_NAME = (
     r"(?:[\w.~%+-]{0,40}(?:token|passw|pwd|secret|signature|credential|api[_-]?key|access[_-]?key|auth(?!or))"
     r"[\w.~%+-]{0,40}|sig|key|policy|jwt|hmac|hdnea|hdnts|key-pair-id)"
 )
-_QUERY = regex(rf"([?&;]{_SECRET_NAME}=)([^&#\s\"<>]+)", re.IGNORECASE)
-_HEADER = regex(r"(authorization['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?:basic|bearer|token)\s)[^\s\"']+", re.IGNORECASE)
+_QUERY = re.compile(rf"([?&;]{_SECRET_NAME}=)([^&#\s\"<>]+)", re.IGNORECASE)
+_HEADER = re.compile(r"(authorization['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?:basic|bearer|token)\s)[^\s\"']+", re.IGNORECASE)
 _CONDA_TOKEN = r"[A-Za-z]{2}-[0-9a-fA-F-]{20,}|[0-9a-fA-F]{20,}"
-_TOKEN_ANYWHERE = regex(rf"(/t/)(?:{_CONDA_TOKEN})(?=[/?#\s'\")]|$)")
-_TOKEN_OF_A_HOST = regex(r"(?<![\w./:-])((?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}(?::\d{1,5})?/t/)[^/?#\s'\")]+")
+_TOKEN_ANYWHERE = re.compile(rf"(/t/)(?:{_CONDA_TOKEN})(?=[/?#\s'\")]|$)")
+_TOKEN_OF_A_HOST = re.compile(
+    r"(?<![\w./:-])((?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}(?::\d{1,5})?/t/)[^/?#\s'\")]+"
+)
 """A host without a scheme."""
-_TOKEN_FIRST = regex(r"^([^/?#]*/t/)[^/?#\s'\")]+")
+_TOKEN_FIRST = re.compile(r"^([^/?#]*/t/)[^/?#\s'\")]+")
 _HIDDEN = "/t/-/"
 _ENDS_A_QUOTE = "'`)],.:;"
 _SECRET_ENDS = ("password", "passwd", "token", "secret", "api_key", "apikey", "access_key", "accesskey")

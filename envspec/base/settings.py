@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -21,7 +21,6 @@ from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import InputError, Place
 from envspec.base.ownership import stranger, this_user
 from envspec.base.places import cache_dir, config_home, environments_dir, home_of
-from envspec.base.record import dataclass
 from envspec.base.redact import register, register_all, register_url
 from envspec.base.site import Site
 from envspec.base.user_config import load_user_config, refuse_no_address

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.base.errors import InputError, Place
-from envspec.base.record import dataclass
 from envspec.base.redact import redact, register_url
 from envspec.base.texts import nearest
 

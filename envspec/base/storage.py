@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from envspec.base.errors import Place, StorageError
-from envspec.base.regex import regex
 
 _IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 CACHE = "ENVSPEC_CACHE_DIR"
@@ -19,7 +19,7 @@ OF_THE_MACHINE = frozenset(
     }
 )
 """The errors that say nothing of what is read or written: the disk, a quota, a right or a limit is at fault."""
-_SAID = regex(
+_SAID = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
     r"|Operation not permitted|Input/output error|Stale file handle|Too many open files"
 )

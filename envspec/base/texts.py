@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from envspec.base.redact import redact
-from envspec.base.regex import regex
 
 # A fixed list, for Unicode tables differ between Python versions.
-UNSEEN = regex(
+UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -71,7 +71,7 @@ _UNITS: dict[str, int] = {
     **{unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
 }
-_SIZE = regex(r"([0-9]{1,15})(?:\.([0-9]{1,3}))? ?([A-Za-z]{1,3})")
+_SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))? ?([A-Za-z]{1,3})")
 
 
 def bytes_of(text: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import InputError, Place
 from envspec.base.places import config_home, home_of
-from envspec.base.record import dataclass
 from envspec.base.redact import has_credentials, redact, register_url
 from envspec.base.site import ARCHIVES, Site, read_site
 from envspec.base.texts import bytes_of, nearest

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from envspec.base.record import dataclass
 from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
 
 

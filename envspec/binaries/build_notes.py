@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.base.documents import Unreadable, read_json
-from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.binaries.wheel import Budget, OpenWheel

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Annotated, Literal
 from zipfile import ZipInfo
 
 import msgspec
 
-from envspec.base.record import dataclass
 from envspec.binaries.architecture import Kind
 from envspec.binaries.library import Library, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel

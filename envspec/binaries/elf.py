@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, Protocol
-
-from envspec.base.record import dataclass, replace
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183

@@ -15,8 +15,8 @@ Entries follow each other without gaps: header, payload, header, payload. A comp
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture

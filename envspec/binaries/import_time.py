@@ -12,9 +12,9 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from envspec.base.record import dataclass
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 
 PACKED, UNPACKED = 16 << 20, 64 << 20

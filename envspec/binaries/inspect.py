@@ -9,12 +9,12 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO, Protocol
 
 from envspec.base.errors import InputError, Place, StorageError
-from envspec.base.record import replace
 from envspec.binaries import members
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.library import Inspection, Library, compiled_by, merge, scan

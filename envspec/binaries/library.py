@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from envspec.base.record import dataclass
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.cubin import MAGIC as ELF_MAGIC
 from envspec.binaries.cubin import read_cubin

@@ -7,10 +7,10 @@ import stat
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from envspec.base.record import dataclass
 from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
 
 MAGICS = (b"\x7fELF", b"MZ", b"!<arch>\n", FATBIN_MAGIC)

@@ -10,10 +10,10 @@ and the numpy crate look it up as they run, and Cython's `cimport numpy` names i
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 from zipfile import ZipInfo
 
-from envspec.base.record import dataclass
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.library import Inspection, Library
 from envspec.facts.compute_capability import Architecture

@@ -10,9 +10,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, cast
-
-from envspec.base.record import dataclass
 
 BROKEN = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import click
 
 from envspec.app.lock.choices import LockChoices
 from envspec.base.errors import InputError
-from envspec.base.record import replace
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.edited import edit_and_lock

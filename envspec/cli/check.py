@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ import click
 from envspec.app.check import SpecState, state_of
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import MOST
-from envspec.base.record import replace
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from envspec.base.record import dataclass
 
 TABLE = Path(__file__).with_suffix(".toml")
 

@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import click
 
 from envspec.base.redact import redact
-from envspec.base.regex import regex
 from envspec.base.texts import visible
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ NARROWEST, WIDEST = 60, 200
 
 _MARK = f"\ufdd0{os.urandom(8).hex()}"
 """The mark that begins a style. It is random for each run, so no text from elsewhere can contain it."""
-_STYLE = regex(rf"{_MARK}([0-9;]{{1,8}})m")
+_STYLE = re.compile(rf"{_MARK}([0-9;]{{1,8}})m")
 _CODES = {"dim": "2", "bold": "1"} | {
     colour: str(code)
     for code, colour in enumerate(("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"), 30)
@@ -218,8 +217,8 @@ def _safe(text: str) -> str:
     return "".join(f"\x1b[{part}m" if odd % 2 else visible(redact(part)) for odd, part in enumerate(parts))
 
 
-_COLOUR = regex(r"\x1b\[[0-9;]*m")
-_HEAD = regex(r"[ │├└─|`-]*")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_HEAD = re.compile(r"[ │├└─|`-]*")
 _BELOW = str.maketrans("├└─`-", "│    ")
 
 
@@ -261,7 +260,7 @@ def _redacted(value: Any) -> Any:
     return value
 
 
-_NOT_PLAIN = regex(r"[^\x00-\x7e]")
+_NOT_PLAIN = re.compile(r"[^\x00-\x7e]")
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import click
 from envspec.app import inputs
 from envspec.app.edition import tell_edition
 from envspec.base.errors import AnswerNo, InputError
-from envspec.base.regex import regex
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
@@ -34,8 +34,8 @@ Examples:
 Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 """
 
-_DRIVER = regex(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
-_GLIBC = regex(r"2\.(0|[1-9][0-9]?)")
+_DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
+_GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
 
 
 @click.command(epilog=EPILOG)

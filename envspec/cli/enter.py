@@ -7,13 +7,13 @@ that. So all that judges, chooses and installs is imported where it is needed.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.app.find_specs import all_specs, spec_file
 from envspec.base.errors import InputError
 from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
-from envspec.base.record import dataclass
 from envspec.cli.console import has_terminal, say
 from envspec.install.environments import memo
 from envspec.install.environments.in_use import hold
@@ -167,8 +167,9 @@ def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
 
 def _able() -> LocalMachine:
     """Give this machine as one with every Python: what lacks one gets one."""
+    from dataclasses import replace
+
     from envspec.app.this_machine import this_machine
-    from envspec.base.record import replace
 
     return replace(this_machine(), has_python=lambda version: True)
 

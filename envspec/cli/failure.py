@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from envspec.base.errors import EnvspecError, InfeasibleTargets, OutsideError, SpecErrors
-from envspec.base.record import dataclass
 from envspec.cli.console import say
 
 SCHEMA = "envspec/error/1"

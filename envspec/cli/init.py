@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ import click
 
 from envspec.app import inputs
 from envspec.base.errors import InputError, Place
-from envspec.base.record import replace
 from envspec.base.texts import printable
 from envspec.cli import console, options
 from envspec.cli.console import out, say, warn

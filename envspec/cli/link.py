@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
-from envspec.base.record import dataclass
 from envspec.base.texts import byte_size, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled

@@ -112,7 +112,8 @@ def command(
 
 def _review(lock: Lock, chosen: Sequence[LockedTarget], file: Path, revision: str | None) -> tuple[Review | None, str]:
     """Give what changed since the revision, or why nothing could be compared: no error without --from."""
-    from envspec.base.record import replace
+    from dataclasses import replace
+
     from envspec.lock.read import loads
     from envspec.review.diff.judged import with_flaws
     from envspec.review.diff.model import nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import click
 
 from envspec.app import inputs
 from envspec.base.errors import AnswerNo, InputError
-from envspec.base.record import dataclass, replace
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, styled

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from envspec.app import inputs
 from envspec.app.edition import edition_document
 from envspec.app.lock.choices import LockChoices
-from envspec.base.record import replace
 from envspec.cli import options
 from envspec.cli.lock.choices import lock_choices
 from envspec.cli.lock.command import lock_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import click
 
 from envspec.app import inputs
 from envspec.base.errors import AnswerNo
-from envspec.base.record import dataclass
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out

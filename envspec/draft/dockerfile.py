@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from envspec.base.errors import Place
-from envspec.base.regex import regex
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
 
-_BASE = regex(r"(?:--platform=\S+ +)?(\S+)(?: +as +(\S+))?")
+_BASE = re.compile(r"(?:--platform=\S+ +)?(\S+)(?: +as +(\S+))?")
 _ELSEWHERE = (
     "WORKDIR",
     "COPY",
@@ -31,9 +30,11 @@ _ELSEWHERE = (
     "SHELL",
 )
 """What recipes have ways of their own for."""
-_TIDY = regex(r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm|pip[0-9.]* +cache)\b")
+_TIDY = re.compile(
+    r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm|pip[0-9.]* +cache)\b"
+)
 """Steps that only keep an image small or fresh."""
-_STEP = regex(r"(?:'[^']*'|\"[^\"]*\"|[^;&|'\"]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)|['\"])+")
+_STEP = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^;&|'\"]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)|['\"])+")
 """One of the commands that `&&`, `||` and `;` join, with its quotes whole."""
 _WITH_VALUE = (
     *("-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url"),

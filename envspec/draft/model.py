@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass
 
 
 @dataclass(frozen=True)

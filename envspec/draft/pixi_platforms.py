@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass, replace
 from envspec.draft.gather import Gathered
 from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.review.diff.foreign.shape import optional, sequence, string, table

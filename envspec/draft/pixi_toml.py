@@ -7,11 +7,11 @@ file. Any other has a target for each environment and platform.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass, replace
 from envspec.draft.gather import Gathered
 from envspec.draft.model import NewTarget
 from envspec.draft.pixi_platforms import Platform, of_features, platforms, requirements

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import InputError, Place
-from envspec.base.record import dataclass
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.errors import SpecError, SpecErrors
-from envspec.base.record import dataclass, replace
 from envspec.base.texts import printable
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.lock.toml_text import inline_strings, key, string, value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds

@@ -6,10 +6,10 @@ Paths are below the spec's folder. Only development containers are elsewhere, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from posixpath import relpath
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, SHARED_FOLDER, Plan, SpecPlan
 
 OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "htcondor", "devcontainer")

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 
-from envspec.base.regex import regex
 from envspec.base.site import PROXY_VARIABLES
 from envspec.export import apt_mirrors
 
 SECRETS = {apt_mirrors.FILE: "APT_MIRRORS", "uv": "UV_SETTINGS"}
 """A secret of builds -> the variable that has its text. One that isn't set is an empty text, which changes nothing."""
 
-_ARGUMENT = regex(r"^ARG (\w+)", re.MULTILINE)
-_SECRET = regex(r"type=secret,id=([\w-]+)")
+_ARGUMENT = re.compile(r"^ARG (\w+)", re.MULTILINE)
+_SECRET = re.compile(r"type=secret,id=([\w-]+)")
 _FIXED = "SOURCE_DATE_EPOCH"
 
 

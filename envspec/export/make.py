@@ -5,9 +5,9 @@ read at first use.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from envspec.base.errors import InputError, Place
-from envspec.base.record import replace
 from envspec.export import compat, images, nvcc
 from envspec.export.carried import carried_by, carried_files
 from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version

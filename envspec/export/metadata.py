@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.record import dataclass
+from dataclasses import dataclass
+
 from envspec.export.plan import CARRIED, ENVIRONMENT, Plan
 
 ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.export.sums import summed
 from envspec.lock.model import LockedPython
 from envspec.spec.cluster import KubernetesTable, SlurmTable

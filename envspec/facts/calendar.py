@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
-from envspec.base.regex import regex
 from envspec.facts.tables import read
 
-_FOR_CUDA = regex(r"-cu\d+")
+_FOR_CUDA = re.compile(r"-cu\d+")
 
 
 @cache

@@ -23,9 +23,8 @@ What travels without envspec has twins of this: `covers` of the smoke check and 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
-
-from envspec.base.record import dataclass
 
 INTEGRATED = frozenset({53, 62, 72, 87, 110})
 """GPUs that share a chip with the CPU, ten times their capability: Tegra X1, X2, Xavier, Orin, Thor."""

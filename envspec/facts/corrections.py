@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from envspec.base.record import dataclass, replace
-from envspec.base.regex import regex
 from envspec.facts.tables import read, words
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
@@ -28,8 +27,10 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 _TABLES = ("corrections", "repodata_patches")
-_EXTRA = regex(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
-_DERIVED = regex(rf"([a-z0-9-]+)-(?:extra-({'|'.join(FAMILY)})|read-({'|'.join(map(requirement_name, WHEEL_BOUNDS))}))")
+_EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
+_DERIVED = re.compile(
+    rf"([a-z0-9-]+)-(?:extra-({'|'.join(FAMILY)})|read-({'|'.join(map(requirement_name, WHEEL_BOUNDS))}))"
+)
 _METADATA, _WHEEL = ("METADATA",), ("wheel",)
 _FOUND = (_METADATA, _WHEEL)
 """The sources of corrections that stand in no table."""

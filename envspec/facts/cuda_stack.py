@@ -9,18 +9,17 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 
-from envspec.base.regex import regex
 from envspec.facts.toolkits import known
 from envspec.packages.names import requirement_name
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 """The names of torch itself."""
 
-_TORCH_AND_COMPILER = regex(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
-_TOOLKIT = regex(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
-_FOR_CUDA = regex(r"-cu\d+$")
-_CUDA = regex(r"(-cu(?:da)?)(\d{2})(\d?)(?=x?(?:$|-))")
-_DECIDES = regex(
+_TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
+_TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
+_FOR_CUDA = re.compile(r"-cu\d+$")
+_CUDA = re.compile(r"(-cu(?:da)?)(\d{2})(\d?)(?=x?(?:$|-))")
+_DECIDES = re.compile(
     r"(?:nvidia-)?(?P<library>cudnn|nccl|cuda-runtime)(?:-cu\d+)?|(?:pytorch-)?(?P<compiler>triton)(?:-windows)?"
 )
 
@@ -54,7 +53,7 @@ def cuda_major_in(name: str) -> str | None:
     return match[2] if match else None
 
 
-_CUDAS_OWN = regex(
+_CUDAS_OWN = re.compile(
     r"nvidia-(?:cuda-[a-z-]+|cublas|cudnn|cufft|cufile|curand|cusolver|cusparse|cusparselt|nccl|npp|nvfatbin|nvjitlink"
     r"|nvjpeg|nvml-dev|nvptxcompiler|nvshmem|nvtx|nvvm)(?:-cu\d+)?"
 )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass, replace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from envspec.base.regex import regex
-
 _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro", "grid"})
-_EXTRAS = regex(
+_EXTRAS = re.compile(
     r"pcie|sxm\d?|hbm\d?e?|nvl\d*|\d+gb|\d+g|gpu|generation|max|q|d|v2|server|workstation|edition|sff|nvgpu"
     r"|ac|hgx|dgx|dgxs|cnx|fhhl|lc|ls|active|lhr|oem|with|design|refresh|developer|kit|devkit|module"
 )
@@ -24,21 +22,23 @@ _ARCHITECTURES = frozenset(
 PORTABLE = frozenset({"laptop", "mobile", "notebook"})
 """Words for a laptop's GPU, which has the architecture of the card of its name, and not its memory."""
 
-_MIG = regex(r"\s+mig\b.*$", re.IGNORECASE)
-_VGPU = regex(r"-\d+(?:-\d+)?(?:q|cme|c|b\d?|a)$", re.IGNORECASE)
+_MIG = re.compile(r"\s+mig\b.*$", re.IGNORECASE)
+_VGPU = re.compile(r"-\d+(?:-\d+)?(?:q|cme|c|b\d?|a)$", re.IGNORECASE)
 """The profile of a virtual GPU: its memory in GB and its series (NVIDIA vGPU software, virtual GPU types); before the
 memory, the number of slices of one that lies on MIG."""
 
-_BOARD = regex(r"(?<=\d)(?:dx|d|xl|xm|x|l|c|p)$", re.IGNORECASE)
+_BOARD = re.compile(r"(?<=\d)(?:dx|d|xl|xm|x|l|c|p)$", re.IGNORECASE)
 """What the name of a virtual GPU adds to its board's: A100D, H100XM, V100DX, RTX8000P."""
 
-_JETSON = regex(r"jetson|tegra|xavier|orin|thor|nano|\btx[12]\b|drive", re.IGNORECASE)
+_JETSON = re.compile(r"jetson|tegra|xavier|orin|thor|nano|\btx[12]\b|drive", re.IGNORECASE)
 
 _OTHERS = {
-    "AMD": regex(r"\bmi\d{2,3}[a-z]?\b|instinct|radeon|\brx ?\d{3,4}|gfx\d|\brocm\b|\bamd\b", re.IGNORECASE),
-    "Intel": regex(r"\barc\b|gaudi|ponte vecchio|\bxpu\b|data ?cent(?:er|re) gpu (?:max|flex)|intel", re.IGNORECASE),
-    "Apple": regex(r"\bapple\b|\bmps\b|\bm[1-9](?: (?:pro|max|ultra))?$", re.IGNORECASE),
-    "Google": regex(r"\btpu\b|\btpu-?v\d", re.IGNORECASE),
+    "AMD": re.compile(r"\bmi\d{2,3}[a-z]?\b|instinct|radeon|\brx ?\d{3,4}|gfx\d|\brocm\b|\bamd\b", re.IGNORECASE),
+    "Intel": re.compile(
+        r"\barc\b|gaudi|ponte vecchio|\bxpu\b|data ?cent(?:er|re) gpu (?:max|flex)|intel", re.IGNORECASE
+    ),
+    "Apple": re.compile(r"\bapple\b|\bmps\b|\bm[1-9](?: (?:pro|max|ultra))?$", re.IGNORECASE),
+    "Google": re.compile(r"\btpu\b|\btpu-?v\d", re.IGNORECASE),
 }
 
 

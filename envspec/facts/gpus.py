@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from functools import cache
 
-from envspec.base.record import dataclass, replace
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
 from envspec.facts.tables import rows, words

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
-from envspec.base.record import dataclass
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 

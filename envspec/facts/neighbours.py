@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.facts.tables import read, words
 
 

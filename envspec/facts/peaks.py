@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from envspec.base.record import dataclass
 from envspec.facts.tables import read, words
 
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")

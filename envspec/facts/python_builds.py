@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.facts.tables import read
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
-from envspec.base.record import dataclass
 from envspec.facts.compute_capability import covers
 from envspec.facts.drivers import reaches
 from envspec.facts.tables import rows, words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.facts.tables import rows, words
 from envspec.packages.version_numbers import numbers
 

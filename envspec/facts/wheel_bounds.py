@@ -5,18 +5,18 @@ Nothing else is ever read from a wheel, so a lock that says more wasn't made by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.facts.cuda_stack import stack_of
 from envspec.packages.names import requirement_name
 
 NO_PKG_RESOURCES = 82
 """The first major of setuptools without pkg_resources: 81.0.0 has it, 82.0.0 (2026-02-08) doesn't (wheels on PyPI)."""
 
-_FOR_NEW_PYTHONS = regex(r"(?:cp3(?:1[3-9]|[2-9]\d)t?\.?)+")
+_FOR_NEW_PYTHONS = re.compile(r"(?:cp3(?:1[3-9]|[2-9]\d)t?\.?)+")
 """NumPy has no wheels of 1.x for Python 3.13 and later, so nothing for them was compiled against it."""
 
 

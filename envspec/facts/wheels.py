@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.facts import edition
 
 FAMILY = ("torch", "torchvision", "torchaudio")
@@ -103,10 +101,10 @@ def load(variant: str) -> WheelIndex:
 
 
 _FILE_PLATFORMS = {
-    "linux-64": regex(r"(many)?linux\w*_x86_64"),
-    "linux-aarch64": regex(r"(many)?linux\w*_aarch64"),
-    "osx-arm64": regex(r"macosx_\w+_arm64"),
-    "win-64": regex(r"win_amd64"),
+    "linux-64": re.compile(r"(many)?linux\w*_x86_64"),
+    "linux-aarch64": re.compile(r"(many)?linux\w*_aarch64"),
+    "osx-arm64": re.compile(r"macosx_\w+_arm64"),
+    "win-64": re.compile(r"win_amd64"),
 }
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO
 
-from envspec.base.record import dataclass
 from envspec.image.layer import Descriptor
 from envspec.image.layer_stream import Refused, is_within, read_layer
 

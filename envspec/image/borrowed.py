@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import tarfile
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from shutil import copyfileobj
 from typing import IO
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass, replace
 from envspec.export.plan import Borrowed
 from envspec.image.base import BaseSource
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, folder_entry, link_entry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
 from envspec.image.compress import KINDS

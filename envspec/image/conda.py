@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from envspec.base.documents import read_json
-from envspec.base.record import dataclass
 from envspec.base.settings import load_settings
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.conda import CondaInstaller

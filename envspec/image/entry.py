@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO
-
-from envspec.base.record import dataclass
 
 FILE = 0o644
 PROGRAM = 0o755

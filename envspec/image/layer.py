@@ -6,11 +6,11 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import BinaryIO
 
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass
 from envspec.image.beside import beside, gathered
 from envspec.image.compress import compressor, media_type
 from envspec.image.entry import LayerEntry, in_order

@@ -10,12 +10,11 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.export.plan import CARRIED, ENVIRONMENT, Borrowed, Plan
 from envspec.facts.cuda_stack import TORCH, stack_of

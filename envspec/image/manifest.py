@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.image.layer import Descriptor
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

@@ -6,12 +6,12 @@ import os
 import struct
 import zipfile
 import zlib
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, cast
 
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass
 
 _HEAD = struct.Struct("<4s22xHH")
 """A local file header: its mark, 22 bytes that the directory has too, the lengths of the name and of what is added.

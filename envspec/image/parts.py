@@ -5,9 +5,9 @@ that moves makes one layer new. The carried check puts the parts together (`envs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.export.target_json import dumps
 
 FOLDER = "packages"

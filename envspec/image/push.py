@@ -3,9 +3,9 @@ image."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import BinaryIO
 
-from envspec.base.record import dataclass
 from envspec.image.base import BaseImage
 from envspec.image.build import BuiltImage, ImageProgress
 from envspec.image.layer import Descriptor

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.export.plan import PYTHON, Plan
 from envspec.facts.python_builds import TRIPLES, newest_build
 from envspec.image.base_files import BaseFiles

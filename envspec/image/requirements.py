@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass, replace
 from envspec.export.carried import OF_SERVICES, carried_by
 from envspec.export.plan import Plan
 from envspec.export.target_json import dumps

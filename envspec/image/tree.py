@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
-from envspec.base.record import dataclass, replace
 from envspec.export.plan import Plan
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.entry import PROGRAM, LayerEntry, folder_entry, in_order, link_entry, text_entry

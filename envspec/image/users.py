@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.export.plan import ENVIRONMENT, GROUP, UID, WORKSPACE, Plan
 from envspec.image.base_files import BaseFiles
 from envspec.image.entry import LayerEntry, folder_entry, text_entry

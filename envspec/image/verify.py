@@ -7,9 +7,9 @@ A label proves nothing, for anyone can write one; where it says something else, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from envspec import __version__
-from envspec.base.record import dataclass
 from envspec.export.metadata import labels
 from envspec.export.plan import Plan
 from envspec.image.base import BaseImage

@@ -15,10 +15,10 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.image.member import WheelMember
 from envspec.install.direct_url import FILE as DIRECT_URL

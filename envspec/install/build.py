@@ -15,12 +15,12 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.cache.use import mark_used
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import EnvspecError, InputError, ToolError
-from envspec.base.record import dataclass
 from envspec.base.storage import storage_error
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.install.collect import Paths

@@ -11,13 +11,13 @@ import io
 import re
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import BinaryIO
 
 from envspec.base.errors import InputError, InternalError, Place
-from envspec.base.record import replace
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
 from envspec.install.build import BuildRules

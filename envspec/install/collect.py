@@ -11,13 +11,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.record import dataclass
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.cache.use import mark_used
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings

@@ -14,14 +14,13 @@ import stat
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import EnvspecError, IndexFailure, StorageError
 from envspec.base.flock import hold
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, Place
-from envspec.base.record import dataclass
 from envspec.install.inside import Inside, folded
 from envspec.install.installed import CONDA_META, CondaRecord
 from envspec.install.model import Fault

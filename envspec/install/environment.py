@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass, replace
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
 from envspec.export.project import project_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import dataclass
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.lock.model import Lock, LockedTarget
 from envspec.packages.version_numbers import numbers_in
 

@@ -10,10 +10,8 @@ import errno
 import os
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from envspec.base.record import dataclass
 
 _MOST_LINKS = 40
 """How many links one path may go through: the kernel's own bound (path_resolution(7))."""

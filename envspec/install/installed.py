@@ -13,12 +13,11 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from envspec.base.documents import read_json
-from envspec.base.record import dataclass, replace
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
 from envspec.packages.requirement import canonical_name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from envspec.base.record import dataclass
 from envspec.base.texts import byte_size
 from envspec.lock.model import Pin
 

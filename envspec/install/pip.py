@@ -15,12 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from envspec.base import programs
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.install.build import WheelBuilder

@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from envspec.base import atomic
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, Place
 from envspec.base.open_folder import Location
-from envspec.base.record import dataclass
 from envspec.base.storage import storage_error
 from envspec.install.inside import Inside
 from envspec.install.model import identity

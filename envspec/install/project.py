@@ -10,10 +10,10 @@ import json
 import os
 import tempfile
 import zipfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.export.environment import build_variables
 from envspec.export.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.flock import has_flock, held_by_file, hold
 from envspec.base.open_folder import Location, OpenFolder
-from envspec.base.record import dataclass
 
 LOCK_FILE = ".envspec-lock"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from envspec.base.record import dataclass, replace
 from envspec.lock.inputs import inputs_in, target_inputs, with_kept_python
 from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name

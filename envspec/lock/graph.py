@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
-from envspec.base.record import dataclass
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import effective, markers_of, reach
 from envspec.packages.names import conda_name

@@ -6,10 +6,10 @@ path stays, without the host: it says which torch and which CUDA its files are f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from envspec.base.errors import Place, SpecError
-from envspec.base.record import replace
 from envspec.base.redact import redact
 from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock.env_table import metadata_table

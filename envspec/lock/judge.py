@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NewType
 
 from envspec.base.errors import LockError, Place
-from envspec.base.record import replace
 from envspec.base.texts import printable
 from envspec.lock.inputs import spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs

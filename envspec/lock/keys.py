@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.regex import regex
+import re
+
 from envspec.lock.listed import LISTS
 from envspec.packages.variant_name import LABEL
 
@@ -49,32 +50,32 @@ PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "ema
 PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
 EDGE = {"requires": str, "targets": list}
 
-_SPECIFIER = regex(r"[<>=!~]=?=?[A-Za-z0-9.*+!]+(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*")
+_SPECIFIER = re.compile(r"[<>=!~]=?=?[A-Za-z0-9.*+!]+(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*")
 
 # What a value may look like where it goes on into a path, a command or another file's syntax.
 SHAPES = {
-    "name": (regex(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), "a package's name"),
-    "package": (regex(r"[A-Za-z0-9][A-Za-z0-9._-]*"), "a package's name"),
-    "version": (regex(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*"), "a version"),
-    "build": (regex(r"[A-Za-z0-9_.+]+"), "a build string"),
-    "sha256": (regex(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
-    "md5": (regex(r"[0-9a-f]{32}"), "32 hexadecimal digits"),
-    "commit": (regex(r"[0-9a-f]{40}|[0-9a-f]{64}"), "a full commit"),
-    "file": (regex(r"[^/\\\s\"'`$\x00-\x1f\x7f]+"), "a file's name"),
-    "url": (regex(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
-    "subdirectory": (regex(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
-    "index": (regex(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*"), "the name of an index"),
+    "name": (re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*"), "a package's name"),
+    "package": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"), "a package's name"),
+    "version": (re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*"), "a version"),
+    "build": (re.compile(r"[A-Za-z0-9_.+]+"), "a build string"),
+    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
+    "md5": (re.compile(r"[0-9a-f]{32}"), "32 hexadecimal digits"),
+    "commit": (re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), "a full commit"),
+    "file": (re.compile(r"[^/\\\s\"'`$\x00-\x1f\x7f]+"), "a file's name"),
+    "url": (re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\\\x00-\x1f\x7f]+"), "a URL"),
+    "subdirectory": (re.compile(r"[^\s\"\\\x00-\x1f\x7f]+"), "a path"),
+    "index": (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*"), "the name of an index"),
     "variant": (LABEL, "a variant's label"),
-    "properties": (regex(r"[a-z0-9_]+ :: [a-z0-9_]+ :: [a-z0-9_.]+"), "properties of a variant"),
-    "priorities": (regex(r"[a-z0-9_]{1,64}"), "namespaces of variants"),
-    "kind": (regex(r"[A-Za-z][A-Za-z0-9 ._-]*"), "the kind of a publisher"),
-    "cuda": (regex(r"\d+\.\d+"), "a CUDA version"),
-    "cpu": (regex(r"x86-64-v[1-4]|armv[89](?:\.[1-9])?-a"), "a kind of processors"),
-    "platform": (regex(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
-    "python": (regex(r"\d+\.\d+"), "a Python version"),
+    "properties": (re.compile(r"[a-z0-9_]+ :: [a-z0-9_]+ :: [a-z0-9_.]+"), "properties of a variant"),
+    "priorities": (re.compile(r"[a-z0-9_]{1,64}"), "namespaces of variants"),
+    "kind": (re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*"), "the kind of a publisher"),
+    "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
+    "cpu": (re.compile(r"x86-64-v[1-4]|armv[89](?:\.[1-9])?-a"), "a kind of processors"),
+    "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),
+    "python": (re.compile(r"\d+\.\d+"), "a Python version"),
     "python-range": (_SPECIFIER, "a version specifier"),
     "requires-python": (_SPECIFIER, "a version specifier"),
-    "glibc": (regex(r"\d+\.\d+"), "a glibc version"),
-    "architectures": (regex(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
+    "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
+    "architectures": (re.compile(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
 }
 CORRECTION = dict.fromkeys(("package", "version", "file", "sha256", "constraint", "reason"), str)

@@ -6,9 +6,9 @@ Each list has a key, a field of `TargetInputs`, and the form of its items: a tex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.lock.model import TargetInputs
 from envspec.lock.toml_text import string
 

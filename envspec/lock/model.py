@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envspec.base.regex import regex
+import re
 
-FOLDER_NAME = regex(r"[a-z0-9][a-z0-9._-]*")
+FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Both become folders; no such name leads out of the parent folder."""
 
 LOCK_NAME = "envspec.lock"

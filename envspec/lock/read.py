@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 from envspec.base.errors import LockError, Place, StorageError
-from envspec.base.regex import regex
 from envspec.lock.model import LOCK_VERSION, Lock
 from envspec.lock.reading.document import RELOCK
 
-_VERSION = regex(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
-_CONFLICT = regex(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
+_VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
+_CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 
 
 class LockLayout(LockError):

@@ -7,9 +7,9 @@ stands at a path that two of its wheels have would be up to its threads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from envspec.base.record import dataclass
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import effective, markers_of
 from envspec.packages.overrides import Overrides

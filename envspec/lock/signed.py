@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.record import dataclass
+from dataclasses import dataclass
+
 from envspec.lock.freshness import Reason
 from envspec.lock.signing.model import LOCK, Refusal
 from envspec.lock.signing.ssh_keygen import signer_of

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
 from envspec.base.open_folder import Location, OpenFolder
-from envspec.base.record import dataclass
 from envspec.lock.names import FOLDER_NAME, LOCK_NAME
 from envspec.lock.signing.model import MOST_BYTES, SUFFIX
 

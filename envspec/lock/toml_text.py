@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from envspec.base.regex import regex
 from envspec.base.texts import UNSEEN, printable
 
 # What must not stand raw in a file that people review, and what TOML forbids in a basic string.
-_ESCAPED = regex(rf'["\\]|{UNSEEN.pattern}')
+_ESCAPED = re.compile(rf'["\\]|{UNSEEN.pattern}')
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_BARE_KEY = regex(r"[A-Za-z0-9_-]+")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def string(text: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from envspec.base.regex import regex
+import re
+
 from envspec.lock.model import Pin, WheelVariant
 from envspec.packages.variant_choice import CUDA_LOWER, SM_ARCH
 from envspec.packages.variants import NVIDIA, Property, read_property
 
-_CUDA = regex(r"(?<![a-z0-9])cu(?:da)?_?([1-9][0-9])[._]?([0-9])?(?![0-9])")
+_CUDA = re.compile(r"(?<![a-z0-9])cu(?:da)?_?([1-9][0-9])[._]?([0-9])?(?![0-9])")
 """cu130, cuda13.0, cu12, torch2.9_cu128"""
-_ARCHITECTURE = regex(r"([1-9][0-9]{1,2})_(real|virtual)")
+_ARCHITECTURE = re.compile(r"([1-9][0-9]{1,2})_(real|virtual)")
 
 
 def properties_of(variant: WheelVariant) -> tuple[Property, ...]:

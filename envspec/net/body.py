@@ -6,11 +6,10 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.net.limits import Limits
 
 if TYPE_CHECKING:

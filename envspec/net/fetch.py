@@ -8,14 +8,13 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
 from envspec.net import limits

@@ -12,13 +12,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from envspec.base.cache.use import mark_used
 from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, held_by_file, hold
-from envspec.base.record import dataclass
 from envspec.base.settings import split_credentials
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from envspec.base.cache.entry import keep_value, read_value
-from envspec.base.record import dataclass
 from envspec.base.settings import split_credentials
 from envspec.net.fetch import Fetcher
 

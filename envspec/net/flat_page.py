@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import ACCEPT, Page, read_page

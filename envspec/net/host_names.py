@@ -7,9 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import field
-
-from envspec.base.record import dataclass
+from dataclasses import dataclass, field
 
 _SECONDS = 300.0
 """How long an answer counts. An answer of the system's resolver says nothing of its age."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.base.record import dataclass
+from dataclasses import dataclass
 
 HUB = "docker.io"
 """The registry of a name without one, as in all container tools."""

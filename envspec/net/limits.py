@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envspec.base.record import dataclass
+from dataclasses import dataclass
 
 _MIB = 1 << 20
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     import urllib3

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen

@@ -7,12 +7,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact, register, without_credentials
 from envspec.base.settings import Credentials, split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import Fetcher, reason_of
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile

@@ -12,11 +12,10 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
 from envspec.base.errors import EnvspecError
-from envspec.base.record import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file

@@ -8,23 +8,21 @@ host in ASCII. uv's parser (WHATWG's) would take a backslash for a slash, drop t
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import unquote
 
-from envspec.base.record import dataclass, replace
-from envspec.base.regex import regex
 from envspec.packages.requirement import TEXTS
 
-_URL = regex(
+_URL = re.compile(
     r"(git\+)?([A-Za-z][A-Za-z0-9+.-]*)://(?:([^/?#]*)@)?([^/?#@]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
-_STRANGE = regex(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]")
-_IN_NO_LOGIN = regex(r"[\\\x00-\x20\x7f]")
-_HOST = regex(r"([A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5}))?")
-_NUMBER = regex(r"[0-9]+|0[xX][0-9A-Fa-f]*")
-_DOTTED = regex(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})")
-_COMMIT = regex(r"[0-9a-fA-F]{7,64}")
+_STRANGE = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]")
+_IN_NO_LOGIN = re.compile(r"[\\\x00-\x20\x7f]")
+_HOST = re.compile(r"([A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5}))?")
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_DOTTED = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})")
+_COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
 """What git and uv may take for a commit: uv asks for no fewer digits."""
 _PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
 _ANY_CASE = ("github.com",)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
-
-_CUDA = regex(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")
-_CPU = regex(r"(?<![a-z])cpu(?![a-z])")
-_TORCH = regex(r"(?<![a-z])(pt|torch)[._-]?(\d{1,4})(?:\.(\d{1,2}))?")
-_ABI = regex(r"cxx11abi(true|false|1|0)")
+_CUDA = re.compile(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")
+_CPU = re.compile(r"(?<![a-z])cpu(?![a-z])")
+_TORCH = re.compile(r"(?<![a-z])(pt|torch)[._-]?(\d{1,4})(?:\.(\d{1,2}))?")
+_ABI = re.compile(r"cxx11abi(true|false|1|0)")
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 
-_MARKED_CUDA = regex(r"cuda(?:(\d\d)(\d)(?!\d))?")
-_MARKED_CPU = regex(r"(?:^|_)cpu(?:_|\d|$)")
+_MARKED_CUDA = re.compile(r"cuda(?:(\d\d)(\d)(?!\d))?")
+_MARKED_CPU = re.compile(r"(?:^|_)cpu(?:_|\d|$)")
 _CUDA_PACKAGES = ("__cuda", "cuda-version", "cudatoolkit")
 """Packages that only CUDA builds depend on (conda-forge's CUDA documentation)."""
-_LOWEST = regex(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
+_LOWEST = re.compile(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
 
 
 @dataclass(frozen=True)

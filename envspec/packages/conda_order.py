@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from envspec.base.regex import regex
-
-_PARTS = regex(r"[0-9]+|[a-z]+")
+_PARTS = re.compile(r"[0-9]+|[a-z]+")
 
 Component = tuple[tuple[int, int | str], ...]
 """One component of a version: pairs of a rank and a number or a word, in which a number may follow a word."""

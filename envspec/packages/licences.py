@@ -8,13 +8,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from envspec.base.regex import regex
-
 Verdict = TypeVar("Verdict")
 
 _Combine = Callable[[Verdict, Verdict], Verdict]
 
-_TOKEN = regex(r"[()]|[^\s()]+")
+_TOKEN = re.compile(r"[()]|[^\s()]+")
 
 # Words for a licence that can mean only one, as packages write them in METADATA and PyPI's classifiers have them. What
 # leaves a choice ("BSD License" may be any of four) isn't here.
@@ -121,7 +119,7 @@ def _spdx(name: str) -> str:
     return text.lower()
 
 
-_LICENCE = regex(r"[ -]licen[cs]e$", re.IGNORECASE)
+_LICENCE = re.compile(r"[ -]licen[cs]e$", re.IGNORECASE)
 
 _RENAMED = {
     f"{family}-{version}{old}": f"{family}-{version}-{new}"

@@ -9,19 +9,18 @@ import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from envspec.base.regex import regex
 from envspec.packages.conda_order import compare, starts_with
 from envspec.packages.requirement import TEXTS, too_much
 
 MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
 
-_NAME = regex(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
-_BRACKET = regex(r"(version|build|channel|subdir)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
-_SUBDIR = regex(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
-_EXACT = regex(r"=([^=<>!~,|\s]+)=([^=,|\s]+)")
-_FIRST_STARRED = regex(r"==[^,|]*\*(?:[,|]|$)")
-_CLAUSE = regex(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
+_NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
+_BRACKET = re.compile(r"(version|build|channel|subdir)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_SUBDIR = re.compile(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
+_EXACT = re.compile(r"=([^=<>!~,|\s]+)=([^=,|\s]+)")
+_FIRST_STARRED = re.compile(r"==[^,|]*\*(?:[,|]|$)")
+_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 
 @lru_cache(maxsize=TEXTS)

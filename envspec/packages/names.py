@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from envspec.base.redact import without_credentials
-from envspec.base.regex import regex
 from envspec.packages.requirement import TEXTS, canonical_name, parse_requirement, plain_requirement
 
-_URL = regex(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-_NOT_IN_NAMES = regex(r"[^A-Za-z0-9._-]+")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def channel_name(channel: str) -> str:

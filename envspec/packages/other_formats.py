@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from envspec.base.regex import regex
-
 INTENTS = ("pyproject", "pixi_toml", "cog_yaml", "dockerfile")
 """Formats that only ask, and are told by name: `envspec init` reads them, and no comparison."""
 
@@ -35,7 +33,7 @@ _TOLD_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("spec", (r"^\[env\]|^\[targets[.\]]",)),
 )
 
-_OTHER = regex(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
+_OTHER = re.compile(r"\.(?:toml|lock|ya?ml|json|html|md|whl|py)$")
 
 
 def format_of(name: str, text: str) -> str | None:

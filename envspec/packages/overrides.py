@@ -11,10 +11,11 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from envspec.base.regex import regex
 from envspec.packages.requirement import TEXTS, head_of, parse_marker
 
-_COMPARISON = regex(r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)""")
+_COMPARISON = re.compile(
+    r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)"""
+)
 _TRUE = 'os_name != ""'
 """What stands for a comparison that isn't of an extra."""
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
-
-_JOINT = regex(r"[ \t]+(and|or)[ \t]+")
-_TERM = regex(
+_JOINT = re.compile(r"[ \t]+(and|or)[ \t]+")
+_TERM = re.compile(
     r"([a-z_]+)[ \t]*(==|!=|[<>]=?)[ \t]*(?:\"([^\"]*)\"|'([^']*)')",
 )
-_RELEASE = regex(r"\d{1,4}\.\d{1,4}", re.ASCII)
-_EXTRA = regex(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_WORD = regex(r"[A-Za-z]\w*", re.ASCII)
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_EXTRA = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_WORD = re.compile(r"[A-Za-z]\w*", re.ASCII)
 # "v1" is a version to `packaging`, and versions aren't compared as texts
-_NUMBERED = regex(r"[vV][0-9]")
+_NUMBERED = re.compile(r"[vV][0-9]")
 _WORDS = (
     "os_name", "sys_platform", "platform_machine", "platform_system", "platform_python_implementation",
     "implementation_name",

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.packages.plain_marker import PlainMarker, plain_marker
 
 if TYPE_CHECKING:
@@ -35,11 +34,11 @@ MAX_DIGITS = 600
 Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
-_NAME = regex(r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*")
-_CLAUSE = regex(r"([=!]=|[<>]=?|~=)[ \t]*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
+_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*")
+_CLAUSE = re.compile(r"([=!]=|[<>]=?|~=)[ \t]*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
 _SPACE = " \t"
-_LONG_NUMBER = regex(rf"[0-9]{{{MAX_DIGITS + 1}}}")
-_PARENTHESIS = regex(r"""[()]|'[^']*'|"[^"]*\"""")
+_LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
+_PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
 
 _VERSIONS = ("python_version", "python_full_version", "implementation_version")
 """Variables that are compared as versions."""
@@ -49,20 +48,20 @@ _ANY_ENVIRONMENT: dict[str, str | frozenset[str]] = {
 """The variables that stand in markers of packages and of other tools' locks besides those of the interpreter."""
 
 _LENIENT = (
-    (regex(r"(\d)([<>=~^!])"), r"\1,\2"),  # >=1.0<2.0
-    (regex(r"!=~((?:\d\.)*\d)"), r"!=\1.*"),
-    (regex(r"(<=|>=|<|>|~=)(\s*\d[^,;)\s<>=~]*?)\.\*"), r"\1\2"),  # >=1.19.*
-    (regex(r"(\d\.\d)+\*"), r"\1.*"),  # ==1.0*
-    (regex(r",\s*(?=$|[;)])"), ""),  # >=1.0,
-    (regex(r">dev"), ">0.0.0dev"),
-    (regex(r"(\d+(?:\.\d)*(?:a|b|rc|post|dev)\d+)\.0"), r"\1"),  # >=9.0.0a1.0
+    (re.compile(r"(\d)([<>=~^!])"), r"\1,\2"),  # >=1.0<2.0
+    (re.compile(r"!=~((?:\d\.)*\d)"), r"!=\1.*"),
+    (re.compile(r"(<=|>=|<|>|~=)(\s*\d[^,;)\s<>=~]*?)\.\*"), r"\1\2"),  # >=1.19.*
+    (re.compile(r"(\d\.\d)+\*"), r"\1.*"),  # ==1.0*
+    (re.compile(r",\s*(?=$|[;)])"), ""),  # >=1.0,
+    (re.compile(r">dev"), ">0.0.0dev"),
+    (re.compile(r"(\d+(?:\.\d)*(?:a|b|rc|post|dev)\d+)\.0"), r"\1"),  # >=9.0.0a1.0
 )
 """Spellings of old releases on PyPI that PEP 440 and 508 reject, and what uv reads them as, one after the other until
 the text can be read. A property test asks uv."""
-_URL_END = regex(r";(?=\s)")
+_URL_END = re.compile(r";(?=\s)")
 """Where uv ends an address that no space stands behind."""
 
-_NAMED = regex(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
+_NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
 """A requirement without a URL: its name, its extras, its marker."""
 
 

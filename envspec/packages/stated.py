@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
-
-_EXTRA = regex(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+_EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
 @dataclass(frozen=True)

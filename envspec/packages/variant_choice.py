@@ -7,9 +7,9 @@ index. A namespace whose provider is none of those below, and that doesn't list 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from envspec.base.record import dataclass, replace
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property, Provider, Variants
 from envspec.packages.version_numbers import numbers
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.packages.requirement import MAX_DEPTH
 from envspec.packages.variants import WheelOfVariant
 

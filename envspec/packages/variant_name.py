@@ -5,14 +5,13 @@ The label stands behind the tags. Without it the name is that of a plain wheel, 
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
-
-from envspec.base.regex import regex
 
 MAX_LABEL = 64
 """Characters of a label. PEP 817 allows 16, PEP 825 any number; a file's name has 255."""
 
-LABEL = regex(rf"[0-9a-z_.]{{1,{MAX_LABEL}}}")
+LABEL = re.compile(rf"[0-9a-z_.]{{1,{MAX_LABEL}}}")
 VARIANTS_END = "-variants.json"
 NULL = "null"
 """The label of the variant without properties, which every machine can have."""

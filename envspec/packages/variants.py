@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from envspec.base.documents import Unreadable, read_json
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.packages.variant_name import LABEL, NULL
 
 if TYPE_CHECKING:
@@ -29,9 +27,9 @@ _MAX_VARIANTS = 1000
 _MAX_VALUES = 1000
 """Values of a provider that lists them itself."""
 
-_NAME = regex(r"[0-9a-z_]{1,64}")
-_VALUE = regex(r"[0-9a-z_.]{1,64}")
-_SCHEMA = regex(r"/v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\.json")
+_NAME = re.compile(r"[0-9a-z_]{1,64}")
+_VALUE = re.compile(r"[0-9a-z_.]{1,64}")
+_SCHEMA = re.compile(r"/v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})\.json")
 _MAJORS = ("0", "1")
 """The schema's versions that are known: 0 are the drafts, of which 1 is to be the last."""
 

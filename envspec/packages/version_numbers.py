@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from envspec.base.regex import regex
-
-_FINAL = regex(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:\+([a-z]+[0-9]{0,9}))?")
+_FINAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:\+([a-z]+[0-9]{0,9}))?")
 
 
 @lru_cache(maxsize=1 << 14)

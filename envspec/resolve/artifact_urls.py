@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Any
 
 from envspec.base.errors import IndexFailure, InputError, OutsideError
-from envspec.base.record import dataclass
 from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher

@@ -8,9 +8,9 @@ what its indexes serve, can't: no reason changes that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from envspec.base.errors import Place, SpecError
-from envspec.base.record import replace
 from envspec.base.texts import nearest
 from envspec.rules.finding import Finding
 from envspec.spec.model import of_one

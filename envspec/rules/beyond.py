@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from envspec.base.record import replace
 from envspec.facts import conda_builds, torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case, Problem

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
-from envspec.base.record import dataclass
 from envspec.facts import gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from envspec.base.regex import regex
 from envspec.facts import gpu_only
 from envspec.facts.wheels import FAMILY
 from envspec.rules.case import Case, Problem
 
-_NAMED = regex(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
+_NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 """onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
 
-_LOCAL = regex(r"\+(?:pt\d+)?cu\d")
+_LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
 """torch-scatter 2.1.2+pt24cu118, flash-attn 2.8.3+cu12torch2.8."""
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass
 from envspec.packages.requirement import head_of
 
 Severity = Literal["error", "warning", "info"]

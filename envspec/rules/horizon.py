@@ -6,9 +6,9 @@ Pure, from the tables alone: a torch that is newer than they are isn't in the an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from envspec.base.record import dataclass, replace
 from envspec.facts import conda_builds, drivers, gpus, torch_builds
 from envspec.facts.gpus import Gpu
 from envspec.packages.version_numbers import numbers

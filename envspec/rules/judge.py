@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass, replace
 from envspec.facts import gpus, toolkits, torch_builds
 from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted

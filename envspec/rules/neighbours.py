@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
 from envspec.facts.reach import neighbour_is_newer

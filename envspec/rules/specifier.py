@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.base.record import dataclass
 from envspec.packages.requirement import Clause, admits, plain_specifier
 from envspec.packages.version_numbers import numbers
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass
 from envspec.facts import torch_builds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement, plain_requirement

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.record import replace
+from dataclasses import replace
+
 from envspec.spec.newer_schema import UNTIL
 from envspec.spec.nodes import CONTROL, Array, Either, Names, Table, Text
 from envspec.spec.patterns import NAME

@@ -8,12 +8,12 @@ import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tomli
 
 from envspec.base.errors import EnvspecError, Place, SpecError, StorageError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
 from envspec.spec.messages import RawFloat, dotted, table_name

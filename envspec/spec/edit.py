@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.atomic import write_file
 from envspec.base.errors import InputError, Place, StorageError
-from envspec.base.record import dataclass
 from envspec.base.texts import nearest, printable
 from envspec.packages.names import conda_name, normalise_requirement
 from envspec.packages.requirement import canonical_name, parse_requirement

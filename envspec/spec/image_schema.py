@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.record import replace
+from dataclasses import replace
+
 from envspec.spec import advice
 from envspec.spec.model import Image
 from envspec.spec.nodes import Array, Boolean, Names, Table, Text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
-from envspec.base.record import dataclass
 from envspec.spec.advice import slug
 from envspec.spec.gpu_lookups import Capability
 

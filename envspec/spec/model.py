@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from envspec.base.errors import Place
-from envspec.base.record import dataclass
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata

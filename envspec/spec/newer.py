@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from envspec.base.record import replace
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import NewerFor, Spec
 

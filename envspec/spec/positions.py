@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import tomli
-
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 
 Path = tuple[str | int, ...]
 """The way from the document's root to a value: a table's keys and an array's indexes."""
@@ -58,13 +56,13 @@ class Duplicate:
     second: Mark
 
 
-_BLANK = regex(r"(?:[ \t\r\n]|#[^\n]*)*")
-_SPACE = regex(r"[ \t]*")
-_STRING = regex(r'"(?:[^"\\]|\\.)*"|' r"'[^']*'")
-_LONG_STRING = regex(r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}' r"|'''[\s\S]*?'{3,5}")
-_PLAIN = regex(r"[^\s,\]}#]+")
-_TIME_BEHIND_A_DATE = regex(r" \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?")
-_BARE_KEY = regex(r"[A-Za-z0-9_-]+")
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|' r"'[^']*'")
+_LONG_STRING = re.compile(r'"""(?:[^"\\]|\\[\s\S]|"{1,2}(?!"))*"{3,5}' r"|'''[\s\S]*?'{3,5}")
+_PLAIN = re.compile(r"[^\s,\]}#]+")
+_TIME_BEHIND_A_DATE = re.compile(r" \d\d:[0-9:.]+(?:[Zz]|[+-]\d\d:\d\d)?")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _QUOTES = ("'", '"')
 _LONG_QUOTES = ("'''", '"""')
 

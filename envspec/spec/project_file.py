@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from envspec.base.errors import NotPlain, Place, SpecError, StorageError
 from envspec.base.open_folder import Location
-from envspec.base.record import replace
 from envspec.spec.document import MAX_BYTES, decode, project_root
 from envspec.spec.model import Project, ProjectParts, Spec
 from envspec.spec.project import parse_project

@@ -6,12 +6,12 @@ It refuses what the JSON Schema refuses, and nothing else (the tests hold the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Any
 
 from envspec.base.documents import finite_number
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
 from envspec.spec.messages import dotted, kind, show, table_name, toml, within

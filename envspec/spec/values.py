@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass
 from envspec.base.redact import has_credentials, redact
-from envspec.base.regex import regex
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
 from envspec.spec.messages import show
 
@@ -123,7 +122,9 @@ def specifier(text: str) -> str:
 _NUMBER = r"(?:0|[1-9]\d{0,15})"
 _VERSION = rf"{_NUMBER}(?:\.{_NUMBER})*"
 _BOUND = rf"(?:>=|<=|==|!=|<|>){_VERSION}"
-_PLAIN_MATCH_SPEC = regex(rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII)
+_PLAIN_MATCH_SPEC = re.compile(
+    rf"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?: *({_BOUND}(?:,{_BOUND})*)| +({_VERSION}\.\*))?", re.ASCII
+)
 """The forms that rattler gives back unchanged, except for spaces and the name's case."""
 
 
@@ -169,7 +170,7 @@ def _conda_name(parsed: MatchSpec) -> str:
     return name.normalized
 
 
-_RFC_3339 = regex(
+_RFC_3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))?)?", re.ASCII
 )
 

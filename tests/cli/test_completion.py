@@ -14,7 +14,7 @@ from cli_project import Envspec, Project
 from support.matrix import first_by_day
 
 from envspec.app.export.formats import FORMATS, PROJECTS
-from envspec.cli.export.command import ALL
+from envspec.app.export.render import ALL
 from envspec.cli.main import COMMANDS
 from envspec.export import folder as recipes
 from envspec.facts import gpus

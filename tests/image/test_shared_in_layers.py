@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +10,6 @@ from typing import Any, cast
 from support.installs import PYTHON, pip_pin
 from support.packages import Dist, wheel
 
-from envspec.base.record import replace
 from envspec.image.layers import LayerInputs, layer_of, package_layers
 from envspec.lock.model import LockedTarget, TargetInputs
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
 
 from envspec import __version__
-from envspec.base.record import dataclass
 from envspec.cli.main import COMMANDS, cli
 
 HEAD = """\

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.spec.messages import toml
 from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.schema import FORMAT

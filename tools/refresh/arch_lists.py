@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from envspec.base.record import dataclass
 from tools.refresh.published import UpstreamChanged
 
 Values = Mapping[str, str]

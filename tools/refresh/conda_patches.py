@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.documents import Unreadable, read_yaml_documents
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import Clause
 from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from envspec.base.record import dataclass
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import Clause, head_of, is_requirement, published_requirement

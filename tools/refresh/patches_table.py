@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envspec.base.record import dataclass
 from envspec.facts.corrections import corrections
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause

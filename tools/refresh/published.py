@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from envspec.base.errors import OutsideError
-from envspec.base.record import dataclass
 from envspec.binaries.wheel import OpenWheel
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from envspec.base.record import dataclass
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from tools.refresh.published import PLATFORMS, PublishedFile
 

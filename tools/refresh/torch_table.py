@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.device_code import CompiledLibrary, device_code
 from envspec.facts.corrections import corrections

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.documents import read_json
-from envspec.base.record import dataclass
 from envspec.facts.wheels import FAMILY
 from tools.refresh.published import PLATFORMS, PublishedFile, UpstreamChanged
 

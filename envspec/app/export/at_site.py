@@ -6,11 +6,11 @@ import os
 import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.app.observer import say
-from envspec.base.record import dataclass
 from envspec.base.redact import has_credentials
 from envspec.export import apt_mirrors
 

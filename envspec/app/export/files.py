@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -14,7 +14,6 @@ from envspec.app.observer import say
 from envspec.app.outputs import location
 from envspec.base import atomic
 from envspec.base.open_folder import Location
-from envspec.base.record import dataclass
 from envspec.base.storage import storage_error
 from envspec.export.sums import SUMS
 from envspec.lock.exclusive import exclusive

@@ -4,10 +4,10 @@ recipes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.lock.formats import conda_environment, conda_explicit, conda_lock
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.spec.model import Spec

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from envspec.app.observer import observer, say
 from envspec.app.outputs import location, written
 from envspec.base.errors import NotPlain
 from envspec.base.open_folder import Location, open_folder
-from envspec.base.record import dataclass
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.net.image_address import ImageAddress, image_address
 
 _SCHEME = "docker://"

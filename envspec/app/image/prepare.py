@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import __version__
 from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
-from envspec.base.record import dataclass
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan

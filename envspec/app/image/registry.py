@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.cache.entry import keep_entry, read_entry
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.settings import load_settings
 from envspec.net.connections import index_fetcher
 from envspec.net.image_address import image_address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from envspec.app.image.base import opened_base
@@ -12,7 +13,6 @@ from envspec.app.image.prepare import ImageOrder, built_here, prepared
 from envspec.app.observer import observer
 from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.record import replace
 from envspec.export.make import make_plan
 from envspec.image.archive import opened_archive
 from envspec.image.base import BaseSource

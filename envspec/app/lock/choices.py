@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from envspec.base.record import dataclass
 from envspec.resolve.workflow.keep import Upgrade
 
 

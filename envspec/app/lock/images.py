@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import EnvspecError, InputError
-from envspec.base.record import replace
 from envspec.lock.model import Lock, LockedImage
 from envspec.spec.model import Spec
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.prove.smoke.run.case import CheckOptions
 from envspec.prove.smoke.run.slurm import Resources
 

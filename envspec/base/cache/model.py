@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from envspec.base.record import dataclass
+from dataclasses import dataclass
 
 KINDS = {
     "conda-packages": "unpacked conda packages, which installing links from",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from envspec.base.cache.model import CacheContents, Entry
 from envspec.base.open_folder import OpenFolder
-from envspec.base.record import dataclass
 from envspec.base.scratch import is_running
 
 _FOLDERS: tuple[tuple[str, str, int], ...] = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from envspec.base.errors import OutsideError
-from envspec.base.record import replace
 from envspec.cli import look_up
 from envspec.cli.console import warn
 from envspec.cli.progress import counting

@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.app.collecting import collect
@@ -20,7 +21,6 @@ from envspec.app.image.prepare import (
 from envspec.app.outputs import written
 from envspec.app.own_project import refuse_newer_glibc
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.base.texts import byte_size
 from envspec.cli.console import out, say
 from envspec.export.make import make_plan

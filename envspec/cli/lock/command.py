@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,6 @@ from envspec.app.lock.writing import bring_in_line, write
 from envspec.app.malicious import refuse_malicious
 from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place
-from envspec.base.record import replace
 from envspec.base.texts import nearest, printable
 from envspec.base.user_config import HOST, trust_index
 from envspec.cli import options

@@ -7,10 +7,10 @@ one stands (a login node), not what one wants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass, replace
 from envspec.facts.compute_capability import sm_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in

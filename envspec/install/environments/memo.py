@@ -13,12 +13,11 @@ import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from envspec import __version__
 from envspec.base.documents import read_json
 from envspec.base.ownership import stranger, this_user
-from envspec.base.record import dataclass
 from envspec.install.environments.ready import ACTIVATE, Ready
 
 FOLDER = "runs-v1"

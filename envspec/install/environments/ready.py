@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from envspec.base.places import KEEP_PYTHONPATH
-from envspec.base.record import dataclass
 
 RECORDS = "etc/envspec"
 """envspec's records in a prefix (`envspec.install.prefix`)."""

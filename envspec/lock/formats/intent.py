@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.base.texts import printable
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import string

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.facts.virtual_packages import ARCHSPEC, virtual_packages
 from envspec.lock.model import LockedTarget
 from envspec.lock.toml_text import string, value

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.base.record import dataclass
 from envspec.facts.corrections import corrections
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.formats import intent

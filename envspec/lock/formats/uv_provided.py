@@ -5,9 +5,9 @@ its resolution on the platforms where conda has them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.base.record import dataclass
 from envspec.lock.formats.intent import pip_pins
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.marker_environment import platform_marker

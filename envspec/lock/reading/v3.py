@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from envspec.base.regex import regex
 from envspec.base.texts import printable
 from envspec.lock import keys
 from envspec.lock.env_table import KEYS, inputs_of, metadata_of
@@ -31,9 +31,9 @@ from envspec.lock.toml_text import key
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import is_requirement
 
-_IMAGE_NAME = regex(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
+_IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""
-_IMAGE_DIGEST = regex(r"sha256:[0-9a-f]{64}")
+_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Value = TypeVar("Value")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
-from envspec.base.record import dataclass
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import LockedTarget, Pin, SpecInputs
 

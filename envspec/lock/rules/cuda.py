@@ -5,9 +5,9 @@ These rules read names, versions and dependencies alone, so they hold for releas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from envspec.base.regex import regex
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
 from envspec.facts.torch_builds import is_own_build, pypi_variant
@@ -20,7 +20,7 @@ from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 
 # torch's +cu126
-_LOCAL = regex(r"\+cu(\d{2})(\d)(?:$|\.)")
+_LOCAL = re.compile(r"\+cu(\d{2})(\d)(?:$|\.)")
 
 # From CUDA 13 on NVIDIA's wheels carry no suffix; these have the toolkit's own version (PyPI, read 2026-11).
 _TOOLKIT_VERSIONED = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import InputError
-from envspec.base.regex import regex
 from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import Flaw, LockedCase
 from envspec.lock.rules.requirements import version_of
@@ -26,10 +26,10 @@ _NAMED = (
     r"-((?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9}))*(?:\+[a-z]+[0-9]{0,9})?)"
 )
 """A name, and a final release that is written as it is normalised."""
-_PLAIN_SDIST = regex(rf"{_NAMED}\.tar\.gz")
-_PLAIN_WHEEL = regex(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
+_PLAIN_SDIST = re.compile(rf"{_NAMED}\.tar\.gz")
+_PLAIN_WHEEL = re.compile(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
 """Without a build tag; a variant's label may end it."""
-_PROJECT = regex(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
+_PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
 """A project in a wheel's name, normalised or not."""
 _ANYWHERE = "py3-none-any"
 

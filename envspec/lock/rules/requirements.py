@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from envspec.base.record import replace
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, packages_named
 from envspec.lock.inputs import implied_match_specs

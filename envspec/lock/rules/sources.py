@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
-from envspec.base.record import replace
 from envspec.facts.torch_builds import variant_of
 from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of

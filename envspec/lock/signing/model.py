@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-
-from envspec.base.record import dataclass
+from dataclasses import dataclass
 
 LOCK, REPORT = "envspec-lock", "envspec-report"
 """The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""

@@ -17,9 +17,9 @@ The variant is what the index says of the wheel's label, as far as a lock holds 
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import hide_token, show_token
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Property, WheelOfVariant

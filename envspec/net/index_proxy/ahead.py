@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
 
 from envspec.base.errors import EnvspecError
-from envspec.base.record import dataclass
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.packages.edges import Markers
 

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from envspec.base import programs
-from envspec.base.record import dataclass
 from envspec.net import limits
 from envspec.net.index_proxy.releases import by_version, kept_text, releases_of
 from envspec.net.index_proxy.shown import ShownSources, body_of

@@ -8,12 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import has_tokens, redact
 from envspec.base.settings import split_credentials
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections

@@ -7,12 +7,12 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from envspec.base.cache.entry import keep_entry, read_entry
-from envspec.base.record import dataclass, replace
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, taken
 

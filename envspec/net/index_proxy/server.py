@@ -20,13 +20,12 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import EnvspecError
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.storage import storage_error
 from envspec.facts import wheels

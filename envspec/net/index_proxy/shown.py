@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envspec.base.record import dataclass
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
 from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels

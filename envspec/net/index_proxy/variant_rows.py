@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.texts import printable
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.tags import wheel_fits

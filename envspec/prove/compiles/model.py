@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from envspec.base.record import dataclass
 from envspec.facts.compute_capability import known, sass_runs
 
 CompilerName = Literal["ptxas", "nvrtc", "nvjitlink"]

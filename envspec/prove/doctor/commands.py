@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from envspec.base import programs
-from envspec.base.record import dataclass
 
 SECONDS = 5.0
 """Seconds after which a daemon without an answer counts as hung."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from envspec.base.record import dataclass, replace
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor.hardware import Hardware

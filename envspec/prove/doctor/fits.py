@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.facts.compute_capability import capability_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in

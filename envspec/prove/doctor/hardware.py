@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from envspec.base.record import dataclass
 
 if TYPE_CHECKING:
     from envspec.prove.doctor.machine import Machine

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-
-from envspec.base.record import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)

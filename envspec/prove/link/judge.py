@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.prove.link import remedies
 from envspec.prove.link.libraries import Libraries, LoadedFile
 from envspec.prove.link.model import Level, LinkedPackage, LinkFinding

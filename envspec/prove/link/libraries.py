@@ -6,9 +6,8 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.binaries.elf import DynamicFacts
 from envspec.prove.link.model import LinkedPackage
 from envspec.prove.link.symbols import family

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-
-from envspec.base.record import dataclass
+from dataclasses import dataclass
 
 Version = tuple[int, ...]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.prove.rungs import reached, rungs_of, said
 
 KIND = "envspec-proof"

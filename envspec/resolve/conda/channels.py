@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envspec.base.condarc import condarc_files, read_condarc
 from envspec.base.errors import SpecError
-from envspec.base.record import dataclass
 from envspec.base.redact import register_all, without_credentials
 from envspec.base.settings import Settings
 from envspec.packages.names import channel_name

@@ -12,12 +12,12 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from envspec.base.documents import read_json
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import has_credentials, without_credentials
 from envspec.base.settings import split_credentials
 from envspec.resolve.conda.channels import ChannelAddress

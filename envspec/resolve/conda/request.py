@@ -6,8 +6,8 @@ Targets with equal requests are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.facts import virtual_packages as facts
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import SpecInputs, TargetInputs

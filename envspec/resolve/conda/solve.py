@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.base.errors import Unsatisfiable, WrongBuild
-from envspec.base.record import dataclass
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
 from envspec.packages.conda_build import BuildRecord, foreign_builds

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
-from envspec.base.record import dataclass, replace
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy

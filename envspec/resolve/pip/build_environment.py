@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
-from envspec.base.record import dataclass, replace
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin

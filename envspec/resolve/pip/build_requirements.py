@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.errors import OutsideError, ToolError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream

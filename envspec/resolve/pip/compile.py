@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envspec.base.record import dataclass
 from envspec.lock.toml_text import string, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name

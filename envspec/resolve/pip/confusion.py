@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from envspec.base.errors import AnswerNo, EnvspecError
-from envspec.base.record import dataclass, replace
 from envspec.packages.names import PUBLIC
 from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import Resolution

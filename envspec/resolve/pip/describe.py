@@ -6,11 +6,10 @@ METADATA is read once, and kept for that file of that index: the lock's edges an
 from __future__ import annotations
 
 import itertools
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envspec.base.errors import IndexFailure, about
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.net.flat_hashes import FlatHashes

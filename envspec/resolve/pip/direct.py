@@ -10,14 +10,13 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import storage_error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import replace
 from envspec.base.redact import without_credentials
 from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.ahead import AskedRoots
 from envspec.net.index_proxy.pages import Pages, Upstream

@@ -13,13 +13,12 @@ import io
 import re
 import zipfile
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass, replace
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE
 from envspec.net.fetch import Fetcher, Reply

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from envspec.base.record import dataclass, replace
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from envspec.base.record import dataclass
 from envspec.lock.model import Pin
 from envspec.resolve.pip.answer import Resolution, tell_undated
 from envspec.resolve.pip.direct import DirectFiles

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from envspec.base.errors import InternalError
-from envspec.base.record import replace
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import bounds_of_extras

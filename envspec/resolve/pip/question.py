@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.errors import EnvspecError, Unsatisfiable
-from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.resolve.pip.compile import compile_request

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.base.record import dataclass
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.index_proxy.pages import Pages

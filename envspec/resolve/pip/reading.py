@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envspec.base.errors import InternalError, SpecError, about
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.facts import wheels

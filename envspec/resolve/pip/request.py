@@ -6,9 +6,8 @@ Targets with equal requests are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.python_builds import newest_build
 from envspec.lock.machine import machine_of

@@ -9,11 +9,11 @@ nothing of that Python either, unless it has a wheel for exactly this Python, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NoReturn
 
 from envspec.base.errors import Infeasible
-from envspec.base.record import dataclass, replace
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.tags import takes_python

@@ -4,8 +4,8 @@ second solve."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from envspec.base.record import replace
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name

@@ -13,13 +13,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
-from envspec.base.record import dataclass, replace
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes

@@ -15,13 +15,12 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.base import programs
 from envspec.base.documents import read_json, read_toml
 from envspec.base.errors import IndexFailure, InternalError, ToolError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE, storage_error

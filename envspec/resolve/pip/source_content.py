@@ -8,11 +8,11 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import IO
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.net.fetch import Stream
 from envspec.net.remote_file import DamagedFile

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from envspec.base.errors import AnswerNo
-from envspec.base.record import dataclass
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,6 @@ from typing import Any, Literal
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile

@@ -7,9 +7,9 @@ target's. What differs then is the target's doing; what doesn't is a conflict in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from envspec.base.record import dataclass, replace
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY

@@ -8,9 +8,9 @@ may need one more round, with their versions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from envspec.base.errors import InternalError, Unsatisfiable
-from envspec.base.record import replace
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.uv.answer import Found

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from envspec.base.errors import Infeasible
-from envspec.base.record import dataclass
 from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name

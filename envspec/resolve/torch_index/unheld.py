@@ -3,10 +3,10 @@ files, or there is no build of them for its CUDA. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.resolve.pip.request import Request
@@ -14,8 +14,8 @@ from envspec.resolve.torch_index.choice import TorchIndex, asked_of, default_bui
 from envspec.resolve.torch_index.holes import builds_of, in_time
 
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
-_ASKED = regex(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
-_ASKING = regex(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
+_ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
+_ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
 
 
 @dataclass(frozen=True)

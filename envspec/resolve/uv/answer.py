@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
-from envspec.base.record import dataclass
 from envspec.packages.pylock import file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
 

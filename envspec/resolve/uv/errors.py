@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
 from envspec.base.redact import redact
-from envspec.base.regex import regex
 from envspec.base.shortage import shortage, too_little
 from envspec.base.storage import says_storage
 from envspec.packages.requirement import canonical_name
@@ -28,33 +27,33 @@ _CREDENTIALS = (
     "or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
 )
 
-_PART = regex(r"^ *(?:error|cause): ?", re.MULTILINE)
-_ITEMS = regex(r":((?:\n {12,}\S[^\n]*)+)\n")
-_UNBUILT = regex(r"Wheels are required for `([^`]+)`")
-_REFUSED = regex(r"An index(?: URL)? \(([^)]+)\) ")
-_REFUSAL = regex(r"401|403|lack of valid")
-_NO_METADATA = regex(
+_PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
+_ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
+_UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
+_REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) ")
+_REFUSAL = re.compile(r"401|403|lack of valid")
+_NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
-_UNKNOWN = regex(r"was not found in the package registry")
-_NO_MODULE = regex(r"No module named '(\w+)")
-_BUILT = regex(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
-_RAISED = regex(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
-_SAID = regex(r"error: (?!Failed to build |command )\S")
-_UNSENT = regex(r"error sending request for url \(([^()\s?#]+)")
-_BAD_VARIABLE = regex(r"Failed to parse environment variable `([^`]+)`")
-_BAD_OPTION = regex(r"invalid value '[^']*' for '--([a-z-]+)")
-_BAD_FILE = regex(r"Failed to parse: `?uv\.toml\b")
-_NO_WHEEL = regex(
+_UNKNOWN = re.compile(r"was not found in the package registry")
+_NO_MODULE = re.compile(r"No module named '(\w+)")
+_BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
+_SAID = re.compile(r"error: (?!Failed to build |command )\S")
+_UNSENT = re.compile(r"error sending request for url \(([^()\s?#]+)")
+_BAD_VARIABLE = re.compile(r"Failed to parse environment variable `([^`]+)`")
+_BAD_OPTION = re.compile(r"invalid value '[^']*' for '--([a-z-]+)")
+_BAD_FILE = re.compile(r"Failed to parse: `?uv\.toml\b")
+_NO_WHEEL = re.compile(
     r"(?<!\S)[(`]?([A-Za-z0-9][A-Za-z0-9._-]*)((?:[^\sA-Za-z0-9._-]\S*)?)"
     r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
-_MARKER = regex(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
+_MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
 """The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
-_AVAILABLE = regex(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
-_GLIBC = regex(r"manylinux_2_(\d{1,4})_(\w+)")
-_OUTSIDE = regex(
+_AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
+_GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
+_OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
     r"|Could not connect|timed out"
     r"|dns error|Received some unexpected|expected value|Unexpected content type",

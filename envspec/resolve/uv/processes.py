@@ -7,11 +7,10 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.base import programs
-from envspec.base.record import dataclass
 
 
 @dataclass

@@ -11,13 +11,12 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import ToolError
-from envspec.base.record import dataclass
 from envspec.base.redact import register_all
 from envspec.net.fetch import read_timeout
 from envspec.packages.tags import MACOS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass
 from envspec.facts.cuda_stack import of_both_majors, stack_of
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from envspec.base.record import dataclass
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.base.settings import split_credentials
 from envspec.lock.model import GitSource, Pin
 from envspec.resolve.pip.pins import installed

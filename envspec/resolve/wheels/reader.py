@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import IO
 
 from envspec.base.errors import EnvspecError
-from envspec.base.record import dataclass, replace
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.import_time import imported_at_start
 from envspec.binaries.installed_paths import installed_paths

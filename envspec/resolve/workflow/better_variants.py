@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.variant_choice import TargetMachine

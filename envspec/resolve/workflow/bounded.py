@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement

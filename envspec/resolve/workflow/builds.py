@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import SpecError
-from envspec.base.record import replace
 from envspec.facts.torch_builds import build_bounds
 from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.facts.corrections import Correction, Corrections, admits, implies, is_within, of_extra, some_admitted
 from envspec.lock.model import Pin
 from envspec.packages.requirement import head_of, published_requirement

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from envspec.base.record import dataclass
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from envspec.base.record import dataclass
 from envspec.facts import torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin

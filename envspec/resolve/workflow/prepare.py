@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from envspec.base.errors import Place, SpecError
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
 from envspec.facts import conda_builds, torch_builds

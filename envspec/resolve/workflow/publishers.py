@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from envspec.base.record import replace
 from envspec.lock.model import Lock, Pin, Publisher
 from envspec.resolve.workflow.solve import Solved
 

@@ -4,10 +4,10 @@ They are chosen before anything is solved: markers and Requires-Python are judge
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import Infeasible
-from envspec.base.record import replace
 from envspec.facts.python_builds import is_released, newest_build, versions_of
 from envspec.lock.model import Lock, LockedPython, TargetInputs
 from envspec.packages.python_range import is_within

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
-from envspec.base.record import replace
 from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import LOCK_VERSION, Lock, Pin
 from envspec.packages.names import requirement_name

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol
 
 from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
-from envspec.base.record import dataclass, replace
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.lock.model import LockedCorrection, LockedTarget, Pin

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from envspec.base.errors import OutsideError, StorageError
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.settings import load_settings, split_credentials
 from envspec.net.connections import index_fetcher

@@ -4,11 +4,11 @@ the user has named one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from envspec.base.errors import OutsideError, StorageError
-from envspec.base.record import dataclass
 from envspec.base.redact import redact
 from envspec.base.settings import load_settings, split_credentials
 from envspec.review.audit import store

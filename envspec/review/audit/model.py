@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.lock.model import Artifact
 
 LEVELS = ("note", "warning", "error")

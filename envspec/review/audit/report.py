@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.record import dataclass
+from dataclasses import dataclass
+
 from envspec.review.audit.model import LEVELS, AuditedPackage, AuditFinding, NotAsked
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from envspec.base.record import replace
 from envspec.packages.licences import is_acceptable
 from envspec.review.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, FileFacts, NotAsked
 from envspec.review.audit.waivers import ENDED, UNUSED, applied

@@ -6,14 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from envspec.base import atomic
 from envspec.base.documents import read_json
 from envspec.base.errors import OutsideError, Place, StorageError
-from envspec.base.record import dataclass
 from envspec.review.audit.kept import kept_files
 from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from envspec.base.record import dataclass, replace
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import AuditFinding, Facts
 from envspec.spec.model import Audit, Waiver

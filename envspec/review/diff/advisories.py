@@ -4,8 +4,8 @@ This module asks no database and no index."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.review.diff.facts import RISKS, Fact, highest
 from envspec.review.diff.rows import LookedUp, Move, Review, Row, View, in_order
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from envspec.base.record import replace
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.review.diff.matching import Match
 from envspec.review.diff.risk import different_hashes

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
-
-from envspec.base.record import dataclass, replace
 
 Risk = Literal["high", "medium", "low"]
 RISKS: tuple[Risk, ...] = ("high", "medium", "low")

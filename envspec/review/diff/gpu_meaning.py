@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
 from envspec.facts.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin

@@ -3,7 +3,8 @@ nothing."""
 
 from __future__ import annotations
 
-from envspec.base.record import replace
+from dataclasses import replace
+
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import judge
 from envspec.review.diff.facts import Fact, highest

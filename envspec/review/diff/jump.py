@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from envspec.base.record import dataclass, replace
 from envspec.packages import conda_order
 from envspec.packages.version_numbers import final_release
 

@@ -7,8 +7,8 @@ a mention that notifies people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.base.texts import plural, shown
 from envspec.review.diff import words
 from envspec.review.diff.facts import Fact

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass, replace
 from envspec.lock.model import Lock, LockedTarget
 from envspec.review.diff.side import Side, version_text
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
-from envspec.base.record import replace
 from envspec.lock.model import Lock, Pin
 from envspec.review.diff import renames
 from envspec.review.diff.around import Circumstances

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.facts.calendar import counts_years
 from envspec.facts.cuda_stack import TORCH
 from envspec.lock.model import Artifact, Pin
@@ -17,7 +17,7 @@ from envspec.review.diff.licence_class import licence_class
 LARGE_GROWTH = 100_000_000
 """Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""
 
-_OFFICIAL = regex(r"pypi|pytorch/.+")
+_OFFICIAL = re.compile(r"pypi|pytorch/.+")
 """PyPI, and PyTorch's own index for each CUDA: a move between them is the choice of a build, not of a publisher."""
 
 _PUBLIC = "whoever owns the name there supplies it now"
@@ -163,7 +163,7 @@ def _same_release(old: Pin, new: Pin) -> bool:
     return old.build == new.build and far(old, new).kind == "none"
 
 
-_CONDA = regex(r"\.(?:conda|tar\.bz2)$")
+_CONDA = re.compile(r"\.(?:conda|tar\.bz2)$")
 
 
 def _is_repacked(old: Pin, new: Pin) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.base.texts import plural
 from envspec.lock.model import LockedPython
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest

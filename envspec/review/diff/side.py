@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.lock.model import Artifact, Lock, Pin
 
 EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})

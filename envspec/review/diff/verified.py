@@ -4,8 +4,8 @@ This module asks no index."""
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-from envspec.base.record import dataclass, replace
 from envspec.review.diff.facts import Fact, highest
 from envspec.review.diff.judged import add_flaws
 from envspec.review.diff.rows import Asked, Move, Review, View, in_order

@@ -7,8 +7,8 @@ what would steer a terminal or become markup.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.base.texts import plural
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest
 from envspec.review.diff.renames import folded

@@ -7,9 +7,9 @@ remedy is to lock again. The rest was true on one side, and a check makes sure t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from envspec.base.record import dataclass, replace
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
 from envspec.lock.model import (

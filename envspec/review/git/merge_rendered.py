@@ -6,9 +6,9 @@ No other rendered file needs this: conda packages that both sides changed are al
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from envspec.base.record import dataclass
 from envspec.lock.render import is_rendered
 
 Value = TypeVar("Value", str, tuple[str, ...])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base import atomic
 from envspec.base.errors import Place, StorageError
 from envspec.base.open_folder import Location, open_folder
-from envspec.base.record import dataclass
 from envspec.lock.formats.requirements import MARK
 from envspec.review.git.program import git_output, run_git
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 
-from envspec.base.record import dataclass
 from envspec.packages.address import is_within
 from envspec.packages.requirement import canonical_name
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.facts import conda_builds, gpus, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order
 from envspec.lock.model import LockedTarget, Pin

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.base.texts import plural, shown
 from envspec.review.diff import words
 from envspec.review.report.model import Page

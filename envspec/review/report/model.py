@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.base.record import dataclass
+from dataclasses import dataclass
+
 from envspec.facts.compute_capability import sm_of
 from envspec.review.diff.rows import Review
 

@@ -6,9 +6,9 @@ Whatever comes from a lock, a spec or an audit goes through `text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from html import escape
 
-from envspec.base.record import replace
 from envspec.base.texts import plural, shown
 from envspec.review.diff import html as changes
 from envspec.review.diff import words

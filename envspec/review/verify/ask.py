@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 
 from envspec.base.errors import OutsideError
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.lock.model import Pin, Publisher

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import IndexFailure
-from envspec.base.record import dataclass, replace
 from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.facts import released, wheels

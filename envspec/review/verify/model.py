@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from envspec.base.record import dataclass
 from envspec.review.verify.model import Difference, Outcome, PinClaim, Told
 
 

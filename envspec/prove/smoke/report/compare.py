@@ -6,9 +6,9 @@ one architecture. There a difference is an answer of no; elsewhere none is expec
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from envspec.base.record import dataclass
 from envspec.prove.smoke.report.evidence import weights_of
 from envspec.prove.smoke.report.result import SmokeReport
 from envspec.prove.smoke.report.words import measured

@@ -7,12 +7,12 @@ another type and a duplicate check. It ignores unknown keys, because a newer che
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from envspec.base.documents import Unreadable, finite_number, read_json
 from envspec.base.errors import InputError, Place, StorageError
-from envspec.base.record import dataclass
 from envspec.prove.smoke.report.result import CheckResult, Figure, ReportedGpu, ReportedMachine, SmokeReport, Torch
 from envspec.spec.model import Reference
 

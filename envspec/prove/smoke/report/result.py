@@ -7,13 +7,12 @@ verdicts and computes them from its checks: a skip never counts as a pass, and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
 from envspec.base.errors import InternalError
-from envspec.base.record import dataclass, replace
 from envspec.spec.model import Reference
 
 CheckStatus = Literal["pass", "fail", "skip"]

@@ -6,10 +6,9 @@ InfiniBand. They are read where the container starts, on a job's node.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from envspec.base.record import dataclass
 from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
 from envspec.prove.smoke.run.case import Folders, SmokeCase

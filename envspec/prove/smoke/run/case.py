@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.base.record import dataclass, replace
 from envspec.export.plan import SLICE
 from envspec.export.target_json import dumps, reference_row, target_document
 from envspec.lock.inputs import fingerprint

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.programs import HERE
-from envspec.base.record import dataclass
 
 _MARK = re.compile("\x02([A-Za-z_]+)\x03")
 

@@ -8,10 +8,9 @@ CUDA_VISIBLE_DEVICES means the same ones inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from envspec.base.record import dataclass
 from envspec.export.dockerfile import FILE as DOCKERFILE
 from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.command import Command, Files, Step

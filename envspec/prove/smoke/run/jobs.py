@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, InputError, StorageError
 from envspec.base.open_folder import located
-from envspec.base.record import dataclass, replace
 from envspec.export.carried import check_digest
 from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import Run, SmokeReport

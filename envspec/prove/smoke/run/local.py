@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from envspec.base.programs import HERE
-from envspec.base.record import dataclass
 from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.command import Command, Step
 from envspec.prove.smoke.run.runner import Places

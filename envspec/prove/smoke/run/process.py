@@ -8,13 +8,13 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base import programs
 from envspec.base.atomic import replace_files
 from envspec.base.errors import Place, StorageError, ToolError
 from envspec.base.open_folder import located
-from envspec.base.record import dataclass
 from envspec.prove.smoke.run.command import Command, Files, Step
 
 _TERM_SECONDS = 10.0

@@ -5,10 +5,10 @@ A runner only describes `Step`s; `envspec.prove.smoke.run.foreground` and `envsp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
-from envspec.base.record import dataclass
 from envspec.export.plan import CHECK
 from envspec.prove.smoke.run.case import CONFIG, REPORT, CheckOptions, SmokeCase
 from envspec.prove.smoke.run.command import Command, Step

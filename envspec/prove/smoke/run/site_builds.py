@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.base.record import dataclass
 from envspec.base.settings import Settings
 from envspec.export import apt_mirrors
 

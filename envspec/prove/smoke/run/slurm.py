@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass, replace
 from envspec.export.slurm import MEETING_POINT
 from envspec.prove.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
 from envspec.prove.smoke.run.command import joined, quoted, variable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from envspec.base.record import dataclass
 from envspec.prove.smoke.run.process import FinishedProgram
 
 Ask = Callable[[Sequence[str]], FinishedProgram]

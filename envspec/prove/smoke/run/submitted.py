@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envspec.base.atomic import write_file
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, Place, StorageError
-from envspec.base.record import dataclass, replace
 
 STATE = "state.json"
 FORMAT = 1

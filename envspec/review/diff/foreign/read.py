@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError, Place
-from envspec.base.record import dataclass, replace
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.other_formats import INTENTS, format_of

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
 from envspec.base.texts import plural
 from envspec.packages.requirement import canonical_name
 

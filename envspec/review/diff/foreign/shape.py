@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from envspec.base.regex import regex
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.requirement import head_of
 from envspec.review.diff.side import LoosePin
 
-_SHA256 = regex(r"[0-9a-f]{64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Malformed(Exception):
@@ -89,8 +88,8 @@ def digest(text: str | None) -> dict[str, str]:
     return {kind: value} if value else {}
 
 
-_NAME = regex(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_VERSION = regex(r"[^\s\x00-\x1f\x7f]{1,200}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 
 
 def check_pin(pin: Pin) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError
-from envspec.base.record import dataclass
-from envspec.base.regex import regex
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
@@ -109,7 +107,7 @@ class Universal:
         return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
 
 
-_EXTRA_IS = regex(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
+_EXTRA_IS = re.compile(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")
 
 
 _TEXT = re.compile(r"""'([^'"]*)'|"([^'"]*)\"""")
