@@ -40,7 +40,7 @@ def ask(spec_path: Path, target_name: str | None, output: Path) -> None:
     from envspec.export.target_json import dumps, target_document
     from envspec.lock.conda_files import artifact_of
     from envspec.net.remote_file import open_remote
-    from envspec.prove.smoke.run.records import record_digest
+    from envspec.prove.smoke.run.case import record_digest
     from tools.refresh.__main__ import WHOLE, LiveIndex
 
     spec, lock = inputs.read_lock(str(spec_path), None)

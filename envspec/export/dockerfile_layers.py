@@ -22,6 +22,8 @@ from envspec.export.dockerfile_steps import (
     SCRATCH,
     SECRET,
     USE_NETRC,
+    UV,
+    WHEELS,
     at,
     bind,
     bytecode,
@@ -35,11 +37,41 @@ from envspec.export.dockerfile_steps import (
     settled,
     tools,
     uv_mounts,
+    with_index,
 )
-from envspec.export.dockerfile_variants import variant_stages
-from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, PYTHON, Compiling, Plan
-from envspec.export.quote import dockerfile
+from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, Compiling, Plan
+from envspec.export.quote import dockerfile, shell
 from envspec.export.sums import SUMS
+from envspec.export.variant_fetch import fetch_words
+
+_FETCHED = "fetched"
+
+
+def variant_stages(plan: Plan) -> Iterator[str]:
+    """Render the stage that fetches, and the one that has nothing but the wheels."""
+    steps = [step for step in plan.pip if step.variants]
+    if not steps:
+        return
+    python, program = f"{ENVIRONMENT}/bin/python", plan.carried_file(FETCH_VARIANTS)
+    fetches = [
+        with_index(step, fetch_words(step, python, at(program), f"{LAYERS}/{WHEELS}", UV, shell)) for step in steps
+    ]
+    yield "\n".join(
+        [
+            f"FROM python AS {_FETCHED}",
+            run([MIRRORS_SECRET], apt(("ca-certificates",))),
+            *index_arguments(steps),
+            run([SECRET, NETRC_SECRET, bind(program)], [*checked(plan, [program]), USE_NETRC, *fetches]),
+        ]
+    )
+    yield "\n".join(
+        [
+            f"# What --build-context {WHEELS}=FOLDER stands in for.",
+            f"FROM scratch AS {WHEELS}",
+            f"COPY --from={_FETCHED} {LAYERS}/{WHEELS} /",
+        ]
+    )
+
 
 CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 """The build argument that conda packages need."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rattler import InstallerReporter
+
 from envspec.base.cache.use import mark_used
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
@@ -39,6 +41,40 @@ from envspec.resolve.conda.setup import conda_client
 if TYPE_CHECKING:
     from rattler import PackageCache, RepoDataRecord
     from rattler.networking import Client
+
+
+class Reporter(InstallerReporter):
+    """A counter of linked packages and downloaded bytes."""
+
+    def __init__(self, progress: InstallProgress) -> None:
+        self._progress = progress
+        self._names: dict[int, str] = {}
+        self._bytes: dict[int, int] = {}
+        self._done = 0
+
+    def on_transaction_start(self, total_operations: int) -> None:
+        self._progress.phase("conda packages", total_operations)
+
+    def on_populate_cache_start(self, operation: int, package_name: str) -> int:
+        self._names[operation] = package_name
+        return operation
+
+    def on_download_start(self, cache_entry: int) -> int:
+        return cache_entry
+
+    def on_download_progress(self, download_idx: int, progress: int, total: int | None) -> None:
+        self._bytes[download_idx] = progress
+        name = self._names.get(download_idx, "")
+        self._progress.advance(self._done, f"{name}, {sum(self._bytes.values()) / 1e6:.0f} MB downloaded")
+
+    def on_link_start(self, operation: int, package_name: str) -> int:
+        self._progress.advance(self._done, package_name)
+        return operation
+
+    def on_transaction_operation_complete(self, operation: int) -> None:
+        self._done += 1
+        self._progress.advance(self._done)
+
 
 _OF_THE_PACKAGE = (
     "arch", "attestations_sha256", "build_number", "constrains", "features", "license", "license_family", "noarch",
@@ -105,8 +141,6 @@ class CondaInstaller:
         import rattler
         from rattler import PackageCache, Subdir, ValidationMode
         from rattler.exceptions import InstallerError
-
-        from envspec.install.conda_progress import Reporter
 
         self.cache.mkdir(parents=True, exist_ok=True)
         # `full`: what lies in the cache is hashed again before it's linked

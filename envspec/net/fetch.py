@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import ssl
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,6 @@ from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
-from envspec.net.certificates import tls_context
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
 from envspec.net.timed_connections import HeadTooSlow, timed_pools
@@ -28,6 +29,35 @@ if TYPE_CHECKING:
     import urllib3
 
     from envspec.net.keyring import Keyring
+
+
+def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
+    """Make the context of TLS connections, with the user's own bundle or else the system's. Equal certificates share
+    one."""
+    bundle = env.get("SSL_CERT_FILE") or env.get("REQUESTS_CA_BUNDLE") or env.get("PIP_CERT")
+    own = bundle if bundle and Path(bundle).is_file() else None
+    default = ssl.get_default_verify_paths()
+    files = (own,) if own else (default.cafile, default.capath)
+    return _context(own, tuple((file, _stamp(file)) for file in files))
+
+
+@lru_cache(4)
+def _context(bundle: str | None, _state: object) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=bundle)
+    except ssl.SSLError as error:
+        if error.reason is None:  # OpenSSL had no memory even for a reason
+            raise MemoryError(str(error)) from None
+        raise
+
+
+def _stamp(file: str | None) -> tuple[int, int] | None:
+    """Tell a file or folder from what it was before."""
+    if file is None:
+        return None
+    found = Path(file).stat()
+    return found.st_mtime_ns, found.st_size
+
 
 _RETRIES = 3
 _LENGTH = re.compile(r"[0-9]{1,18}")

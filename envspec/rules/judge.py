@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.base.errors import Place
-from envspec.facts import gpus, toolkits, torch_builds
+from envspec.facts import conda_builds, gpus, toolkits, torch_builds
+from envspec.packages.version_numbers import numbers
 from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
@@ -16,6 +17,41 @@ from envspec.rules.specifier import Specifier
 from envspec.rules.verdict import Verdict
 from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, torch_of
 from envspec.spec.model import Spec, Target
+
+
+def admits_newer(wanted: Wanted) -> bool:
+    """Say whether a requirement admits releases that are newer than every one in the table."""
+    known = conda_builds.versions()[-1] if wanted.channel == "conda" else torch_builds.newest().version
+    major, minor, *_ = torch_builds.order(known)
+    nexts = (f"{major}.{minor + more}.0" for more in (1, 2, 3, 900))
+    return any(map(wanted.admits, (*nexts, f"{major + 1}.0.0")))
+
+
+def eased(problem: Problem, wanted: Wanted, case: Case) -> Problem:
+    """Make an error a warning where it rests on the table's end alone: a CUDA or a Python that is newer than any that
+    a known torch was built for, and a requirement that admits newer ones."""
+    past = {"no-build": _cuda_is_newer, "python-too-new": _python_is_newer}.get(problem.code)
+    if past is None or not past(wanted, case) or not admits_newer(wanted):
+        return problem
+    return replace(problem, severity="warning", message=f"{problem.message}; one that envspec doesn't know may have it")
+
+
+def _cuda_is_newer(wanted: Wanted, case: Case) -> bool:
+    return case.cuda is not None and _is_newest(case.cuda, (cuda for cuda in _cudas(wanted) if cuda))
+
+
+def _python_is_newer(wanted: Wanted, case: Case) -> bool:
+    return _is_newest(case.python, (python for build in torch_builds.builds() for python in build.pythons))
+
+
+def _cudas(wanted: Wanted) -> Iterable[str | None]:
+    every = conda_builds.builds() if wanted.channel == "conda" else torch_builds.builds()
+    return (build.cuda for build in every)
+
+
+def _is_newest(asked: str, known: Iterable[str]) -> bool:
+    return numbers(asked) > max(map(numbers, known))
+
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
@@ -192,7 +228,6 @@ def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Problem:
 
 
 def _eased(problem: Problem, wanted: Wanted, case: Case) -> Problem:
-    from envspec.rules.beyond import eased  # most targets have no problem, and pay for no answer to one
 
     return eased(problem, wanted, case)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,7 @@ from envspec.packages.python_range import asked_of
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.checked import Checked
-from envspec.spec.cluster import KubernetesTable, SlurmTable
+from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import decode, parse_toml, read_bytes
 from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, all_known, no_builds, no_facts
@@ -28,12 +28,180 @@ from envspec.spec.model import (
     Reference,
     Smoke,
     Spec,
+    Waiver,
 )
 from envspec.spec.newer import span_of
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
+from envspec.spec.positions import Path
 from envspec.spec.schema import ENV_NAME, PYTHONS
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
+from envspec.spec.values import BadValue, utc_time
+
+_KEY = "exclude-newer"
+
+
+def newer_for(checked: Checked, whole: str | None) -> tuple[NewerFor, ...]:
+    """Read the exceptions of the spec's own bound (`whole`), sorted. Problems go to `checked`: one of an index that
+    [pip] doesn't have, and an age where the spec's own bound is none, because a lock holds that one's moment alone."""
+    return tuple(sorted(_newer_for(checked, whole), key=lambda one: (one.of_index, one.name)))
+
+
+def _newer_for(checked: Checked, whole: str | None) -> Iterator[NewerFor]:
+    for key in ("exclude-newer-package", "exclude-newer-index"):
+        of_index = key.endswith("index")
+        for path, _ in checked.children("env", key):
+            name, bound = str(path[-1]), bound_in_time(checked, *path, _KEY)
+            if not checked.given("env", _KEY):
+                checked.problem(path, f"{dotted(path)}: the spec has no exclude-newer to be free of", "remove it")
+            elif span_of(bound) is not None and span_of(whole) is None:
+                hint = "write a date, or an age in both"
+                checked.problem((*path, _KEY), f"{dotted(path)}: an age needs one in [env] exclude-newer, too", hint)
+            elif of_index:
+                _check_index(checked, path, name)
+            until = last_day(checked, *path, "until")
+            reason = str(checked.value(*path, "reason") or "")
+            yield NewerFor(name if of_index else canonical_name(name), of_index, bound, reason, until)
+
+
+def _check_index(checked: Checked, path: tuple[str | int, ...], name: str) -> None:
+    known = [
+        str(index[-1]) for table in (("pip", "indexes"), ("pip", "find-links")) for index, _ in checked.children(*table)
+    ]
+    if name not in known and checked.sound_throughout("pip"):
+        near = nearest(name, known)
+        hint = f"did you mean {near!r}?" if near else "name one of [pip] indexes or find-links"
+        checked.problem(path, f"{dotted(path)}: the spec has no index {show(name)}", hint)
+
+
+def bound_in_time(checked: Checked, *path: str | int) -> str | None:
+    """Read a moment, as RFC 3339 in UTC, or a duration."""
+    value = checked.value(*path)
+    if value is None or (isinstance(value, str) and span_of(value) is not None):
+        return value
+    return _moment(checked, value, path)
+
+
+def last_day(checked: Checked, *path: str | int) -> str | None:
+    """Read the last day on which something of the spec counts."""
+    value = checked.value(*path)
+    moment = None if value is None else _moment(checked, value, path)
+    return moment and moment[:10]
+
+
+def _moment(checked: Checked, value: object, path: tuple[str | int, ...]) -> str | None:
+    try:
+        return utc_time(value)  # type: ignore[arg-type]  # a text or a TOML date: the format allows no other
+    except BadValue as error:
+        checked.problem(path, f"{dotted(path)}: {show(value)} {error.reason}", error.hint)
+        return None
+
+
+def slurm_of(checked: Checked) -> SlurmTable:
+    """Read `[slurm]`. Problems go to `checked`."""
+    given = _given(
+        checked,
+        ("slurm",),
+        (
+            "account",
+            "partition",
+            "constraint",
+            "cpus-per-gpu",
+            "time",
+            "requeue",
+            "signal",
+            "max-restarts",
+            "min-nodes",
+        ),
+    )
+    if (
+        checked.sound("slurm", "min-nodes")
+        and checked.given("slurm", "min-nodes")
+        and not checked.given("slurm", "max-restarts")
+    ):
+        hint = "add for example: max-restarts = 3"
+        checked.problem(
+            ("slurm", "min-nodes"), "slurm.min-nodes needs max-restarts, with which torchrun is elastic", hint
+        )
+    return SlurmTable(
+        **given,
+        memory=checked.value("slurm", "mem"),
+        environment=_words(checked, "slurm", "environment"),
+        options=_words(checked, "slurm", "options"),
+    )
+
+
+def kubernetes_of(checked: Checked) -> KubernetesTable:
+    """Read `[kubernetes]`. Problems go to `checked`."""
+    given = _given(checked, ("kubernetes",), ("namespace", "nodes", "gpus", "volume", "pull-secret", "secret", "rdma"))
+    labels = {str(path[-1]): value for path, value in checked.children("kubernetes", "node-selector")}
+    return KubernetesTable(
+        **given,
+        program=_words(checked, "kubernetes", "program"),
+        node_selector=MappingProxyType(labels),
+        serve=_serving(checked),
+    )
+
+
+def _serving(checked: Checked) -> Serving | None:
+    path = ("kubernetes", "serve")
+    if not checked.given(*path):
+        return None
+    return Serving(
+        _words(checked, *path, "program"),
+        **_given(checked, path, ("port", "replicas", "health")),
+    )
+
+
+def _given(checked: Checked, table: Path, keys: Iterable[str]) -> dict[str, Any]:
+    """The values that a table has, by the names of their fields."""
+    found = {key.replace("-", "_"): checked.value(*table, key) for key in keys}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _words(checked: Checked, *path: str) -> tuple[str, ...]:
+    return tuple(str(word) for _, word in checked.children(*path))
+
+
+def audit_of(checked: Checked, targets: Collection[str]) -> Audit:
+    """Read `[audit]` of a spec with these targets. Problems go to `checked`."""
+    return Audit(
+        allow_licences=tuple(licence for _, licence in checked.children("audit", "allow-licences")),
+        deny_licences=tuple(licence for _, licence in checked.children("audit", "deny-licences")),
+        licences=MappingProxyType(
+            {canonical_name(str(path[-1])): text for path, text in checked.children("audit", "licences")}
+        ),
+        ignore=MappingProxyType(
+            {str(path[-1]): _waiver(checked, path, targets) for path, _ in checked.children("audit", "ignore")}
+        ),
+        accept=MappingProxyType(
+            {
+                (canonical_name(str(path[-2])), str(path[-1])): _waiver(checked, path, targets)
+                for package, _ in checked.children("audit", "accept")
+                for path, _ in checked.children(*package)
+            }
+        ),
+    )
+
+
+def _waiver(checked: Checked, path: Path, targets: Collection[str]) -> Waiver:
+    value = checked.value(*path)
+    if not isinstance(value, dict):
+        return Waiver(str(value or ""))
+    return Waiver(
+        str(checked.value(*path, "reason") or ""), last_day(checked, *path, "until"), _targets(checked, path, targets)
+    )
+
+
+def _targets(checked: Checked, path: Path, known: Collection[str]) -> tuple[str, ...]:
+    found = []
+    for at, name in checked.children(*path, "targets"):
+        if name not in known and checked.sound_throughout("targets") and checked.sound_throughout("matrix"):
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"its targets: {', '.join(known)}"
+            checked.problem(at, f"{dotted(path)}: the spec has no target {show(name)}", hint)
+        found.append(str(name))
+    return tuple(sorted(found))
 
 
 def load_spec(
@@ -169,7 +337,6 @@ def _name(checked: Checked) -> str:
 def _newer(checked: Checked) -> tuple[str | None, tuple[NewerFor, ...]]:
     if not any(key.startswith("exclude-newer") for key in checked.value("env") or ()):
         return None, ()
-    from envspec.spec.newer_table import bound_in_time, newer_for
 
     bound = bound_in_time(checked, "env", "exclude-newer")
     return bound, newer_for(checked, bound)
@@ -178,7 +345,6 @@ def _newer(checked: Checked) -> tuple[str | None, tuple[NewerFor, ...]]:
 def _slurm(checked: Checked) -> SlurmTable:
     if not checked.given("slurm"):
         return SlurmTable()
-    from envspec.spec.cluster_table import slurm_of
 
     return slurm_of(checked)
 
@@ -186,7 +352,6 @@ def _slurm(checked: Checked) -> SlurmTable:
 def _kubernetes(checked: Checked) -> KubernetesTable:
     if not checked.given("kubernetes"):
         return KubernetesTable()
-    from envspec.spec.cluster_table import kubernetes_of
 
     return kubernetes_of(checked)
 
@@ -194,7 +359,6 @@ def _kubernetes(checked: Checked) -> KubernetesTable:
 def _audit(checked: Checked, targets: Collection[str]) -> Audit:
     if not checked.given("audit"):
         return Audit()
-    from envspec.spec.audit_table import audit_of
 
     return audit_of(checked, targets)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envspec.install.environment import changes
 from envspec.install.installed import CondaPackage, Dist, InstalledPackages
 from envspec.install.model import Change, identity, shown_version
-from envspec.install.plan import changes
 from envspec.lock.model import Artifact, GitSource, Pin
 
 NOWHERE = Path("/nowhere")

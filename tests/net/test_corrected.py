@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envspec.facts.corrections import Correction, Corrections
-from envspec.net.index_proxy.corrected import corrected
+from envspec.net.index_proxy.server import corrected
 
 ROWS = Corrections(
     (

@@ -34,12 +34,30 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.ahead import PagesAhead
-from envspec.net.index_proxy.corrected import corrected
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
 from envspec.net.index_proxy.shown import proxied_row
 from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
+from envspec.packages.requirement import canonical_name
+
+
+def corrected(metadata: bytes, corrections: Corrections) -> bytes:
+    """Add to METADATA, as the proxy writes it (a line a field, in UTF-8), the lines that it lacks."""
+    if not corrections.rows:
+        return metadata
+    head, _, rest = metadata.decode().partition("\n\n")
+    fields = [line.partition(": ")[::2] for line in head.split("\n")]
+    named = dict(fields)
+    published = [value for field, value in fields if field == "Requires-Dist"]
+    package, version = canonical_name(named.get("Name", "")), named.get("Version", "")
+    more = [
+        *corrections.left_out(package, version, published),
+        *corrections.bounds(package, version, published),
+    ]
+    lines = [head, *(f"Requires-Dist: {line}" for line in more)]
+    return ("\n".join(lines) + "\n\n" + rest).encode() if more else metadata
+
 
 _WITH_TRITON = "+triton"
 _FACTS = "."

@@ -7,7 +7,8 @@ target (`envspec.resolve.conda.variants`) is solved once more without them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Coroutine, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,13 +22,72 @@ from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.errors import conda_failure, is_panic, panicked
 from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records
 from envspec.resolve.conda.request import CondaRequest, group_conda, virtual_packages
-from envspec.resolve.conda.sharing import shared_versions
 from envspec.resolve.conda.variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 from envspec.resolve.pip.request import Preferences
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 
 if TYPE_CHECKING:
     from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, RepoDataRecord
+
+
+Admits = Callable[[str, BuildRecord], bool]
+"""Say whether a match spec (one of a record's `depends`) admits a build."""
+
+
+def shared_versions(
+    solved: Mapping[CondaRequest, Sequence[BuildRecord]], admits: Admits
+) -> dict[CondaRequest, dict[str, str]]:
+    """Give the preferences of each request that is worth a second solve: name → version, and the build if it stays.
+
+    Packages that differ between requests may agree on the lowest version that any of them has. CUDA's own packages
+    differ by their nature, and versions that the rest of a solution excludes aren't tried. Empty if nothing can move.
+    """
+    lowest: dict[str, BuildRecord] = {}
+    for builds in solved.values():
+        for build in builds:
+            known = lowest.get(build.name)
+            if not build.for_cuda and (known is None or _order(build.version) < _order(known.version)):
+                lowest[build.name] = build
+    again = {}
+    for request, builds in solved.items():
+        own = {build.name: build for build in builds}
+        moving = {
+            name: lowest[name]
+            for name, build in own.items()
+            if not build.for_cuda and name in lowest and lowest[name].version != build.version
+        }
+        moving = _movable(own, moving, admits)
+        if moving:
+            kept = {name: f"{build.version} {build.string}" for name, build in own.items()}
+            again[request] = kept | {name: build.version for name, build in moving.items()}
+    return again
+
+
+def _movable(
+    own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Admits
+) -> dict[str, BuildRecord]:
+    """Find the packages that can move together while all others stay."""
+    left = dict(moving)
+    while left:
+        after = {**own, **left}
+        stuck = set()
+        for build in after.values():
+            for depend in build.depends:
+                name = conda_name(depend)
+                if (name in left or build.name in left) and name in after and not admits(depend, after[name]):
+                    # whichever of the two moves is the one that can't
+                    stuck.add(build.name if build.name in left else name)
+        if not stuck:
+            break
+        for name in stuck:
+            del left[name]
+    return left
+
+
+def _order(version: str) -> tuple[tuple[int, str], ...]:
+    parts = re.findall(r"\d+|[a-z]+", version.lower())
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
+
 
 _T = TypeVar("_T")
 _TORCH = ("pytorch", "libtorch")

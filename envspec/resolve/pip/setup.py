@@ -4,26 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
+from envspec.net.fetch import Fetcher
+from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.making import PageMaker
+from envspec.net.index_proxy.pages import Pages
+from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.simple_page import LivePages, mirror_pages
-from envspec.resolve.pip.readers import index_readers
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
+from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.progress import ResolutionProgress
 from envspec.resolve.uv.default_index import uvs_default_index
-from envspec.resolve.uv.program import find_uv
+from envspec.resolve.uv.program import Uv, find_uv
 from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
 from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class IndexReaders:
+    """The pages, and the readers of what they list. All share one cache and one fetcher."""
+
+    wheels: MetadataReader
+    sources: SourceReader
+    pages: Pages
+
+
+def index_readers(cache: Path, fetcher: Fetcher, uv: Uv) -> IndexReaders:
+    """Put them together over the cache's folder."""
+    metadata, files = MetadataCache(cache), FileStore(cache / ARTIFACTS, fetcher)
+    return IndexReaders(
+        wheels=MetadataReader(metadata, fetcher),
+        sources=SourceReader(metadata, files, StaticReader(cache, fetcher), uv),
+        pages=Pages(fetcher, ReleaseStore(cache), files, uv.offline),
+    )
 
 
 @contextmanager

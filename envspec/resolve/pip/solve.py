@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +40,7 @@ from envspec.resolve.pip.answer import (
     refuse_sources,
     refuse_two_answers,
     said_of,
+    tell_undated,
     with_hashes,
 )
 from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
@@ -49,8 +50,8 @@ from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.floors import as_bounds, floors, is_older
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import Releases, admitted, asks_of, has_pre_release, unasked
-from envspec.resolve.pip.notes import Solution, last_solutions, tell_notes
+from envspec.resolve.pip.newest import Releases, admitted, asks_of, behind, has_pre_release, unasked
+from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
 from envspec.resolve.pip.pins import begin, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
@@ -68,8 +69,16 @@ from envspec.resolve.pip.retreat import (
 )
 from envspec.resolve.pip.sharing import after, as_built, first_of, last_of, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.pip.unbounded import Lag, lags, may_be_behind, names_torch, refuse_outgrown, without_bounds
-from envspec.resolve.pip.variants import in_rounds
+from envspec.resolve.pip.unbounded import (
+    Lag,
+    lags,
+    may_be_behind,
+    names_torch,
+    refuse_outgrown,
+    tell_lags,
+    without_bounds,
+)
+from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
@@ -81,6 +90,63 @@ from envspec.resolve.uv.processes import Processes
 from envspec.resolve.uv.program import Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.rules.finding import Finding
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A solved request, with what notes about it need.
+
+    kept    the versions of the old lock, which were told when they were chosen
+    direct  the files that its requirements name by their URL
+    """
+
+    request: Request
+    answer: Resolution
+    index: TorchIndex
+    kept: Mapping[str, str]
+    direct: DirectFiles
+    pins: tuple[Pin, ...]
+
+
+def last_solutions(
+    made: Mapping[str, Sequence[Solution]], pins: Mapping[str, tuple[Pin, ...]]
+) -> dict[Request, tuple[Solution, tuple[str, ...]]]:
+    """Find the solutions that gave pins, with the names of their targets. `made` has all solutions by target, in their
+    order: targets are solved again where what was found can't work."""
+    found: dict[Request, tuple[Solution, tuple[str, ...]]] = {}
+    for name, several in pins.items():
+        last = next((one for one in reversed(made.get(name, ())) if one.pins == several), None)
+        if last is not None:
+            _, names = found.get(last.request, (last, ()))
+            found[last.request] = (last, (*names, name))
+    return found
+
+
+def tell_notes(
+    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
+    lags: Mapping[Request, Sequence[Lag]],
+    releases: Callable[[Request], Releases],
+    refusal: Callable[[Request, tuple[str, ...]], str],
+    undated: Callable[[tuple[str, str]], bool],
+    notice: Callable[[Finding], None],
+) -> None:
+    """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
+    `refusal` says in uv's words what keeps a request from meeting bounds, and `undated` whether a flat index has no
+    dates."""
+    groups = {request: names for request, (_, names) in solutions.items()}
+    over = {}
+    for request, (one, _) in solutions.items():
+        of = releases(request)
+        several = behind(one.answer.found, request, one.answer.asks, one.kept, of)
+        far = {lag.name for lag in lags.get(request, ()) if lag.far}
+        near = [one for one in several if one.name not in far]
+        over[request] = tuple(passed_over(near, request, one.index, of, partial(refusal, request)))
+    said = {request: {one.name for one in several} for request, several in over.items()}
+    tell_lags(lags, said, groups, notice)
+    tell_passed_over(over, groups, notice)
+    tell_variants({request: one.answer.found for request, (one, _) in solutions.items()}, groups, notice)
+    tell_undated(groups, undated, notice)
+
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
 from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
-from envspec.lock.model import LOCK_VERSION, Lock, Pin
+from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.retreat import Retreated, Way
@@ -26,7 +26,48 @@ from envspec.spec.model import Spec, Target
 if TYPE_CHECKING:
     from envspec.lock.rules.case import Flaw
     from envspec.resolve.workflow.builds import BuildResolver
-    from envspec.resolve.workflow.publishers import AskPublishers
+
+
+AskPublishers = Callable[[Iterable[Pin]], Mapping[Pin, Publisher]]
+"""Asks the indexes of pins who published them."""
+
+
+def with_publishers(solved: Sequence[Solved], old: Lock | None, ask: AskPublishers) -> tuple[Solved, ...]:
+    """Give solved targets with the publishers of their pip pins."""
+    before = {(pin.index, pin.artifact): pin.publisher for target in old or () for pin in target.pins if pin.publisher}
+    pins = {pin for one in solved for pin in one.pip if pin.artifact is not None and pin.url is None}
+    known = {pin: said for pin in pins if (said := before.get((pin.index, pin.artifact))) is not None}
+    known.update(ask(sorted(pins - known.keys(), key=lambda pin: (pin.index, pin.name, pin.version))))
+    return tuple(
+        replace(one, pip=tuple(replace(pin, publisher=known[pin]) if pin in known else pin for pin in one.pip))
+        for one in solved
+    )
+
+
+def tell_inspection(solved: Sequence[Solved], kept: Kept, notice: Notice) -> None:
+    """Report the targets whose wheels the spec leaves unread, and what the old lock says of wheels that they don't."""
+    unread = [one.name for one in solved if one.pip and not one.prepared.inputs.inspect]
+    if unread:
+        message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
+        notice(Finding("info", "not-inspected", f"{', '.join(unread)}: {message}"))
+    for one in dict.fromkeys(row for target in solved for row in _unfounded(target, kept)):
+        notice(
+            Finding(
+                "warning",
+                "correction-unfounded",
+                f"the old lock says that {one.package} {one.version} needs {one.constraint}, and {one.file} doesn't say"
+                " so; envspec leaves it out",
+            )
+        )
+
+
+def _unfounded(target: Solved, kept: Kept) -> Iterator[LockedCorrection]:
+    if not target.prepared.inputs.inspect:
+        return
+    said = {(one.package, one.sha256, one.constraint) for one in target.read}
+    for one in target.pinned(row for row, _ in kept.read.get(target.name, ())):
+        if (one.package, one.sha256, one.constraint) not in said and target.counts(one):
+            yield one
 
 
 def _untold(finding: Finding) -> None:
@@ -126,8 +167,6 @@ def relock(
     from envspec.resolve.workflow.accept import accept
     from envspec.resolve.workflow.builds import with_build_environments
     from envspec.resolve.workflow.images import tell_images
-    from envspec.resolve.workflow.inspection import tell_inspection
-    from envspec.resolve.workflow.publishers import with_publishers
 
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, publishers or (lambda pins: {}))

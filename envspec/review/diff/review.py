@@ -6,18 +6,235 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from envspec.lock.model import Lock, Pin
+from envspec.base.errors import InternalError
+from envspec.lock.graph import Graph, Node
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.packages.edges import Markers
+from envspec.packages.stated import stated_for
 from envspec.review.diff import renames
-from envspec.review.diff.around import Circumstances
 from envspec.review.diff.common import comparable
-from envspec.review.diff.compare import diff
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest, merged
-from envspec.review.diff.matching import matched
-from envspec.review.diff.model import Diff, PackageChange, PinChange
-from envspec.review.diff.relations import Relations
-from envspec.review.diff.risk import different_hashes, facts, far, form, label
+from envspec.review.diff.matching import Match, matched
+from envspec.review.diff.model import Diff, ImageChange, PackageChange, PinChange, TargetChange, TargetHead
+from envspec.review.diff.risk import ALONE, Around, different_hashes, facts, far, form, label
 from envspec.review.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
 from envspec.review.diff.side import Side, selection_sentences
+
+
+class Relations:
+    """The relations of two sides. `before` and `after` are their locks with the targets matched, nothing taken away."""
+
+    def __init__(self, old: Side, new: Side, before: Lock, after: Lock) -> None:
+        self.old, self.new = old, new
+        self.before, self.after = before, after
+        self._graphs: dict[tuple[bool, str], Graph | None] = {}
+
+    def asked(self, kind: str, name: str, target: str, now: bool) -> tuple[bool | None, tuple[str, ...] | None]:
+        """Return whether the spec asks for a package, and which packages require it: on the new side if `now`, else on
+        the old one.
+
+        Values are None where that side doesn't know.
+        """
+        side = self.new if now else self.old
+        lock = self.after if now else self.before
+        found = lock.target(target)
+        pin = found.pin(name, kind) if found else None
+        direct = pin.direct if pin and "direct" in side.knows else None
+        graph = self._graph(now, target)
+        if graph is None:
+            return direct, None
+        edges = graph.incoming.get(Node(kind, name), ())
+        via = tuple(dict.fromkeys(edge.source.name for edge in edges if edge.source is not None))
+        # a file that doesn't record direct requirements has roots that no package requires
+        return direct, via if via or "direct" in side.knows else None
+
+    def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
+        stays."""
+        graphs = self._graph(False, target), self._graph(True, target)
+        node = Node(kind, name)
+        if graphs[0] is None or graphs[1] is None or node not in graphs[0].pins or node not in graphs[1].pins:
+            return (), ()
+        before, after = ({edge.target.name for edge in graph.outgoing.get(node, ())} for graph in graphs if graph)
+        return tuple(sorted(after - before)), tuple(sorted(before - after))
+
+    def _graph(self, now: bool, name: str) -> Graph | None:
+        """Return a graph; None for a side without edges, and for one whose requirements can't be read."""
+        key = (now, name)
+        if key not in self._graphs:
+            side, lock = (self.new, self.after) if now else (self.old, self.before)
+            self._graphs[key] = _built(lock.target(name)) if "edges" in side.knows else None
+        return self._graphs[key]
+
+
+def _built(target: LockedTarget | None) -> Graph | None:
+    if target is None or not target.inputs.platform:
+        return None
+    try:
+        return Graph.of(target)
+    except ValueError:
+        return None
+
+
+_Key = tuple[str, str]
+
+
+def diff(old: Lock, new: Lock) -> Diff:
+    """Return what leads from `old` to `new`. Targets are matched by name, packages by kind and name."""
+    before = {target.name: target for target in old}
+    after = {target.name: target for target in new}
+    names = sorted({*before, *after})
+    heads = (
+        TargetChange(name, _head(before.get(name)), _head(after.get(name)))
+        for name in names
+        if _head(before.get(name)) != _head(after.get(name))
+    )
+    changes: dict[_Key, dict[tuple[Pin | None, Pin | None], list[str]]] = {}
+    equal: dict[tuple[int, int], bool] = {}
+    for name in names:
+        was, now = _pins(before.get(name)), _pins(after.get(name))
+        for key in {**was, **now}:
+            pair = (was.get(key), now.get(key))
+            # targets that agree share their pins, and comparing these by value takes longest
+            identities = (id(pair[0]), id(pair[1]))
+            if identities not in equal:
+                equal[identities] = pair[0] == pair[1]
+            if not equal[identities]:
+                changes.setdefault(key, {}).setdefault(pair, []).append(name)
+    return Diff(
+        names=(old.name, new.name) if old.name != new.name else None,
+        inputs=(old.inputs, new.inputs) if old.inputs != new.inputs else None,
+        targets=tuple(heads),
+        packages=tuple(
+            PackageChange(*key, tuple(PinChange(*pair, tuple(found)) for pair, found in changes[key].items()))
+            for key in sorted(changes)
+        ),
+        images=tuple(
+            ImageChange(old.image(name), new.image(name))
+            for name in sorted({image.name for image in (*old.images, *new.images)})
+            if old.image(name) != new.image(name)
+        ),
+        corrections=(old.corrections, new.corrections) if old.corrections != new.corrections else None,
+        pythons=(old.pythons, new.pythons) if old.pythons != new.pythons else None,
+    )
+
+
+def apply(change: Diff, old: Lock) -> Lock:
+    """Return the lock that `change` makes of `old`. Raises InternalError when it isn't a change of this lock."""
+    heads = {target.name: TargetHead.of(target) for target in old}
+    pins = {target.name: _pins(target) for target in old}
+    for target in change.targets:
+        if heads.pop(target.name, None) != target.old:
+            raise InternalError(f"the change of target {target.name} is not one of this lock")
+        if target.new is not None:
+            heads[target.name] = target.new
+            pins.setdefault(target.name, {})
+    for package in change.packages:
+        key = (package.kind, package.name)
+        for one in package.changes:
+            for name in one.targets:
+                if pins[name].pop(key, None) != one.old:
+                    raise InternalError(f"the change of {package.name} in {name} is not one of this lock")
+                if one.new is not None:
+                    pins[name][key] = one.new
+    images = {image.name: image for image in old.images}
+    for image in change.images:
+        if image.old is not None and images.pop(image.old.name, None) != image.old:
+            raise InternalError(f"the change of the image {image.old.name} is not one of this lock")
+        if image.new is not None:
+            images[image.new.name] = image.new
+    return Lock(
+        name=change.names[1] if change.names else old.name,
+        inputs=change.inputs[1] if change.inputs else old.inputs,
+        targets=tuple(_target(name, heads[name], pins[name]) for name in sorted(heads)),
+        images=tuple(images[name] for name in sorted(images)),
+        corrections=change.corrections[1] if change.corrections else old.corrections,
+        pythons=change.pythons[1] if change.pythons else old.pythons,
+    )
+
+
+def _head(target: LockedTarget | None) -> TargetHead | None:
+    return None if target is None else TargetHead.of(target)
+
+
+def _pins(target: LockedTarget | None) -> dict[_Key, Pin]:
+    return {} if target is None else {(pin.kind, pin.name): pin for pin in target.pins}
+
+
+def _target(name: str, head: TargetHead, pins: Mapping[_Key, Pin]) -> LockedTarget:
+    in_order = tuple(pins[key] for key in sorted(pins))
+    return LockedTarget(name, head.inputs, in_order, head.architectures, head.driver_floor)
+
+
+class Circumstances:
+    """The two sides of a comparison, their targets matched."""
+
+    def __init__(self, old: Side, new: Side, match: Match) -> None:
+        self.are_locks = old.format == new.format == "envspec"
+        self.old, self.new = match.old, match.new
+
+    def of(self, change: PinChange) -> Around:
+        """Return what a change has to be seen with."""
+        if change.new is None:
+            return ALONE
+        if change.old is None:
+            known = (change.new.kind, change.new.name) in self._names
+            return Around(news=bool(self.old.targets) and not known, first=not self.old.targets)
+        if not self.are_locks:
+            return ALONE
+        exact = [name for name in change.targets if self._is_exact(name)]
+        return Around(exact=bool(exact), moved=self._moved(change.old, change.new, exact[0]) if exact else ())
+
+    @cached_property
+    def _names(self) -> frozenset[tuple[str, str]]:
+        return frozenset((pin.kind, pin.name) for target in self.old for pin in target.pins)
+
+    def _is_exact(self, name: str) -> bool:
+        was, now = _machine(self.old, name), _machine(self.new, name)
+        return was == now and was is not None
+
+    def _moved(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
+        lines = {*old.dependencies} ^ {*new.dependencies}
+        if lines and new.kind == "pip":
+            targets = [target for target in (self.old.target(name), self.new.target(name)) if target]
+            if any(_is_stated(target, new) for target in targets):
+                return ()
+            markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.full_python)
+            lines = {line for line in lines - _corrected(new) if _holds(markers, line)}
+        return tuple(sorted(_signed(old, new, lines)))
+
+
+def _is_stated(target: LockedTarget, pin: Pin) -> bool:
+    """Say whether the spec states what a source requires: then its METADATA isn't asked."""
+    return not pin.is_wheel and stated_for(target.inputs.metadata, pin.name, pin.version) is not None
+
+
+def _corrected(pin: Pin) -> frozenset[str]:
+    from envspec.facts.corrections import corrections
+
+    return frozenset(corrections().left_out(pin.name, pin.version, ()))
+
+
+def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
+    """Return what decides which file of a release a target installs, and which of its requirements hold."""
+    target: LockedTarget | None = lock.target(name)
+    if target is None:
+        return None
+    inputs = target.inputs
+    return inputs.platform, inputs.python, inputs.glibc, inputs.cuda
+
+
+def _signed(old: Pin, new: Pin, lines: set[str]) -> Iterator[str]:
+    yield from (f"requires {line} now" for line in lines & {*new.dependencies})
+    yield from (f"no longer requires {line}" for line in lines & {*old.dependencies})
+
+
+def _holds(markers: Markers, line: str) -> bool:
+    """Say whether a requirement holds whatever extras are asked for. One that can't be read counts."""
+    try:
+        return markers.hold(line)
+    except ValueError:
+        return True
 
 
 def review(old: Side, new: Side) -> Review:

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from envspec.prove.doctor import nvml
-from envspec.prove.doctor.commands import CommandOutput, ask_program
 from envspec.prove.doctor.examine import examine
-from envspec.prove.doctor.gather import gather, gather_hardware
+from envspec.prove.doctor.gather import CommandOutput, ask_program, gather, gather_hardware
 from envspec.prove.doctor.machine import Device, Nvidia
 
 VERSION = """\

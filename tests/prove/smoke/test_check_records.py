@@ -13,8 +13,7 @@ from envspec_check.checks.installed import other_records
 from envspec_check.checks.installed import record_digest as digest_of_installed
 from envspec_check.environment import Installed
 
-from envspec.prove.smoke.run.case import CONFIG, Folders, SmokeCase
-from envspec.prove.smoke.run.records import record_digest, record_digests
+from envspec.prove.smoke.run.case import CONFIG, Folders, SmokeCase, record_digest, record_digests
 
 SHA = "a" * 64
 FILE = "alpha-1.0-py3-none-any.whl"

@@ -19,8 +19,7 @@ from envspec.resolve.pip.reading import Counting
 from envspec.resolve.progress import SilentResolution
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels import reader as reader_module
-from envspec.resolve.wheels.builds import build_questions
-from envspec.resolve.wheels.inspector import WheelInspector
+from envspec.resolve.wheels.inspector import WheelInspector, build_questions
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore

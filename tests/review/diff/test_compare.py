@@ -20,11 +20,10 @@ from lock_strategies import locks
 from envspec.base.errors import InternalError
 from envspec.lock.model import Lock
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.compare import apply, diff
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import LIMIT, markdown
 from envspec.review.diff.model import Diff, nothing
-from envspec.review.diff.review import review
+from envspec.review.diff.review import apply, diff, review
 from envspec.review.diff.side import Side
 from envspec.review.diff.text import WIDTH, cells, text
 

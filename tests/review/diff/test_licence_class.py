@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.review.diff.licence_class import licence_class
+from envspec.review.diff.risk import licence_class
 
 LICENCES = {
     "permissive": (

@@ -13,9 +13,8 @@ import tomli
 from envspec.lock.model import Lock
 from envspec.lock.read import loads
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.compare import apply, diff
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.review import review
+from envspec.review.diff.review import apply, diff, review
 from envspec.review.diff.rows import Review
 from envspec.review.diff.side import Side
 from envspec.review.diff.text import text

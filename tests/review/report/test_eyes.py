@@ -11,11 +11,10 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.side import Side
-from envspec.review.report.changed import changes_data
 from envspec.review.report.collect import page_of
-from envspec.review.report.eyes import needs_eyes
 from envspec.review.report.model import AuditSummary, Page, Trouble
-from envspec.review.report.page import html
+from envspec.review.report.page import changes_data, html
+from envspec.review.report.sections import needs_eyes
 
 SOUND = AuditSummary("db", "2026-11-01T00:00:00Z", (), (), (), ())
 
