@@ -50,8 +50,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("prove.proof",),
     ("review.report", "draft", "install.environments", "image"),
     ("app",),
-    ("cli",),
-    ("pytest_plugin", "library", "__main__"),
+    ("cli", "library"),
+    ("pytest_plugin", "__main__"),
     ("tools",),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""
@@ -219,7 +219,7 @@ def test_programs_are_imported_by_nobody(program: str) -> None:
 READS_LOCKS = {
     "app.inputs": "judges them: whoever installs, exports or runs gets its lock there; `why` only prints paths of one",
     "app.check": "judges, and says so",
-    "cli.lock.command": "judges, and solves anew what fails",
+    "app.lock.make": "judges, and solves anew what fails",
     "app.doctor_lock": "judges, and calls no target feasible that fails",
     "app.doctor_policy": "only to say what the site's policy forbids of it",
     "cli.diff.command": "judges, and tells it in the review",
@@ -264,6 +264,15 @@ def test_no_lock_gets_past_the_judge() -> None:
     assert {name for name, source in sources.items() if reads_locks(source)} <= READS_LOCKS.keys()
     making = {name for name, source in sources.items() if "SoundLock(" in source}
     assert making == {"lock.judge"}, "only the judge says that a lock is sound"
+
+
+def test_the_application_floor_prints_nothing() -> None:
+    """What it tells goes to the observer; options, answers and exit codes are the command line's."""
+    for name, path in MODULES.items():
+        if part_of(name) == "app":
+            text = path.read_text(encoding="utf-8")
+            names = {node.id for node in nodes_of(text) if isinstance(node, ast.Name)}
+            assert not names & {"print", "click", "sys"} and "import click" not in text, name
 
 
 def test_every_part_has_its_floor() -> None:

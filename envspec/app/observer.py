@@ -40,7 +40,7 @@ class Observer:
     def say(self, text: str, *, style: str | None = None) -> None:
         """Take a line for people; the word before its first colon has the style, a colour."""
 
-    def resolution(self, *, quiet: bool) -> AbstractContextManager[ResolutionProgress]:
+    def resolution(self) -> AbstractContextManager[ResolutionProgress]:
         """Follow a resolution until the block ends."""
         return nullcontext(_Silent())
 

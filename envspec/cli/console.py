@@ -48,10 +48,23 @@ def hush() -> None:
     _hushed.append(True)
 
 
+_json_asked: list[bool] = []
+"""One since `ask_json`: stdout gets JSON."""
+
+
+def ask_json() -> None:
+    """Draw no bars from here on: a program reads the answer (`--json`)."""
+    _json_asked.append(True)
+
+
+def json_is_asked() -> bool:
+    return bool(_json_asked)
+
+
 def begin_output() -> None:
     """Forget what was printed before: a process may run several command lines."""
-    _documents.clear()
-    _hushed.clear()
+    for said in (_documents, _hushed, _json_asked):
+        said.clear()
 
 
 def printed_json() -> bool:

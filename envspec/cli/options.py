@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.base.places import KEEP_PYTHONPATH
-from envspec.cli.console import hush, out_json
+from envspec.cli.console import ask_json, hush, out_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,17 @@ locks_dir = click.option(
     type=Folder(),
     help="The folder of the locks [default: locks/ beside the spec's folder].",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (schema in docs/json.md).")
+
+
+def _json(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if value:
+        ask_json()
+    return value
+
+
+as_json = click.option(
+    "--json", "as_json", is_flag=True, callback=_json, help="Print JSON on stdout (schema in docs/json.md)."
+)
 offline = click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Use no network, only the caches.")
 target = click.option(
     "--target",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import say
+from envspec.cli.console import json_is_asked, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -127,7 +127,7 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
 
     Calls `columns` only for bars that are drawn: importing rich takes time.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or json_is_asked() or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import Progress
@@ -140,13 +140,13 @@ def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = Fal
 
 
 @contextmanager
-def resolution(*, quiet: bool = False) -> Iterator[OnTerminal | InLines | SilentResolution]:
-    """Show progress of one resolution: drawn on a terminal, else in lines if it takes long."""
-    with bars(_of_resolution, quiet=quiet) as drawn:
+def resolution() -> Iterator[OnTerminal | InLines | SilentResolution]:
+    """Show progress of one resolution: drawn on a terminal, else in lines if it takes long; none with --json."""
+    with bars(_of_resolution) as drawn:
         if drawn is not None:
             with OnTerminal(drawn).telling() as on_terminal:
                 yield on_terminal
-        elif quiet:
+        elif json_is_asked():
             from envspec.resolve.progress import SilentResolution
 
             yield SilentResolution()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from envspec.app.lock.choices import LockChoices
 from envspec.cli import options
-from envspec.cli.edited import edit_and_lock
-from envspec.cli.lock.choices import lock_choices
+from envspec.cli.locked import lock_options, show_edited
+
+if TYPE_CHECKING:
+    from envspec.app.lock.make import LockRequest
 
 EPILOG = """\b
 Examples:
@@ -24,24 +25,24 @@ Examples:
 @options.one_target
 @click.option("--conda", is_flag=True, help="Remove conda packages only.")
 @options.no_lock
-@lock_choices
+@lock_options
 def command(
     path: str,
     packages: tuple[str, ...],
     target: str | None,
     conda: bool,
     no_lock: bool,
-    choices: LockChoices,
+    request: LockRequest,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Remove packages from a spec, and lock it again
 
     Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
     Where the rest can't be locked, the spec stays as it is.
     """
-    from envspec.spec.edit import remove
+    from envspec.app.edit import remove
 
-    edit = partial(remove, names=packages, kind="conda" if conda else None, target=target)
-    done = edit_and_lock(path, edit, choices, no_lock=no_lock)
-    if choices.quiet:
-        options.print_json("remove", done)
+    done = remove(path, packages, request, conda=conda, target=target, no_lock=no_lock)
+    show_edited("remove", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0

@@ -20,10 +20,10 @@ class Terminal(Observer):
     def say(self, text: str, *, style: str | None = None) -> None:
         say(text, style=style)
 
-    def resolution(self, *, quiet: bool) -> AbstractContextManager[ResolutionProgress]:
+    def resolution(self) -> AbstractContextManager[ResolutionProgress]:
         from envspec.cli.progress import resolution
 
-        return resolution(quiet=quiet)
+        return resolution()
 
     def image(self, *, quiet: bool) -> AbstractContextManager[ImageProgress]:
         from envspec.cli.image.progress import image_progress

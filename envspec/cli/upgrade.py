@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from envspec.app import inputs
-from envspec.app.edition import edition_document
-from envspec.app.lock.choices import LockChoices
 from envspec.cli import options
-from envspec.cli.lock.choices import lock_choices
-from envspec.cli.lock.command import lock_spec
-from envspec.resolve.workflow.keep import Upgrade
+from envspec.cli.locked import lock_document, lock_options, print_locked, show_locked
+
+if TYPE_CHECKING:
+    from envspec.app.lock.make import LockRequest
 
 EPILOG = """\b
 Examples:
@@ -26,21 +26,26 @@ Examples:
 @options.spec
 @click.argument("packages", nargs=-1, metavar="[PKG...]")
 @options.target
-@lock_choices
+@lock_options
 def command(
     path: str,
     packages: tuple[str, ...],
     targets: tuple[str, ...],
-    choices: LockChoices,
+    request: LockRequest,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Lock a spec with the newest versions that it allows, of all packages or of those named
 
     The same as `envspec lock` with --upgrade or --upgrade-package. The spec stays as it is; `envspec outdated` shows
     what holds a package back.
     """
-    spec = inputs.read_spec(path)
+    from envspec.app.lock.make import lock_spec
+    from envspec.resolve.workflow.keep import Upgrade
+
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
-    done = lock_spec(spec, replace(choices, upgrade=upgrade, targets=targets, named_by=""))
-    if choices.quiet:
-        options.print_json("lock", {"specs": [done], "facts": edition_document()})
+    done = lock_spec(inputs.read_spec(path), replace(request, upgrade=upgrade, targets=targets, named_by=""))
+    show_locked(done, request.locks_dir, verbose=verbose, as_json=as_json)
+    if as_json:
+        print_locked([lock_document(done)])
     return 0

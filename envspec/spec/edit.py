@@ -36,9 +36,6 @@ class Edit:
             return f"removed {self.old} from [{self.table}]"
         return f"changed {self.old} to {self.new} in [{self.table}]"
 
-    def as_json(self) -> dict[str, str | None]:
-        return {"table": self.table, "old": self.old, "new": self.new}
-
 
 EditOfText = Callable[[str], tuple[str, list[Edit]]]
 """From a spec's text to the new one, and what changed."""

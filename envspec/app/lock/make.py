@@ -1,0 +1,362 @@
+"""Making a spec's lock: what stays of the old one, what is resolved anew, and what is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from envspec.app import inputs
+from envspec.app.edition import tell_edition
+from envspec.app.lock.images import ImageDigests, are_wanted, stale_images
+from envspec.app.lock.summary import changes
+from envspec.app.malicious import refuse_malicious
+from envspec.app.observer import observer, say, warn
+from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
+from envspec.base.errors import InputError
+from envspec.base.texts import nearest, printable
+from envspec.lock.freshness import reasons, rendered_reasons
+from envspec.lock.model import LOCK_VERSION, Lock
+from envspec.lock.read import LockLayout
+from envspec.lock.render import rendered_files
+from envspec.lock.signing.model import SUFFIX
+from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.requirement import canonical_name
+from envspec.resolve.workflow.images import tell_images
+from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
+from envspec.resolve.workflow.pythons import with_missing_pythons
+from envspec.resolve.workflow.relock import flaws_of, relock
+from envspec.spec.newer import beginning, has_ended, standing
+
+if TYPE_CHECKING:
+    from envspec.lock.store import LockFolder
+    from envspec.resolve.conda.solve import CondaResolver
+    from envspec.resolve.pip.solve import PipResolver
+    from envspec.review.policy.model import Policy
+    from envspec.rules.finding import Finding
+    from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class LockRequest:
+    """What is asked of the locks to make.
+
+    `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
+    digests again, `allow_needed` adds to the spec the sources that its packages need, `refresh` reads the live PyTorch
+    index, `dry_run` writes nothing. `pins` is another tool's lock, whose versions are preferred. `named_by` is what
+    stands before a package's name on the command line.
+    """
+
+    upgrade: Upgrade = field(default_factory=Upgrade)
+    targets: tuple[str, ...] = ()
+    locks_dir: Path | None = None
+    images: bool = False
+    allow_needed: bool = False
+    offline: bool = False
+    refresh: bool = False
+    dry_run: bool = False
+    pins: Path | None = None
+    named_by: str = "--upgrade-package "
+
+
+@dataclass(frozen=True)
+class Locked:
+    """The lock of a spec, and what became of the old one.
+
+    status   "fresh": it is as it was, and no index was asked; "unchanged": asked, and as it was; "written";
+             "would-change": not written, by `dry_run`
+    changes  a line for each package, build of Python and image digest that changed; none for a first lock
+    """
+
+    spec: Spec
+    folder: LockFolder
+    lock: Lock
+    old: Lock | None
+    status: Literal["fresh", "unchanged", "would-change", "written"]
+    changes: tuple[str, ...] = ()
+
+
+def read_specs(paths: Sequence[str], locks_dir: Path | None) -> list[Spec]:
+    """Read all specs before the first is resolved: a typing error in the last one should cost no time.
+
+    Raises SpecError, and InputError where two would have one lock.
+    """
+    found = [inputs.read_spec(path) for path in paths]
+    seen: dict[Path, str] = {}
+    for spec in found:
+        path = inputs.folder_of(spec, locks_dir).path
+        if seen.setdefault(path, spec.path) != spec.path:
+            raise InputError(
+                f"{seen[path]} and {spec.path} would both be locked as {path}", hint="give each its own [env] name"
+            )
+    return found
+
+
+def lock_spec(spec: Spec, request: LockRequest) -> Locked:
+    """Bring a spec's lock up to date. Waits for another envspec that is locking it.
+
+    Raises EnvspecError, with the lock as it was.
+    """
+    with exclusive(spec, request.locks_dir) as folder:
+        return lock_held(spec, folder, request)
+
+
+@contextmanager
+def exclusive(spec: Spec, locks_dir: Path | None) -> Iterator[LockFolder]:
+    """Give the folder of a spec's lock, with no other envspec at work on it; wait for one that is."""
+    folder = inputs.folder_of(spec, locks_dir)
+    with folder.exclusive(lambda: say(f"waiting: another envspec is locking {spec.name}")):
+        yield folder
+
+
+def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
+    """Say which exported recipes a new lock has outdated, and how to renew them."""
+    spec, folder = done.spec, done.folder
+    recipes = inputs.recipes_of(spec, locks_dir)
+    if done.status != "written" or not recipes.is_dir():
+        return
+    from envspec.app.export.recipes import recipe_drift
+    from envspec.lock.judge import UnsoundLock, sound
+
+    try:
+        found, again = recipe_drift(spec, sound(folder.load(), spec, str(folder.path)), recipes)
+    except UnsoundLock:
+        # with --target, the other targets may not answer the spec yet
+        return
+    except InputError as error:
+        warn(f"{recipes} can't be exported again: {error.message}")
+        say(f"hint: {error.hint or 'see `envspec check`'}")
+        return
+    if found:
+        say(f"hint: the recipes in {recipes} differ from the new lock: {again}{inputs.elsewhere(locks_dir)}")
+
+
+def lock_held(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
+    """Do what `lock_spec` does, in a folder that is `exclusive` already."""
+    policy, old = refuse_spec(spec), _old(folder)
+    renew = request.upgrade.everything or request.images
+    resolved = _standing(spec, folder, old, policy, request)
+    if resolved is not None and resolved == old and not renew and not stale_images(spec, resolved):
+        if not request.dry_run:
+            _bring_in_line(spec, folder, resolved)
+        return Locked(spec, folder, resolved, old, "fresh")
+    _refuse_unknown_packages(request, spec, old)
+    asked = request.images or are_wanted(spec, old, inputs.recipes_of(spec, request.locks_dir))
+    digests = ImageDigests(spec, old, renew=renew, offline=request.offline or not asked)
+    if resolved is None:
+        spec, resolved = _resolved(spec, old, policy, request)
+        refuse_malicious(spec, resolved, str(folder.path), offline=request.offline)
+        if policy is not None:
+            refuse_written(policy, spec, resolved, str(folder.path), offline=request.offline)
+    new = digests.put_into(resolved)
+    status: Literal["unchanged", "would-change", "written"] = "unchanged"
+    if request.dry_run:
+        status = "unchanged" if new == old else "would-change"
+    elif _write(spec, folder, new):
+        status = "written"
+    return Locked(spec, folder, new, old, status, tuple(changes(old, new)))
+
+
+def _standing(
+    spec: Spec, folder: LockFolder, old: Lock | None, policy: Policy | None, request: LockRequest
+) -> Lock | None:
+    """Give the old lock where it still answers the spec and nothing newer is asked, with the builds of Python that it
+    lacks; it asks no index. Raises Malicious, Forbidden."""
+    upgrade = request.upgrade
+    forced = upgrade.everything or upgrade.packages or request.refresh or request.targets or request.pins
+    if old is None or forced or reasons(spec, old) or flaws_of(spec, old):
+        return None
+    if old.schema != LOCK_VERSION and not request.offline:
+        # a lock of an older schema stays only as long as nobody can be asked for what this one holds
+        return None
+    found = with_missing_pythons(old, partial(bound_in_time, spec, policy))
+    tell_images(spec, found.targets, notice)  # the spec's [image] may have changed, and stales no lock
+    # for a lock that stays nobody is asked, unless the site wants it
+    wanted = policy is not None and policy.advisories
+    refuse_malicious(spec, found, str(folder.path), offline=request.offline or not wanted, quiet=True)
+    if policy is not None:
+        refuse_written(policy, spec, found, str(folder.path), offline=request.offline)
+    return found
+
+
+def _old(folder: LockFolder) -> Lock | None:
+    """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten."""
+    try:
+        return folder.read()
+    except LockLayout as error:
+        return error.lock
+
+
+def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> tuple[Spec, Lock]:
+    """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
+    are added to its allow-source, until it needs no more.
+    """
+    from envspec.resolve.pip.build_environment import build_environments
+    from envspec.resolve.pip.publishers import publishers
+    from envspec.resolve.pip.sources_needed import SourcesNeeded
+    from envspec.resolve.pip.unbounded import FAR
+    from envspec.spec.edit import allow_source
+
+    tell_edition()
+    first = _first_pins(spec, request.pins) if request.pins else None
+    while True:
+        told: list[Finding] = []
+        try:
+            with _resolvers(spec, request, told.append) as (pip, conda):
+                bounded = _bounded(spec, old, request)
+                lock = relock(
+                    bounded,
+                    old,
+                    pip,
+                    conda=conda,
+                    upgrade=request.upgrade,
+                    only=request.targets,
+                    refreshed=request.refresh,
+                    not_after=bound_of(bounded, policy),
+                    notice=told.append,
+                    inspect=pip.inspector,
+                    builds=partial(build_environments, pip),
+                    publishers=partial(publishers, pip),
+                    first=first,
+                    tell=pip.tell,
+                )
+                return spec, _without_mere_time(old, lock) if bounded != spec else lock
+        except SourcesNeeded as needed:
+            if not request.allow_needed:
+                raise
+            if policy is not None:
+                refuse_builds(policy, needed.names, spec.path)
+            allow_source(spec.path, needed.names)
+            say(f"note: {needed.message}", style="cyan")
+            say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
+            spec = inputs.read_spec(spec.path)
+        finally:
+            # what stays far behind stands above everything else
+            for one in sorted(told, key=lambda one: one.code != FAR):
+                notice(one)
+
+
+def _bounded(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
+    """Give the spec with a moment for each of its durations: those that stand in the lock, or counted from now where
+    the lock begins or pins may move. Targets share one moment, so it stays where only some are locked."""
+    upgraded = request.upgrade.everything or request.upgrade.packages
+    some = bool(request.targets) and set(request.targets) != {target.name for target in spec.targets}
+    if old is not None and old.inputs.exclude_newer is not None and (some or not upgraded):
+        return standing(spec, old.inputs.exclude_newer)
+    now = datetime.now(timezone.utc)
+    for one in spec.newer_for:
+        if has_ended(one, now):
+            warn(
+                f"{spec.path}: the exception of exclude-newer for {one.name} ended on {one.until} and no longer counts"
+            )
+    bounded = beginning(spec, now)
+    if bounded.exclude_newer != spec.exclude_newer:
+        said = f"nothing published after {bounded.exclude_newer} is taken: exclude-newer is {spec.exclude_newer}"
+        say(f"note: {said}", style="cyan")
+    return bounded
+
+
+def _without_mere_time(old: Lock | None, new: Lock) -> Lock:
+    """Keep the old lock where only the moment differs: nothing newer was old enough, and there's nothing to review."""
+    if old is None:
+        return new
+    inputs = replace(new.inputs, exclude_newer=old.inputs.exclude_newer)
+    same = old.schema == new.schema and replace(new, inputs=inputs, images=old.images) == old
+    return old if same else new
+
+
+def _refuse_unknown_packages(request: LockRequest, spec: Spec, old: Lock | None) -> None:
+    """Refuse an `--upgrade-package` name that is in neither spec nor lock: it would silently change nothing."""
+    # of what has no conda, Python is a build of its own
+    known = {PYTHON, *(canonical_name(pin.name) for target in old or () for pin in target.pins)}
+    for target in spec.targets:
+        known |= {requirement_name(located.text) for located in spec.pip_dependencies(target)}
+        known |= {conda_name(located.text) for located in spec.conda_dependencies(target)}
+    by = request.named_by
+    for name in sorted(request.upgrade.packages):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+            bare = re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]
+            raise InputError(
+                f"{by or '`envspec upgrade` '}takes a package's name, not {printable(name)}",
+                hint=f"{by}{bare or 'NAME'}; a version belongs in the spec",
+            )
+        if canonical_name(name) not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"
+            raise InputError(f"{by}{printable(name)}: neither {spec.path} nor its lock has it", hint=hint)
+
+
+def _first_pins(spec: Spec, path: Path) -> Lock:
+    """Read another tool's lock for a spec's targets. Raises InputError."""
+    from envspec.review.diff.foreign import read
+    from envspec.review.diff.foreign.universal import Environment
+
+    return read.first_pins(path, [Environment(one.name, one.platform, spec.python, one.glibc) for one in spec.targets])
+
+
+def notice(finding: Finding) -> None:
+    """Print a finding on stderr: a warning or a note."""
+    place = f"{finding.place}: " if finding.place else ""
+    if finding.severity == "warning":
+        warn(f"{place}{finding.message}")
+    else:
+        say(f"note: {place}{finding.message}", style="cyan")
+    if finding.remedy:
+        say(f"hint: {finding.remedy}")
+
+
+@contextmanager
+def _resolvers(
+    spec: Spec, request: LockRequest, notice: Callable[[Finding], None]
+) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
+    """Give the resolvers with this machine's network, caches and progress, and a temporary scratch folder.
+
+    A spec without conda packages has no conda resolver, and needs no py-rattler.
+    """
+    from envspec.resolve.pip.setup import pip_resolver
+
+    with (
+        observer().resolution() as progress,
+        pip_resolver(
+            spec,
+            os.environ,
+            offline=request.offline,
+            refresh=request.refresh,
+            fresh=bool(request.upgrade.everything or request.upgrade.packages),
+            progress=progress,
+            notice=notice,
+        ) as pip,
+    ):
+        if not any(spec.conda_dependencies(target) for target in spec.targets):
+            yield pip, None
+            return
+        from envspec.resolve.conda.setup import conda_resolver
+
+        yield pip, conda_resolver(spec, os.environ, offline=request.offline, progress=progress)
+
+
+def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:
+    """Write a fresh lock again where it stands in an older schema, or where what is rendered from it differs."""
+    if not folder.holds(lock):
+        _write(spec, folder, lock)
+        say(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")
+    elif rendered_reasons(rendered_files(lock), folder.rendered(lock)):
+        folder.write(lock)
+        say(f"rendered the files beside {folder.path} again: they differed from the lock")
+
+
+def _write(spec: Spec, folder: LockFolder, lock: Lock) -> bool:
+    """Write a lock; say so where the signature of the old one goes. Return whether anything changed."""
+    signed = folder.is_signed()
+    changed = folder.write(lock)
+    if signed and not folder.is_signed():
+        say(f"removed {folder.path}{SUFFIX}: it signed the lock that was there before")
+        say(f"hint: envspec sign {spec.path}")
+    return changed

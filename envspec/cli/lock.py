@@ -1,0 +1,162 @@
+"""`envspec lock`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.app.cache_size import keep_bounded
+from envspec.app.find_specs import all_specs
+from envspec.base.errors import AnswerNo, EnvspecError, Place
+from envspec.base.texts import printable
+from envspec.base.user_config import HOST, trust_index
+from envspec.cli import options
+from envspec.cli.console import out_json, say
+from envspec.cli.failure import Failure, parts, told
+from envspec.cli.locked import lock_document, print_locked, show_locked
+
+if TYPE_CHECKING:
+    from envspec.spec.model import Spec
+
+EPILOG = """\b
+Examples:
+  envspec lock                           every spec in specs/
+  envspec lock specs/mm-v2.9.toml
+  envspec lock specs/mm-v2.9.toml --upgrade-package transformers
+  envspec lock specs/mm-v2.9.toml --upgrade --dry-run
+  envspec lock specs/mm-v2.9.toml --pins-from uv.lock
+  envspec lock specs/*.toml --upgrade --locks-dir /tmp/tryout
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("specs", nargs=-1, metavar="[SPEC...]", shell_complete=options.complete("spec_paths"))
+@options.target
+@click.option("--upgrade", "-U", is_flag=True, help="Ignore the old pins: take the newest versions that fit.")
+@click.option(
+    "--upgrade-package",
+    "-P",
+    "packages",
+    multiple=True,
+    metavar="NAME",
+    help="Let this package's version change; may be given several times.",
+)
+@click.option("--upgrade-images", is_flag=True, help="Look up the images' digests again; packages stay.")
+@click.option(
+    "--pins-from",
+    "pins",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Prefer the versions of another tool's lock, where they fit: uv.lock, poetry.lock, pylock.toml,"
+    " requirements.txt, pixi.lock, conda-lock.yml or an explicit list.",
+)
+@options.allow_needed
+@options.dry_run
+@options.offline
+@click.option(
+    "--refresh",
+    "--refresh-index",
+    "refresh",
+    is_flag=True,
+    help="Read all pages anew, and the live PyTorch index besides the built-in facts.",
+)
+@click.option(
+    "--trust-index",
+    "trusted",
+    multiple=True,
+    metavar="NAME=HOST",
+    help="Write into envspec's configuration that an index of this name, and its login, belong to this host.",
+)
+@options.locks_dir
+@options.quiet
+@options.verbose
+@options.as_json
+def command(
+    specs: tuple[str, ...],
+    targets: tuple[str, ...],
+    upgrade: bool,
+    packages: tuple[str, ...],
+    upgrade_images: bool,
+    pins: Path | None,
+    allow_needed: bool,
+    dry_run: bool,
+    offline: bool,
+    refresh: bool,
+    trusted: tuple[str, ...],
+    locks_dir: Path | None,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """Resolve specs and write their locks
+
+    envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay where they
+    still fit. envspec also looks up the digests of the images that recipes use; a known digest stays. envspec writes
+    the whole lock or nothing. With several specs, the first that can't be locked ends the run. Without a spec, envspec
+    locks every one in specs/, here or above in the same git repository.
+    """
+    from envspec.app.lock.make import LockRequest, lock_spec, read_specs
+    from envspec.resolve.workflow.keep import Upgrade
+
+    _trust(trusted)
+    if dry_run and allow_needed:
+        raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
+    if pins and (upgrade or packages):
+        raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
+    request = LockRequest(
+        Upgrade(everything=upgrade, packages=frozenset(packages)),
+        targets,
+        locks_dir=locks_dir,
+        images=upgrade_images,
+        allow_needed=allow_needed,
+        offline=offline,
+        refresh=refresh,
+        dry_run=dry_run,
+        pins=pins,
+    )
+    parsed = read_specs(all_specs(specs), locks_dir)
+    results: list[dict[str, object]] = []
+    refused = 0
+    for number, spec in enumerate(parsed, start=1):
+        try:
+            done = lock_spec(spec, request)
+        except EnvspecError as error:
+            if len(parsed) == 1:
+                raise
+            failure = told(Failure.of(_placed(error, spec)))
+            if dry_run and isinstance(error, AnswerNo):
+                # nothing is written, so that all are asked
+                results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
+                refused = failure.exit_code
+                continue
+            if left := parsed[number:]:
+                say(f"not tried: {', '.join(spec.path for spec in left)}")
+            if as_json:
+                out_json(failure.document())
+            return failure.exit_code
+        show_locked(done, locks_dir, verbose=verbose, as_json=as_json)
+        results.append(lock_document(done))
+    keep_bounded()
+    if as_json:
+        print_locked(results)
+    return refused
+
+
+def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
+    """Give an error without a place, such as the resolver's, the spec as its place."""
+    for one in parts(error):
+        one.place = one.place or Place(spec.path)
+    return error
+
+
+def _trust(said: Sequence[str]) -> None:
+    """Write down which host an index of a name belongs to. Raises InputError."""
+    for text in said:
+        name, mark, host = text.partition("=")
+        if not (mark and name and HOST.fullmatch(host)):
+            raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
+        path = trust_index(os.environ, name, host)
+        say(f"{path}: logins of the index {name} may go to {host}")

@@ -1,0 +1,86 @@
+"""What the commands that lock a spec have in common: options, and what they print."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envspec.app.edition import edition_document
+from envspec.cli import options
+from envspec.cli.console import out
+
+if TYPE_CHECKING:
+    from envspec.app.edit import Edited
+    from envspec.app.lock.make import Locked
+
+_OPTIONS = (
+    options.dry_run, options.offline, options.locks_dir, options.quiet, options.verbose, options.as_json,
+)  # fmt: skip
+
+
+def lock_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add --dry-run, --offline, --locks-dir, --quiet, --verbose and --json to a command, which gets the first three as
+    a `request`."""
+
+    @functools.wraps(function)
+    def with_request(*arguments: Any, dry_run: bool, offline: bool, locks_dir: Path | None, **others: Any) -> int:
+        from envspec.app.lock.make import LockRequest
+
+        request = LockRequest(locks_dir=locks_dir, offline=offline, dry_run=dry_run)
+        return function(*arguments, request=request, **others)
+
+    for option in reversed(_OPTIONS):
+        option(with_request)
+    return with_request
+
+
+def show_edited(command: str, done: Edited, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
+    """Print what an edit of a spec changed, in it and in its lock."""
+    if not as_json:
+        for text in done.edits or ("asks for that already",):
+            out(f"{done.path}: {text}")
+    if done.locked is not None:
+        show_locked(done.locked, locks_dir, verbose=verbose, as_json=as_json)
+    if as_json:
+        locked = done.locked and lock_document(done.locked)
+        options.print_json(command, {"spec": done.path, "edits": [asdict(one) for one in done.edits], "lock": locked})
+
+
+def show_locked(done: Locked, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
+    """Print what changed in a lock, unless JSON is printed later, and say what has to be done with its recipes."""
+    from envspec.app.lock.make import tell_recipes
+    from envspec.app.lock.summary import describe, shortened
+
+    if not as_json:
+        path, lock = done.folder.path, done.lock
+        for line in done.changes if verbose else shortened(done.changes, done.old, lock):
+            out(line)
+        if done.status == "fresh":
+            out(f"{path} is fresh: {describe(lock)}. `--upgrade` looks for newer versions.")
+        else:
+            out(f"{_WORDS[done.status]} {path}: {describe(lock)}")
+    tell_recipes(done, locks_dir)
+
+
+_WORDS = {"unchanged": "unchanged:", "would-change": "not written (--dry-run):", "written": "wrote"}
+
+
+def lock_document(done: Locked) -> dict[str, object]:
+    """Give a spec's part of what `lock --json` prints."""
+    return {
+        "spec": done.spec.path,
+        "lock": str(done.folder.path),
+        "status": done.status,
+        "targets": {target.name: len(target.pins) for target in done.lock},
+        "images": {image.name: image.digest for image in done.lock.images},
+        "pythons": {one.platform: f"{one.version}+{one.build}" for one in done.lock.pythons},
+        "changes": list(done.changes),
+    }
+
+
+def print_locked(documents: Sequence[dict[str, object]]) -> None:
+    """Print what `lock --json` prints of its specs."""
+    options.print_json("lock", {"specs": documents, "facts": edition_document()})
