@@ -171,7 +171,7 @@ def there(found: _T | None, spec: Spec) -> _T:
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
     """Pick the named targets of a lock, in the lock's order; without names, all. Raises InputError."""
     wanted = set(names)
-    from envspec.spec.messages import refuse_unknown_targets
+    from envspec.spec.targets import refuse_unknown_targets
 
     refuse_unknown_targets(sorted(wanted), [locked.name for locked in lock], f"the lock of {lock.name}")
     return tuple(locked for locked in lock if not wanted or locked.name in wanted)

@@ -125,7 +125,7 @@ def _spec(
 ) -> int:
     from envspec.app.site_policy import site_policy
     from envspec.prove.doctor.feasibility import assess, overall
-    from envspec.spec.messages import refuse_unknown_targets
+    from envspec.spec.targets import refuse_unknown_targets
 
     spec = inputs.read_spec(path)
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)

@@ -204,13 +204,14 @@ def _note_json(note: Note) -> dict[str, Any]:
 
 def _refuse_odd(*, python: str | None, platforms: tuple[str, ...], cuda: str | None, driver: str | None) -> None:
     """Refuse values that no spec can have, by the options that gave them. Raises InputError."""
-    from envspec.spec.messages import dotted
-    from envspec.spec.structure import violations
+    from envspec.base.reader.messages import dotted
+    from envspec.base.reader.structure import violations
+    from envspec.spec.schema import FORMAT
 
     for platform in platforms or ("linux-64",):
         given = {"platform": platform, "cuda": cuda, "driver": driver}
         target = {key: value for key, value in given.items() if value is not None}
-        for found in violations({"env": {"python": python or _PYTHONS[0]}, "targets": {"new": target}}):
+        for found in violations({"env": {"python": python or _PYTHONS[0]}, "targets": {"new": target}}, FORMAT):
             message = found.message.replace(dotted(found.path), f"--{found.path[-1]}")
             raise InputError(message, hint=found.hint() if callable(found.hint) else found.hint)
 

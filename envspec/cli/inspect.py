@@ -90,7 +90,7 @@ def _gpus_of_targets(spec_path: str | None, names: tuple[str, ...]) -> tuple[str
             raise InputError("--target needs --spec", hint="envspec inspect WHEEL --spec SPEC --target NAME")
         return ()
     from envspec.app.inputs import read_spec
-    from envspec.spec.messages import refuse_unknown_targets
+    from envspec.spec.targets import refuse_unknown_targets
 
     spec = read_spec(spec_path)
     known = {target.name: target.gpus for target in spec.targets}

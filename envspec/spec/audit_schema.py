@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envspec.base.reader.nodes import CONTROL, Array, Either, Names, Table, Text
+from envspec.base.reader.patterns import NAME
 from envspec.spec.newer_schema import UNTIL
-from envspec.spec.nodes import CONTROL, Array, Either, Names, Table, Text
-from envspec.spec.patterns import NAME
 
 _LICENCE = Text(
     doc="A licence: an SPDX identifier, or what a package says in its own words; `*` stands for anything.",

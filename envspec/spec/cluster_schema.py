@@ -5,8 +5,8 @@ Their values stand in jobs as they are: each has a pattern that leaves no room f
 
 from __future__ import annotations
 
+from envspec.base.reader.nodes import Array, Boolean, Integer, Names, Table, Text
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
-from envspec.spec.nodes import Array, Boolean, Integer, Names, Table, Text
 
 _SIGNALS = "USR1|USR2|TERM|INT|HUP"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envspec.base.errors import ToolError
-from envspec.spec.checked import Checked
-from envspec.spec.messages import dotted, show
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.positions import Path
 from envspec.spec.model import Located
-from envspec.spec.positions import Path
 from envspec.spec.values import BadValue, Dependency, match_spec, requirement
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.base.atomic import write_file
 from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.reader.document import decode
 from envspec.base.texts import nearest, printable
 from envspec.packages.names import conda_name, normalise_requirement
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.spec.document import decode, read_bytes
+from envspec.spec.document import read_bytes
 
 if TYPE_CHECKING:
     from tomlkit.items import Array

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envspec.base.reader.nodes import Array, Boolean, Names, Table, Text
 from envspec.spec import advice
 from envspec.spec.model import Image
-from envspec.spec.nodes import Array, Boolean, Names, Table, Text
 
 SERVICES = ("jupyter", "ssh", "code-server", "tensorboard")
 SERVICE_ALIASES = {"vscode": "code-server", "sshd": "ssh"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.spec.nodes import Names, Table, Text
-from envspec.spec.patterns import DATE, LINE
+from envspec.base.reader.nodes import Names, Table, Text
+from envspec.base.reader.patterns import DATE, LINE
 
 UNTIL = Text(
     doc="The last day on which it counts, in UTC.",

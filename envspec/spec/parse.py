@@ -8,16 +8,18 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.base.errors import Place, SpecError
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.document import decode, parse_toml
+from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.positions import Path
 from envspec.base.texts import nearest
 from envspec.packages.python_range import asked_of
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
-from envspec.spec.checked import Checked
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
-from envspec.spec.document import decode, parse_toml, read_bytes
+from envspec.spec.document import read_bytes
 from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, all_known, no_builds, no_facts
-from envspec.spec.messages import dotted, show
 from envspec.spec.model import (
     AskedProject,
     Audit,
@@ -32,8 +34,7 @@ from envspec.spec.model import (
 )
 from envspec.spec.newer import span_of
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
-from envspec.spec.positions import Path
-from envspec.spec.schema import ENV_NAME, PYTHONS
+from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS
 from envspec.spec.sources import check_stated, project_parts
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
@@ -274,7 +275,7 @@ def parse_spec(
     Raises SpecError for one problem and SpecErrors for several: all that the text shows. Raises ToolError
     for a match spec that needs py-rattler where that isn't installed.
     """
-    checked = Checked(parse_toml(text, path))
+    checked = Checked(parse_toml(text, path), FORMAT)
     bound, exceptions = _newer(checked)
     parsed = targets(checked, capability, wrong_gpu)
     python, python_range = _python(checked, newest, None if span_of(bound) else bound)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from envspec.base.errors import Place
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.positions import Path
 from envspec.packages.requirement import canonical_name
-from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies
-from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, PipTerms, of_one
-from envspec.spec.positions import Path
 from envspec.spec.sources import build_dependencies, stated_metadata
 from envspec.spec.values import BadValue, Dependency, bound, override
 

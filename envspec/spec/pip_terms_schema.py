@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from envspec.base.reader.nodes import Array, Boolean, Either, Names, Node, Table, Text
+from envspec.base.reader.patterns import LINE, NAME, PACKAGE, WEB_URL
 from envspec.spec import advice
-from envspec.spec.nodes import Array, Boolean, Either, Names, Node, Table, Text
-from envspec.spec.patterns import LINE, NAME, PACKAGE, WEB_URL
 
 INDEX_NAME = Text(
     doc="The index's name.",

@@ -10,14 +10,14 @@ from typing import Any
 
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import Place, SpecError, SpecErrors
+from envspec.base.reader.document import Document
+from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.patterns import PACKAGE
+from envspec.base.reader.positions import Path, TooDeep, toml_positions
 from envspec.base.texts import nearest
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
-from envspec.spec.document import Document
-from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, Project, ProjectParts
-from envspec.spec.patterns import PACKAGE
-from envspec.spec.positions import Path, TooDeep, toml_positions
 from envspec.spec.values import BadValue, requirement
 
 _LEGACY = ("setuptools>=40.8.0",)

@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 from envspec.base.errors import NotPlain, Place, SpecError, StorageError
 from envspec.base.open_folder import Location
-from envspec.spec.document import MAX_BYTES, decode, project_root
+from envspec.base.reader.document import decode
+from envspec.spec.document import MAX_BYTES, project_root
 from envspec.spec.model import Project, ProjectParts, Spec
 from envspec.spec.project import parse_project
 

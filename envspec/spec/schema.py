@@ -1,5 +1,5 @@
-"""The spec's format, described once: `FORMAT`. The parser's structural checks (`envspec.spec.structure`) and the JSON
-Schema that editors read are both made from it. What no schema can say (does this requirement parse?) is in
+"""The spec's format, described once: `FORMAT`. The parser's structural checks (`envspec.base.reader.structure`)
+and the JSON Schema that editors read are both made from it. What no schema can say (does this requirement parse?) is in
 `envspec.spec.values`.
 
 `python -m envspec.spec.schema` prints the JSON Schema; the shipped `spec.schema.json` is that output.
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from envspec.base.reader.nodes import CONTROL, Array, Boolean, Integer, Keys, Names, Number, Table, Text
+from envspec.base.reader.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
 from envspec.spec import advice
 from envspec.spec.model import Smoke, Target
 from envspec.spec.newer_schema import newer_for
-from envspec.spec.nodes import CONTROL, Array, Boolean, Integer, Keys, Names, Number, Table, Text
-from envspec.spec.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
 
@@ -375,7 +375,7 @@ def json_schema() -> dict[str, Any]:
 
     TOML's dates count as the strings they're written as.
     """
-    from envspec.spec.json_schema import schema_of
+    from envspec.base.reader.json_schema import schema_of
 
     head = {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envspec.spec.nodes import Array, Either, Names, Node, Table, Text
-from envspec.spec.patterns import LINE, PACKAGE
+from envspec.base.reader.nodes import Array, Either, Names, Node, Table, Text
+from envspec.base.reader.patterns import LINE, PACKAGE
 
 _VERSIONS = Text(
     doc="The releases that it holds for: a version, or a specifier of PEP 440. Left out: all of them.",

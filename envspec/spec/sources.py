@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.positions import Path
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.spec.checked import Checked
 from envspec.spec.dependencies import pip_dependencies
-from envspec.spec.messages import dotted, show
 from envspec.spec.model import Located, ProjectParts
-from envspec.spec.positions import Path
 from envspec.spec.values import BadValue, specifier
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from envspec.spec.checked import Checked
+from collections.abc import Iterable, Sequence
+
+from envspec.base.errors import InputError
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.positions import Path
+from envspec.base.texts import nearest, printable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.gpu_lookups import Capability, WrongGpu
 from envspec.spec.matrix import MAX_COMBINATIONS, Combination, Exclude, Matrix, expand, is_cpu, target_name
-from envspec.spec.messages import dotted, show
 from envspec.spec.model import Target
 from envspec.spec.pip_terms import pip_terms
-from envspec.spec.positions import Path
 from envspec.spec.schema import TARGET_NAME
 from envspec.spec.sources import project_parts
 
@@ -163,3 +167,12 @@ def _check_target(checked: Checked, path: Path, platform: str | None, wrong_gpu:
         checked.problem((*path, "cpu"), f"{dotted(path)}.cpu: {cpu} isn't a processor of {platform}", hint)
     if checked.given(*path, "glibc") and not platform.startswith("linux"):
         checked.problem((*path, "glibc"), f"{dotted(path)}.glibc: there is no glibc on {platform}", "leave the key out")
+
+
+def refuse_unknown_targets(names: Iterable[str], known: Sequence[str], whose: str) -> None:
+    """Raise InputError, with a hint, for the first of `names` that isn't a target of `whose` (a spec's path, say)."""
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known)
+            hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
+            raise InputError(f"{whose} has no target {printable(name)}", hint=hint)

@@ -8,9 +8,9 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import ToolError
+from envspec.base.reader.messages import show
 from envspec.base.redact import has_credentials, redact
 from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
-from envspec.spec.messages import show
 
 if TYPE_CHECKING:
     from rattler import MatchSpec

@@ -6,7 +6,7 @@ import pytest
 
 from envspec.base.errors import InputError
 from envspec.base.texts import byte_size, nearest
-from envspec.spec.messages import refuse_unknown_targets
+from envspec.spec.targets import refuse_unknown_targets
 
 
 @pytest.mark.parametrize(

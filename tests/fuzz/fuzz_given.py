@@ -9,6 +9,7 @@ from pathlib import Path
 from fuzz_guard import Parser
 
 from envspec.base.errors import InputError, Place
+from envspec.base.reader.document import decode
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
@@ -50,7 +51,6 @@ from envspec.review.git.merge_rendered import merge_requirements
 from envspec.review.git.textconv import readable
 from envspec.review.report.checked import from_json
 from envspec.rules.judge import judge as judge_target
-from envspec.spec.document import decode
 from envspec.spec.model import ProjectParts
 from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import SpecError, StorageError
-from envspec.spec.document import MAX_BYTES, decode, parse_toml
+from envspec.base.reader.document import decode, parse_toml
+from envspec.spec.document import MAX_BYTES
 from envspec.spec.parse import load_spec, parse_spec
 
 VALID = b'[env]\npython = "3.12"\n[pip]\ndependencies = ["torch"]\n[targets.cpu]\nplatform = "linux-64"\n'

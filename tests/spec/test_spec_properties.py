@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from envspec.base.errors import SpecError, SpecErrors
+from envspec.base.reader.document import decode
+from envspec.base.reader.messages import show
 from envspec.spec import values
 from envspec.spec.advice import slug
-from envspec.spec.document import decode
 from envspec.spec.image_schema import SERVICES
-from envspec.spec.messages import show
 from envspec.spec.parse import parse_spec
 from envspec.spec.schema import ENV_NAME, PLATFORMS, PYTHONS, WORKLOADS
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time

@@ -19,10 +19,10 @@ from jsonschema.exceptions import ValidationError
 
 import envspec.spec.schema
 from envspec.base.errors import SpecError
-from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
+from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
+from envspec.base.reader.structure import violations
 from envspec.spec.parse import parse_spec
 from envspec.spec.schema import FORMAT, json_schema, rendered_json_schema
-from envspec.spec.structure import violations
 
 HERE = Path(__file__).parent
 SHIPPED = Path(envspec.spec.schema.__file__).with_name("spec.schema.json")
@@ -139,7 +139,7 @@ def test_what_strict_validators_refuse_is_not_there() -> None:
 def test_valid_specs(case: Path) -> None:
     document = tomli.loads(case.read_text())
     VALIDATOR.validate(as_json(document))
-    assert violations(document) == []
+    assert violations(document, FORMAT) == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_valid_specs(case: Path) -> None:
 def test_invalid_specs(case: Path) -> None:
     document = tomli.loads(case.read_text())
     structurally_wrong = case.stem not in BEYOND_A_SCHEMA
-    assert bool(violations(document)) == structurally_wrong
+    assert bool(violations(document, FORMAT)) == structurally_wrong
     assert VALIDATOR.is_valid(as_json(document)) == (not structurally_wrong)
 
 
@@ -237,4 +237,4 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 @example({"env": {"python": "3.12"}, "targets": {"a": {"platform": "linux-64", "gpus": [True, 1]}}})
 @example({"env": {"python": "3.12\n"}, "targets": {}})
 def test_schema_and_parser_agree(document: dict[str, Any]) -> None:
-    assert VALIDATOR.is_valid(document) == (violations(document) == [])
+    assert VALIDATOR.is_valid(document) == (violations(document, FORMAT) == [])

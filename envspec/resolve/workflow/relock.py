@@ -20,8 +20,8 @@ from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, chosen_pythons
 from envspec.resolve.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
 from envspec.rules.finding import Finding
-from envspec.spec.messages import refuse_unknown_targets
 from envspec.spec.model import Spec, Target
+from envspec.spec.targets import refuse_unknown_targets
 
 if TYPE_CHECKING:
     from envspec.lock.rules.case import Flaw

@@ -13,14 +13,12 @@ from typing import Any
 
 from envspec.base.errors import InputError, Place, SpecError
 from envspec.base.ownership import stranger
-from envspec.base.texts import nearest
+from envspec.base.reader.document import Document, parse_toml
+from envspec.base.reader.messages import table_name
+from envspec.base.reader.structure import Violation, violations
 from envspec.packages.requirement import canonical_name
 from envspec.review.policy.model import Policy
 from envspec.review.policy.schema import FORMAT
-from envspec.spec.document import Document, parse_toml
-from envspec.spec.messages import table_name
-from envspec.spec.nodes import Table
-from envspec.spec.structure import Violation, violations
 
 MOST_BYTES = 1 << 20
 _HOURS = {"hour": 1, "day": 24, "week": 168}
@@ -112,17 +110,8 @@ def _age(text: str | None) -> timedelta | None:
 def _wrong(document: Document, wrong: Violation) -> PolicyError:
     where = document.place(wrong.path, at_key=wrong.at_key) if wrong.path else Place(document.file)
     message = wrong.message.replace(f"{table_name(())} lacks", "it lacks")
-    return PolicyError(f"the site's policy: {message}", hint=_hint(wrong), place=where)
-
-
-def _hint(wrong: Violation) -> str:
-    if not callable(wrong.hint):
-        return wrong.hint or _ADMIN
-    table: Any = FORMAT
-    for part in wrong.path[:-1]:
-        table = table.keys[str(part)] if isinstance(table, Table) else table
-    near = nearest(str(wrong.path[-1]), table.keys)
-    return f"did you mean {near!r}?" if near else f"known keys: {', '.join(table.keys)}"
+    hint = wrong.hint() if callable(wrong.hint) else wrong.hint
+    return PolicyError(f"the site's policy: {message}", hint=hint or _ADMIN, place=where)
 
 
 def _error(path: Path, message: str) -> PolicyError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from envspec.base.reader.json_schema import schema_of
+from envspec.base.reader.nodes import CONTROL, Array, Boolean, Names, Table, Text
+from envspec.base.reader.patterns import LINE
 from envspec.lock.signing.model import PUBLIC_KEY
 from envspec.prove.rungs import RUNGS
-from envspec.spec.json_schema import schema_of
-from envspec.spec.nodes import CONTROL, Array, Boolean, Names, Table, Text
-from envspec.spec.patterns import LINE
 
 _PACKAGE = Text(
     doc="A package's name.",

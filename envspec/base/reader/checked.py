@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from envspec.base.errors import MOST, Place, SpecError, SpecErrors
-from envspec.spec.document import Document
-from envspec.spec.positions import Path
-from envspec.spec.structure import violations
+from envspec.base.reader.document import Document
+from envspec.base.reader.nodes import Table
+from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import violations
 
 
 class Checked:
@@ -17,10 +18,10 @@ class Checked:
     `problem` gathers problems, and `raise_problems` raises them all.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, form: Table) -> None:
         self.document = document
         self._problems: list[tuple[SpecError, str | Callable[[], str | None] | None]] = []
-        found = violations(document.data)
+        found = violations(document.data, form)
         self._unusable = frozenset(violation.path for violation in found if violation.unusable)
         for violation in found:
             self.problem(violation.path, violation.message, violation.hint, at_key=violation.at_key)

@@ -1,15 +1,13 @@
-"""How values and paths of a spec read in messages, without passwords."""
+"""How values and paths of a document read in messages, without passwords."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, time
 from typing import Any
 
-from envspec.base.errors import InputError
 from envspec.base.redact import redact
-from envspec.base.texts import nearest, printable
 
 _LONGEST = 60
 
@@ -86,12 +84,3 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def refuse_unknown_targets(names: Iterable[str], known: Sequence[str], whose: str) -> None:
-    """Raise InputError, with a hint, for the first of `names` that isn't a target of `whose` (a spec's path, say)."""
-    for name in names:
-        if name not in known:
-            meant = nearest(name, known)
-            hint = f"did you mean {meant}?" if meant else f"its targets: {', '.join(known)}"
-            raise InputError(f"{whose} has no target {printable(name)}", hint=hint)

@@ -1,10 +1,10 @@
-"""A description made of `envspec.spec.nodes` as a JSON Schema, in keywords that draft-07 and later ones share."""
+"""A description made of `envspec.base.reader.nodes` as a JSON Schema, in keywords of draft-07 and later."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
+from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 
 
 def schema_of(node: Node) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The kinds of value that describe the spec's format. `envspec.spec.schema` holds the description itself."""
+"""The kinds of value that describe a format. `envspec.spec.schema` holds the spec's description."""
 
 from __future__ import annotations
 

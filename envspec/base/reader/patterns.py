@@ -1,8 +1,8 @@
-"""Regular expressions that several parts of the spec's format share."""
+"""Regular expressions that several formats share."""
 
 from __future__ import annotations
 
-from envspec.spec.nodes import CONTROL
+from envspec.base.reader.nodes import CONTROL
 
 # Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.
 NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"

@@ -1,4 +1,4 @@
-"""Checks of a TOML document against the format: unknown and missing keys, types, patterns, choices, limits.
+"""Checks of a TOML document against its format: unknown and missing keys, types, patterns, choices, limits.
 
 It refuses what the JSON Schema refuses, and nothing else (the tests hold the two together).
 """
@@ -6,18 +6,17 @@ It refuses what the JSON Schema refuses, and nothing else (the tests hold the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Any
 
 from envspec.base.documents import finite_number
+from envspec.base.reader.messages import dotted, kind, show, table_name, toml, within
+from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
+from envspec.base.reader.positions import Path
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
-from envspec.spec.messages import dotted, kind, show, table_name, toml, within
-from envspec.spec.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
-from envspec.spec.positions import Path
-from envspec.spec.schema import FORMAT
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,15 @@ class Violation:
 
     path: Path
     message: str
-    hint: str | Callable[[], str | None] | None = None
+    hint: str | Callable[..., str | None] | None = None
     at_key: bool = False
     unusable: bool = True
 
 
-def violations(document: Mapping[str, Any], form: Table = FORMAT) -> list[Violation]:
-    """Return everything in `document`, as a TOML parser read it, that a format doesn't allow; the spec's by default."""
-    return list(_table(form, document, ()))
+def violations(document: Mapping[str, Any], form: Table) -> list[Violation]:
+    """Return everything in `document`, as a TOML parser read it, that a form doesn't allow."""
+    found = _table(form, document, ())
+    return [replace(one, hint=partial(one.hint, form)) if callable(one.hint) else one for one in found]
 
 
 def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
@@ -199,11 +199,11 @@ def _missing(node: Table, key: str, path: Path) -> tuple[str, str]:
     return f"{table_name(path)} lacks the key {key!r}", f"add for example: {key} = {toml(child.example)}"
 
 
-def _unknown(node: Table, key: str) -> str:
+def _unknown(node: Table, key: str, form: Table) -> str:
     meant = nearest(key, node.keys)
     if meant:
         return f"did you mean {meant!r}?"
-    for name, table in FORMAT.keys.items():
+    for name, table in form.keys.items():
         if isinstance(table, Table) and key in table.keys and table is not node:
             return f"{key!r} belongs in [{name}]"
     return f"known keys: {', '.join(node.keys)}"

@@ -14,7 +14,7 @@ import tomlkit
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from envspec.spec.positions import MAX_DEPTH, Mark, Path, TooDeep, first_duplicate, toml_positions, too_deep
+from envspec.base.reader.positions import MAX_DEPTH, Mark, Path, TooDeep, first_duplicate, toml_positions, too_deep
 
 TRICKY = '''# a comment = [ "with", { brackets = 1 }
 title = "x # not a comment" # but this is
