@@ -8,7 +8,7 @@ EnvspecError
 │   ├── Infeasible        the GPU rules say that it can't work
 │   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
 ├── InputError        2   what the user gave is wrong
-│   ├── SpecError         a spec, with the place and the value
+│   ├── SpecError         a spec, or another file that people write, with the place and the value
 │   │   └── SpecErrors        several of them at once
 │   ├── LockError         a lock that is damaged, edited by hand or of a newer schema
 │   │   └── UnsoundLock       one whose pins can't be right for its spec (`envspec.lock.judge`)
@@ -144,12 +144,13 @@ class InputError(EnvspecError):
 
 
 class SpecError(InputError):
-    """A spec is wrong. `place` names file, line and column; the message quotes the value."""
+    """A spec, a configuration or another file that people write is wrong. `place` names file, line and column; the
+    message quotes the value."""
 
 
 class SpecErrors(SpecError):
-    """A spec has several errors. `errors` holds each of the first `MOST` with its place and hint, and a count of the
-    rest; the text has one per line.
+    """A spec, or such a file, has several errors. `errors` holds each of the first `MOST` with its place and hint, and
+    a count of the rest; the text has one per line.
     """
 
     def __init__(self, errors: Iterable[SpecError]) -> None:

@@ -5,15 +5,12 @@ A lock and a recipe never hold any of it: it reaches builds as arguments and var
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlsplit
 
-from envspec.base.errors import InputError, Place
-from envspec.base.redact import redact, register_url
-from envspec.base.texts import nearest
+from envspec.base.errors import Place
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.nodes import Array, Names, Table, Text
 
 ARCHIVES = ("debian", "debian-security", "debian-snapshot", "ubuntu", "ubuntu-ports")
 """The keys of `[mirrors]` for archives that apt reads: the paths that these have on every public mirror.
@@ -21,7 +18,12 @@ ARCHIVES = ("debian", "debian-security", "debian-snapshot", "ubuntu", "ubuntu-po
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy")
 """The variables by which programs learn of a proxy, in the form that all of them read."""
 
-_FEATURE = r"[A-Za-z0-9_][A-Za-z0-9_.:=-]{0,99}"
+_FEATURE = Text(
+    doc="A feature of nodes.", example="h100", says="a feature's name", pattern="[A-Za-z0-9_][A-Za-z0-9_.:=-]{0,99}"
+)
+_DRIVER = Text(
+    doc="A driver's version.", example="550", says="a driver's version", pattern=r"[1-9][0-9]{2,3}(?:\.[0-9]+)*"
+)
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}"
 
 
@@ -65,94 +67,45 @@ def apt_mirrors(mirrors: Mapping[str, str]) -> str:
     return " ".join(f"{name}={mirrors[name].rstrip('/')}" for name in ARCHIVES if mirrors.get(name))
 
 
-def read_site(table: Any, place: Callable[[str], Place]) -> Site:
-    """Read `[site]`. Raises InputError, which names the line by `place` of a key, for what isn't as it should be."""
-    read = _Reader(place)
-    read.keys("site", table, ("proxy", "no-proxy", "slurm"))
-    slurm = table.get("slurm", {})
-    read.keys("site.slurm", slurm, ("account", "partition", "features", "drivers"))
-    partitions = f"{_NAME}(?:,{_NAME})*"
-    features = read.names(slurm, "features", _FEATURE, 'features = { H100 = "h100", ampere = "a100" }')
-    drivers = read.names(slurm, "drivers", _FEATURE, 'drivers = { "550" = "driver550" }')
-    for version in drivers:
-        if not re.fullmatch(r"[1-9][0-9]{2,3}(?:\.[0-9]+)*", version):
-            shown = f"[site.slurm] drivers has {version!r}, which is no driver's version"
-            raise InputError(shown, hint='for example: drivers = { "550" = "driver550" }', place=place(version))
+SITE = Table(
+    doc="A site.",
+    keys={
+        "proxy": Text(
+            doc="Its web proxy.", example="http://proxy.example:3128",
+            says="an HTTP proxy's address", pattern="[!-~]+", secret=True,
+        ),
+        "no-proxy": Array(
+            doc="What is reached without it.",
+            items=Text(doc="A host.", example="10.1.2.3", says="a host or a domain", pattern=r"[A-Za-z0-9.*:\[\]/_-]+"),
+            example=("example.org", "10.1.2.3"),
+        ),
+        "slurm": Table(
+            doc="Its cluster.",
+            keys={
+                "account": Text(doc="An account.", example="proj-vision", says="a Slurm account", pattern=_NAME),
+                "partition": Text(
+                    doc="Partitions.", example="gpu", says="a list of Slurm partitions", pattern=f"{_NAME}(?:,{_NAME})*"
+                ),
+                "features": Names(doc="Features by GPU.", names=Text(doc="A GPU.", example="H100"), values=_FEATURE),
+                "drivers": Names(doc="Features by driver.", names=_DRIVER, values=_FEATURE),
+            },
+        ),
+    },
+)  # fmt: skip
+
+
+def site_of(checked: Checked) -> Site:
+    """Read the sound parts of `[site]`."""
+    features, drivers = (checked.table("site", "slurm", key) for key in ("features", "drivers"))
+    named = [*checked.children("site", "slurm", "features"), *checked.children("site", "slurm", "drivers")]
     return Site(
-        read.proxy(table),
-        read.direct(table),
+        checked.value("site", "proxy"),
+        tuple(checked.value("site", "no-proxy") or ()),
         SlurmSite(
-            read.text(slurm, "account", _NAME, 'account = "proj-vision"'),
-            read.text(slurm, "partition", partitions, 'partition = "gpu"'),
+            checked.value("site", "slurm", "account"),
+            checked.value("site", "slurm", "partition"),
             features,
             drivers,
-            {name: place(name) for name in (*features, *drivers)},
+            {str(path[-1]): checked.place(*path, at_key=True) for path, _ in named},
         ),
     )
-
-
-@dataclass(frozen=True)
-class _Reader:
-    place: Callable[[str], Place]
-
-    def keys(self, name: str, table: Any, known: Iterable[str]) -> None:
-        last = name.rpartition(".")[2]
-        if not isinstance(table, dict):
-            raise InputError(
-                f"[{name}] is a table", hint=f"write [{name}] on a line of its own", place=self.place(last)
-            )
-        for key in table:
-            if key not in known:
-                near = nearest(key, tuple(known))
-                hint = f"did you mean {near!r}?" if near else f"it has {', '.join(known)}"
-                raise InputError(f"[{name}] has no {key!r}", hint=hint, place=self.place(key))
-
-    def text(self, table: Mapping[str, Any], key: str, pattern: str, example: str) -> str | None:
-        value = table.get(key)
-        if value is not None and not (isinstance(value, str) and re.fullmatch(pattern, value)):
-            shown = f"[site.slurm] {key} is {value!r}, which is no name that Slurm takes"
-            raise InputError(shown, hint=f"for example: {example}", place=self.place(key))
-        return value
-
-    def names(self, table: Mapping[str, Any], key: str, pattern: str, example: str) -> dict[str, str]:
-        found = table.get(key, {})
-        if not isinstance(found, dict):
-            raise InputError(f"[site.slurm] {key} is a table", hint=f"for example: {example}", place=self.place(key))
-        for name, value in found.items():
-            if not (isinstance(value, str) and re.fullmatch(pattern, value)):
-                shown = f"[site.slurm] {key}: {name} is {value!r}, which is no feature's name"
-                raise InputError(shown, hint=f"for example: {example}", place=self.place(name))
-        return dict(found)
-
-    def proxy(self, table: Mapping[str, Any]) -> str | None:
-        value = table.get("proxy")
-        if value is None:
-            return None
-        if isinstance(value, str):
-            register_url(value)
-        shown = redact(value).rpartition("@")[2] if isinstance(value, str) else value
-        try:
-            parts = urlsplit(value) if isinstance(value, str) else None
-            fine = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
-            fine = fine and (parts is None or (parts.port or 1) > 0) and re.fullmatch(r"[!-~]+", str(value)) is not None
-        except ValueError:
-            fine = False
-        if not fine:
-            raise InputError(
-                f"[site] proxy is {shown!r}, which is no HTTP proxy",
-                hint='for example: proxy = "http://proxy.example:3128"',
-                place=self.place("proxy"),
-            )
-        return str(value)
-
-    def direct(self, table: Mapping[str, Any]) -> tuple[str, ...]:
-        value = table.get("no-proxy", [])
-        if not isinstance(value, list) or not all(
-            isinstance(host, str) and re.fullmatch(r"[A-Za-z0-9.*:\[\]/_-]+", host) for host in value
-        ):
-            raise InputError(
-                f"[site] no-proxy is {value!r}, which is no list of hosts and domains",
-                hint='for example: no-proxy = ["example.org", "10.1.2.3"]',
-                place=self.place("no-proxy"),
-            )
-        return tuple(value)

@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import InputError, Place
 from envspec.base.places import config_home, home_of
+from envspec.base.reader.checked import Checked
+from envspec.base.reader.document import decode, parse_toml
+from envspec.base.reader.messages import dotted
+from envspec.base.reader.nodes import CONTROL, Array, Names, Number, Table, Text
 from envspec.base.redact import has_credentials, redact, register_url
-from envspec.base.site import ARCHIVES, Site, read_site
-from envspec.base.texts import bytes_of, nearest
+from envspec.base.site import ARCHIVES, SITE, Site, site_of
+from envspec.base.texts import bytes_of
 
 HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 """A host, with a port or without."""
-_LONGEST = 3600.0
-"""Seconds that an index may be waited for: a run that waits longer for a byte is hung."""
+
+_INDEX = Text(doc="An index, a channel or a registry.", example="internal")
+_URL = Text(doc="Its address.", example="https://mirror.example/simple", secret=True)
+_HOST = Text(doc="Its host.", example="packages.example.org", says="a host, or host:port", pattern=HOST.pattern)
+_SECONDS = Number(doc="Seconds: who waits longer for a byte waits for ever.", example=120, minimum=0.001, maximum=3600)
+_SIZE = Text(
+    doc="Its largest size.", example="20 GB", says="a size with its unit",
+    pattern=r"[0-9]{1,15}(?:\.[0-9]{1,3})? ?(?:[KkMmGgTt][Ii]?)?[Bb]",
+)  # fmt: skip
+_FOLDER = Text(
+    doc="The folder of environments.", example="/scratch/$USER/environments",
+    says="an absolute path", pattern=rf"[/~$][^{CONTROL}]*",
+)  # fmt: skip
+_TARGET = Text(
+    doc="A target's name, or a pattern.", example="cu128-*", says="a target's name", pattern=rf"[^{CONTROL}]+"
+)
+
+FORMAT = Table(
+    doc="The configuration of a user or a site.",
+    keys={
+        "mirrors": Names(doc="Mirrors.", names=_INDEX, values=_URL),
+        "cache": Table(doc="The cache.", keys={"max-size": _SIZE}),
+        "timeouts": Names(doc="Seconds to wait for bytes of an index.", names=_INDEX, values=_SECONDS),
+        "run": Table(
+            doc="What `envspec run` begins with.",
+            keys={
+                "environments": _FOLDER,
+                "targets": Array(doc="Targets to try.", items=_TARGET, example=("cu128-hopper", "cu128-*")),
+            },
+        ),
+        "site": SITE,
+        "trusted-indexes": Names(doc="The hosts that get the login of an index.", names=_INDEX, values=_HOST),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -46,24 +80,46 @@ def load_user_config(usual: Path, asked: str | None) -> UserConfig:
     """Read the file asked for, which must be there, else the usual one. Raises InputError for a broken one."""
     path = Path(asked or usual)
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except OSError as error:
         if asked:
             raise InputError(
                 f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}", hint="correct it, or unset it"
             ) from None
         return UserConfig()
-    except UnicodeDecodeError:
-        raise InputError("the configuration isn't UTF-8", place=Place(str(path)), hint="save it as UTF-8") from None
-    try:
-        table = read_toml(text)
-    except Unreadable as error:
-        raise InputError(
-            f"the configuration isn't TOML: {error.reason}",
-            hint='correct this line; the file holds [mirrors], and below it lines of name = "URL"',
-            place=Place(str(path), error.line, error.column),
-        ) from None
-    return _Reader(path, text, table).config()
+    checked = Checked(parse_toml(decode(content, str(path)), str(path)), FORMAT)
+    for where, url in checked.children("mirrors"):
+        _judge_mirror(checked, where, str(where[-1]), url)
+    site = site_of(checked)
+    if fault := site.proxy and address_fault(site.proxy, ("http", "https")):
+        checked.problem(("site", "proxy"), f"site.proxy is {fault}", 'for example: proxy = "http://proxy.example:3128"')
+    checked.raise_problems()
+    size = checked.value("cache", "max-size")
+    return UserConfig(
+        mirrors=checked.table("mirrors"),
+        cache_size=bytes_of(size) if size else None,
+        timeouts={name: float(seconds) for name, seconds in checked.table("timeouts").items()},
+        environments=checked.value("run", "environments"),
+        run_targets=tuple(checked.value("run", "targets") or ()),
+        site=site,
+        trusted_indexes={name: host.lower() for name, host in checked.table("trusted-indexes").items()},
+    )
+
+
+def _judge_mirror(checked: Checked, path: tuple[str | int, ...], name: str, url: str) -> None:
+    register_url(url)
+    of_apt = name in ARCHIVES
+    fault = address_fault(url)
+    # a conda channel's may be of another kind: a folder, a name, an object store
+    if fault and (of_apt or name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url)):
+        checked.problem(path, f"{dotted(path)} is {fault}", _ADDRESS)
+    elif of_apt and has_credentials(url):
+        # a build's arguments are seen by whoever looks at the image
+        told = f"{dotted(path)} has a login, and builds show what they are given"
+        checked.problem(path, told, "take the login out, or let the site's proxy log in")
+    elif of_apt and not re.fullmatch(r"https?://[A-Za-z0-9._~:/@%+\[\]-]+", url):
+        told = f"{dotted(path)} is {redact(url)!r}, which apt can't be given"
+        checked.problem(path, told, "give an http or https address without blanks, quotes and queries")
 
 
 def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
@@ -87,122 +143,28 @@ def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class _Reader:
-    path: Path
-    text: str
-    table: Mapping[str, Any]
+_ADDRESS = "give the whole address, for example https://mirror.example/simple"
 
-    def config(self) -> UserConfig:
-        for key in self.table:
-            if key not in _TABLES:
-                near = nearest(key, _TABLES)
-                tables = "it has the tables " + ", ".join(f"[{name}]" for name in _TABLES)
-                raise self._error(
-                    f"a configuration can't have {key!r}", (near and f"did you mean [{near}]?") or tables, key
-                )
-        site = read_site(self.table.get("site", {}), self._place)
-        return UserConfig(self._mirrors(), self._cache_size(), self._timeouts(), *self._run(), site, self._trusted())
 
-    def _mirrors(self) -> dict[str, str]:
-        mirrors = self.table.get("mirrors", {})
-        if not isinstance(mirrors, dict) or not all(isinstance(url, str) for url in mirrors.values()):
-            example = 'for example: [mirrors] pytorch = "https://mirror.example/pytorch"'
-            raise self._error("[mirrors] takes names and URLs", example, "mirrors")
-        for name, url in mirrors.items():
-            # a conda channel's may be of another kind: a folder, a name, an object store
-            of_apt = name in ARCHIVES
-            if of_apt or name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url):
-                refuse_no_address(url, f"[mirrors] {name}", self._place(name))
-            if of_apt:
-                self._refuse_for_apt(name, url)
-        return dict(mirrors)
+def refuse_no_address(url: str, where: str) -> None:
+    """Raises InputError, credentials removed, unless it is an address that an index may have."""
+    if fault := address_fault(url):
+        raise InputError(f"{where} is {fault}", hint=_ADDRESS)
 
-    def _trusted(self) -> dict[str, str]:
-        trusted = self.table.get("trusted-indexes", {})
-        if not isinstance(trusted, dict) or not all(isinstance(host, str) for host in trusted.values()):
-            example = 'for example: [trusted-indexes] internal = "packages.example.org"'
-            raise self._error("[trusted-indexes] takes names and hosts", example, "trusted-indexes")
-        for name, host in trusted.items():
-            if not HOST.fullmatch(host):
-                raise self._error(f"[trusted-indexes] {name} is no host", "give a host, or host:port", name)
-        return {name: host.lower() for name, host in trusted.items()}
 
-    def _refuse_for_apt(self, name: str, url: str) -> None:
-        """Refuse an address that a build couldn't be given: its value is seen by whoever looks at the image."""
-        register_url(url)
-        if has_credentials(url):
-            raise self._error(
-                f"[mirrors] {name} has a login, and builds show what they are given",
-                "take the login out, or let the site's proxy log in",
-                name,
-            )
-        if not re.fullmatch(r"https?://[A-Za-z0-9._~:/@%+\[\]-]+", url):
-            shown = f"[mirrors] {name} is {redact(url)!r}, which apt can't be given"
-            raise self._error(shown, "give an http or https address without blanks, quotes and queries", name)
-
-    def _cache_size(self) -> int | None:
-        cache = self.table.get("cache", {})
-        example = 'for example: [cache] max-size = "20 GB"'
-        if not isinstance(cache, dict):
-            raise self._error("[cache] is a table", example, "cache")
-        for key in cache:
-            if key != "max-size":
-                raise self._error(f"[cache] has no {key!r}", example, key)
-        if "max-size" not in cache:
+def address_fault(url: str, schemes: Collection[str] = ("http", "https", "file")) -> str | None:
+    """Give a text that is no address of these schemes, credentials removed, and what it isn't; None for an address."""
+    try:
+        url.encode()  # bytes of a variable that aren't UTF-8 are in no address
+        parts = urlsplit(url.strip())
+        if parts.scheme in schemes and (parts.scheme == "file" or (parts.hostname and parts.port != 0)):
             return None
-        size = bytes_of(cache["max-size"]) if isinstance(cache["max-size"], str) else None
-        if size is None:
-            raise self._error(f"[cache] max-size is {cache['max-size']!r}, which is no size", example, "max-size")
-        return size
-
-    def _timeouts(self) -> dict[str, float]:
-        timeouts = self.table.get("timeouts", {})
-        example = "for example: [timeouts] internal = 120"
-        if not isinstance(timeouts, dict):
-            raise self._error("[timeouts] takes names of indexes and seconds", example, "timeouts")
-        for name, seconds in timeouts.items():
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
-                told = f"[timeouts] {name} is {seconds!r}, which is no number of seconds up to {_LONGEST:.0f}"
-                raise self._error(told, example, name)
-        return {name: float(seconds) for name, seconds in timeouts.items()}
-
-    def _run(self) -> tuple[str | None, tuple[str, ...]]:
-        run = self.table.get("run", {})
-        example = 'for example: [run] environments = "/scratch/$USER/environments"'
-        if not isinstance(run, dict):
-            raise self._error("[run] is a table", example, "run")
-        for key in run:
-            if key not in ("environments", "targets"):
-                near = nearest(key, ("environments", "targets"))
-                raise self._error(f"[run] has no {key!r}", f"did you mean {near!r}?" if near else example, key)
-        folder, targets = run.get("environments"), run.get("targets", [])
-        if folder is not None and not (isinstance(folder, str) and folder.startswith(("/", "~", "$"))):
-            raise self._error(f"[run] environments is {folder!r}, which is no absolute path", example, "environments")
-        if not isinstance(targets, list) or not all(isinstance(name, str) and name for name in targets):
-            example = 'for example: [run] targets = ["cu128-hopper", "cu128-*"]'
-            raise self._error("[run] targets is no list of targets' names", example, "targets")
-        return folder, tuple(targets)
-
-    def _error(self, message: str, hint: str, key: str) -> InputError:
-        return InputError(message, hint=hint, place=self._place(key))
-
-    def _place(self, key: str) -> Place:
-        return place_of_key(self.path, self.text, key)
-
-
-_TABLES = ("mirrors", "cache", "timeouts", "run", "site", "trusted-indexes")
-
-
-def place_of_key(path: Path, text: str, key: str) -> Place:
-    """Where a key or a table of that name begins, as far as lines tell: at a line's begin, else within one."""
-    own = rf"""["']?(?={re.escape(key)}(?![\w-]))"""
-    for begins in (rf"[ \t]*(?:\[+[ \t]*)?{own}", rf"[^#\n]*?[{{,][ \t]*{own}(?=[^,}}]*=)"):
-        for number, line in enumerate(text.splitlines(), start=1):
-            found = re.match(begins, line)
-            if found:
-                return Place(str(path), number, found.end() + 1)
-    return Place(str(path))
+    except ValueError:
+        pass
+    # what can't be taken apart may hold a password anywhere before the last @
+    register_url(url)
+    *others, last = schemes
+    return f"{redact(url).rpartition('@')[2]!r}, which isn't an {', '.join(others)} or {last} address"
 
 
 def _can_be_split(url: str) -> bool:
@@ -212,22 +174,3 @@ def _can_be_split(url: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def refuse_no_address(url: str, where: str, place: Place | None = None) -> None:
-    """Raises InputError, credentials removed, unless it is an address that an index may have."""
-    try:
-        url.encode()  # bytes of a variable that aren't UTF-8 are in no address
-        parts = urlsplit(url.strip())
-        fine = parts.scheme == "file" or (parts.scheme in ("http", "https") and bool(parts.hostname))
-    except ValueError:
-        fine = False
-    if not fine:
-        # what can't be taken apart may hold a password anywhere before the last @
-        register_url(url)
-        shown = redact(url).rpartition("@")[2]
-        raise InputError(
-            f"{where} is {shown!r}, which isn't an http, https or file address",
-            hint="give the whole address, for example https://mirror.example/simple",
-            place=place,
-        )

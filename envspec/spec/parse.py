@@ -437,12 +437,16 @@ def _image(checked: Checked) -> Image:
 
 
 def _smoke(checked: Checked) -> Smoke:
-    references = {path[-1]: _reference(checked, *path) for path, _ in checked.children("smoke", "references")}
     return Smoke(
         workload=checked.value("smoke", "workload") or Smoke.workload,
         steps=checked.value("smoke", "steps") or Smoke.steps,
-        references=_frozen(references),
+        references=_frozen(references_of(checked, "smoke", "references")),
     )
+
+
+def references_of(checked: Checked, *table: str) -> dict[str, Reference]:
+    """Read the references of a table, by the figure's name."""
+    return {str(path[-1]): _reference(checked, *path) for path, _ in checked.children(*table)}
 
 
 def _reference(checked: Checked, *path: str | int) -> Reference:

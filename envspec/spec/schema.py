@@ -277,6 +277,41 @@ def _matrix() -> Table:
     )
 
 
+REFERENCE = Table(
+    doc="What is expected of one figure.",
+    required=("value",),
+    keys={
+        "value": Number(doc="The expected value.", example=740.0, minimum=-1e300, maximum=1e300),
+        "low": Number(
+            doc="How far below the value a run may be, as a share.",
+            example=-0.05,
+            minimum=-1,
+            maximum=0,
+        ),
+        "high": Number(doc="How far above the value a run may be, as a share.", example=0.1, minimum=0),
+        "unit": Text(doc="The unit.", example="TFLOP/s"),
+        "gpus": Array(
+            doc="The GPUs that this is expected of: a run on others isn't judged by it.",
+            items=_GPU,
+            example=("A100",),
+            min_items=1,
+            unique=True,
+        ),
+    },
+)
+REFERENCES = Names(
+    doc="Figures that the site expects; a run is compared with them.",
+    names=Text(
+        doc="The figure's name.",
+        example="samples_per_s",
+        says="a figure's name of letters, digits, '.', '_', ':', '/' and '-'",
+        pattern="[A-Za-z0-9][A-Za-z0-9._:/-]*",
+        max_length=100,
+    ),
+    values=REFERENCE,
+)
+
+
 def _smoke() -> Table:
     return Table(
         doc="The training check.",
@@ -287,38 +322,7 @@ def _smoke() -> Table:
             "steps": Integer(
                 doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps
             ),
-            "references": Names(
-                doc="Figures that the site expects; a run is compared with them.",
-                names=Text(
-                    doc="The figure's name.",
-                    example="samples_per_s",
-                    says="a figure's name of letters, digits, '.', '_', ':', '/' and '-'",
-                    pattern="[A-Za-z0-9][A-Za-z0-9._:/-]*",
-                    max_length=100,
-                ),
-                values=Table(
-                    doc="What is expected of one figure.",
-                    required=("value",),
-                    keys={
-                        "value": Number(doc="The expected value.", example=740.0, minimum=-1e300, maximum=1e300),
-                        "low": Number(
-                            doc="How far below the value a run may be, as a share.",
-                            example=-0.05,
-                            minimum=-1,
-                            maximum=0,
-                        ),
-                        "high": Number(doc="How far above the value a run may be, as a share.", example=0.1, minimum=0),
-                        "unit": Text(doc="The unit.", example="TFLOP/s"),
-                        "gpus": Array(
-                            doc="The GPUs that this is expected of: a run on others isn't judged by it.",
-                            items=_GPU,
-                            example=("A100",),
-                            min_items=1,
-                            unique=True,
-                        ),
-                    },
-                ),
-            ),
+            "references": REFERENCES,
         },
     )
 

@@ -118,20 +118,28 @@ def test_an_odd_uv_toml_is_uvs_to_report(home: Path, tmp_path: Path, text: str) 
 @pytest.mark.parametrize(
     ("content", "place", "message"),
     [
-        (b"[mirrors", ":1:9", "isn't TOML"),
-        (b"[mirrors]\npypi = ", ":2:8", "isn't TOML"),
-        (b"\xff", "", "isn't UTF-8"),
-        (b"mirrors = 3", ":1:1", "takes names and URLs"),
-        (b"[mirrors]\npypi = 3", ":1:2", "takes names and URLs"),
-        (b'# mine\n[mirors]\npypi = "https://x"', ":2:2", "a configuration can't have 'mirors'"),
-        (b'[mirrors]\n[ "mirrors2"]\n', ":2:4", "a configuration can't have 'mirrors2'"),
+        (b"[mirrors", ":1:9", r"not TOML: expected '\]' at the end of a table declaration"),
+        (b"[mirrors]\npypi = ", ":2:8", "not TOML: invalid value"),
+        (b"\xff", ":1:1", "not UTF-8: byte 0xff at offset 0"),
+        (b"mirrors = 3", ":1:11", "mirrors must be a table, not a whole number"),
+        (b"[mirrors]\npypi = 3", ":2:8", "mirrors.pypi must be a string, not a whole number"),
+        (b'# mine\n[mirors]\npypi = "https://x"', ":2:2", "unknown key 'mirors' at the top level"),
+        (b'[mirrors]\n[ "mirrors2"]\n', ":2:3", "unknown key 'mirrors2' at the top level"),
         (
             b'[mirrors]\npytorch = "ftp://x/"',
-            ":2:1",
-            "pytorch is 'ftp://x/', which isn't an http, https or file address",
+            ":2:11",
+            "mirrors.pytorch is 'ftp://x/', which isn't an http, https or file address",
         ),
-        (b'[mirrors]\n"pytorch/cu126" = "x"', ":2:2", "pytorch/cu126 is 'x', which isn't an http"),
-        (b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"', ":3:1", "pypi is 'x', which isn't an http"),
+        (
+            b'[mirrors]\n"pytorch/cu126" = "x"',
+            ":2:19",
+            "mirrors.'pytorch/cu126' is 'x', which isn't an http, https or file address",
+        ),
+        (
+            b'[mirrors]\nconda-forge = "s3://x"\npypi = "x"',
+            ":3:8",
+            "mirrors.pypi is 'x', which isn't an http, https or file address",
+        ),
     ],
 )
 def test_envspecs_own_configuration_must_be_right(

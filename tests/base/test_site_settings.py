@@ -39,7 +39,7 @@ def test_what_is_there(tmp_path: Path) -> None:
     slurm = found.site.slurm
     assert (slurm.account, slurm.partition) == ("proj-vision", "gpu,long")
     assert (slurm.features, slurm.drivers) == ({"H100": "h100", "sm_80": "a100"}, {"550": "driver550"})
-    assert (slurm.places["sm_80"].line, slurm.places["sm_80"].column) == (11, 30)
+    assert (slurm.places["sm_80"].line, slurm.places["sm_80"].column) == (11, 29)
     assert load(tmp_path, "").site == Site()
 
 
@@ -58,24 +58,56 @@ def test_programs_learn_of_the_proxy_unless_the_environment_says_otherwise(tmp_p
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("site = 3", ":1:1", r"\[site\] is a table"),
-        ('[site]\nprox = "x"', ":2:1", r"\[site\] has no 'prox'"),
-        ("[site]\nproxy = 3", ":2:1", r"\[site\] proxy is 3, which is no HTTP proxy"),
-        ('[site]\nproxy = "socks5://u:hunter2@h:1"', ":2:1", r"\[site\] proxy is 'socks5://h:1', which"),
-        ('[site]\nproxy = "http://u:hunter2@h:99999"', ":2:1", r"\[site\] proxy is 'http://h:99999', which"),
-        ('[site]\nproxy = "http://u:hunter2@"', ":2:1", "which is no HTTP proxy"),
-        ('[site]\nno-proxy = "x"', ":2:1", r"\[site\] no-proxy is 'x', which is no list"),
-        ("[site]\nslurm = 1", ":2:1", r"\[site.slurm\] is a table"),
-        ('[site.slurm]\nacount = "x"', ":2:1", r"\[site.slurm\] has no 'acount'"),
-        ('[site.slurm]\naccount = "a b"', ":2:1", r"account is 'a b', which is no name that Slurm takes"),
-        ('[site.slurm]\npartition = "a;b"', ":2:1", r"partition is 'a;b', which"),
-        ('[site.slurm]\nfeatures = ["h100"]', ":2:1", r"\[site.slurm\] features is a table"),
-        ('[site.slurm]\nfeatures = { H100 = "a&b" }', ":2:14", "H100 is 'a&b', which is no feature's name"),
-        ("[site.slurm.features]\nH100 = 3", ":2:1", "H100 is 3, which is no feature's name"),
-        ('[site.slurm]\ndrivers = { new = "x" }', ":2:13", "drivers has 'new', which is no driver's version"),
-        ('[mirrors]\ndebian = "https://u:hunter2@h/debian"', ":2:1", "debian has a login, and builds show"),
-        ('[mirrors]\ndebian = "https://h/deb ian"', ":2:1", "debian is 'https://h/deb ian', which apt can't be given"),
-        ('[mirrors]\nubuntu = "mirror.example"', ":2:1", "ubuntu is 'mirror.example', which isn't an http"),
+        ("site = 3", ":1:8", "site must be a table, not a whole number: 3"),
+        ('[site]\nprox = "x"', ":2:1", r"unknown key 'prox' in \[site\]"),
+        ("[site]\nproxy = 3", ":2:9", "site.proxy must be a string, not a whole number"),
+        (
+            '[site]\nproxy = "socks5://u:hunter2@h:1"',
+            ":2:9",
+            "site.proxy is 'socks5://h:1', which isn't an http or https address",
+        ),
+        (
+            '[site]\nproxy = "http://u:hunter2@h:99999"',
+            ":2:9",
+            "site.proxy is 'http://h:99999', which isn't an http or https address",
+        ),
+        (
+            '[site]\nproxy = "http://u:hunter2@"',
+            ":2:9",
+            "site.proxy is 'http://', which isn't an http or https address",
+        ),
+        ('[site]\nno-proxy = "x"', ":2:12", "site.no-proxy must be an array, not a string: 'x'"),
+        ("[site]\nslurm = 1", ":2:9", "site.slurm must be a table, not a whole number: 1"),
+        ('[site.slurm]\nacount = "x"', ":2:1", r"unknown key 'acount' in \[site\.slurm\]"),
+        ('[site.slurm]\naccount = "a b"', ":2:11", "site.slurm.account: 'a b' is not a Slurm account"),
+        ('[site.slurm]\npartition = "a;b"', ":2:13", "site.slurm.partition: 'a;b' is not a list of Slurm partitions"),
+        ('[site.slurm]\nfeatures = ["h100"]', ":2:12", "site.slurm.features must be a table, not an array"),
+        (
+            '[site.slurm]\nfeatures = { H100 = "a&b" }',
+            ":2:21",
+            "site.slurm.features.H100: 'a&b' is not a feature's name",
+        ),
+        ("[site.slurm.features]\nH100 = 3", ":2:8", "site.slurm.features.H100 must be a string, not a whole number: 3"),
+        (
+            '[site.slurm]\ndrivers = { new = "x" }',
+            ":2:13",
+            r"\[site\.slurm\.drivers\]: the name 'new' is not a driver's version",
+        ),
+        (
+            '[mirrors]\ndebian = "https://u:hunter2@h/debian"',
+            ":2:10",
+            "mirrors.debian has a login, and builds show what they are given",
+        ),
+        (
+            '[mirrors]\ndebian = "https://h/deb ian"',
+            ":2:10",
+            "mirrors.debian is 'https://h/deb ian', which apt can't be given",
+        ),
+        (
+            '[mirrors]\nubuntu = "mirror.example"',
+            ":2:10",
+            "mirrors.ubuntu is 'mirror.example', which isn't an http, https or file address",
+        ),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, text: str, place: str, message: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.base.errors import InputError
+from envspec.base.errors import InputError, SpecErrors
 from envspec.base.texts import bytes_of
 from envspec.base.user_config import load_user_config
 
@@ -59,25 +59,35 @@ def test_what_runs_begin_with(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("cache = 3", ":1:1", r"\[cache\] is a table"),
-        ("[cache]\nmaxsize = 3", ":2:1", r"\[cache\] has no 'maxsize'"),
-        ("[cache]\nmax-size = 3", ":2:1", "max-size is 3, which is no size"),
-        ('[cache]\nmax-size = "3"', ":2:1", "max-size is '3', which is no size"),
-        ("timeouts = 3", ":1:1", "takes names of indexes and seconds"),
-        ('[timeouts]\npypi = "3"', ":2:1", "pypi is '3', which is no number of seconds"),
-        ("[timeouts]\npypi = true", ":2:1", "pypi is True, which is no number"),
-        ("[timeouts]\npypi = 0", ":2:1", "pypi is 0, which is no number"),
-        ("[timeouts]\npypi = nan", ":2:1", "pypi is nan, which is no number"),
-        ("[timeouts]\npypi = inf", ":2:1", "pypi is inf, which is no number"),
-        ("run = 3", ":1:1", r"\[run\] is a table"),
-        ("[run]\ntarget = 'x'", ":2:1", r"\[run\] has no 'target'"),
-        ("[run]\ntargets = 'x'", ":2:1", "targets is no list of targets' names"),
-        ("[run]\ntargets = [1]", ":2:1", "targets is no list of targets' names"),
-        ("[run]\nenvironments = 'here'", ":2:1", "environments is 'here', which is no absolute path"),
-        ("[timeout]\npypi = 1", ":1:2", "a configuration can't have 'timeout'"),
+        ("cache = 3", ":1:9", "cache must be a table, not a whole number: 3"),
+        ("[cache]\nmaxsize = 3", ":2:1", r"unknown key 'maxsize' in \[cache\]"),
+        ("[cache]\nmax-size = 3", ":2:12", "cache.max-size must be a string, not a whole number: 3"),
+        ('[cache]\nmax-size = "3"', ":2:12", "cache.max-size: '3' is not a size with its unit"),
+        ("timeouts = 3", ":1:12", "timeouts must be a table, not a whole number: 3"),
+        ('[timeouts]\npypi = "3"', ":2:8", "timeouts.pypi must be a number, not a string: '3'"),
+        ("[timeouts]\npypi = true", ":2:8", "timeouts.pypi must be a number, not a boolean: true"),
+        ("[timeouts]\npypi = 0", ":2:8", "timeouts.pypi: 0 is out of range"),
+        ("[timeouts]\npypi = nan", ":2:8", "timeouts.pypi: nan is not finite"),
+        ("[timeouts]\npypi = inf", ":2:8", "timeouts.pypi: inf is not finite"),
+        ("run = 3", ":1:7", "run must be a table, not a whole number: 3"),
+        ("[run]\ntarget = 'x'", ":2:1", r"unknown key 'target' in \[run\]"),
+        ("[run]\ntargets = 'x'", ":2:11", "run.targets must be an array, not a string: 'x'"),
+        ("[run]\ntargets = [1]", ":2:12", r"run\.targets\[0\] must be a string, not a whole number: 1"),
+        ("[run]\nenvironments = 'here'", ":2:16", "run.environments: 'here' is not an absolute path"),
+        ("[timeout]\npypi = 1", ":1:2", "unknown key 'timeout' at the top level"),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, text: str, place: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         load(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'config.toml'}{place}: ") and caught.value.hint
+
+
+def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SpecErrors) as caught:
+        load(tmp_path, '[mirrors]\npypi = "x"\n[cach]\nmax-size = 3\n[run]\ntarget = "x"\n')
+    assert [(one.place and one.place.line, one.hint) for one in caught.value.errors] == [
+        (2, "give the whole address, for example https://mirror.example/simple"),
+        (3, "did you mean 'cache'?"),
+        (6, "did you mean 'targets'?"),
+    ]

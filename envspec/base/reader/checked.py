@@ -47,6 +47,10 @@ class Checked:
             value = value[part]
         return value
 
+    def table(self, *path: str | int) -> dict[str, Any]:
+        """Return the sound keys of a table, empty where it is missing or unusable."""
+        return {str(key[-1]): value for key, value in self.children(*path)}
+
     def children(self, *path: str | int) -> list[tuple[Path, Any]]:
         """Return the sound keys of a table, or elements of an array, each with its path."""
         value = self.value(*path)

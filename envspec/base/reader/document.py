@@ -80,7 +80,9 @@ def parse_toml(text: str, file: str) -> Document:
         raise _syntax_error(text, error, file) from None
     except (RecursionError, TooDeep):
         place = _place(file, too_deep(text) or Mark(1, 1))
-        raise SpecError("nested too deeply", hint="a spec has six levels at most", place=place) from None
+        raise SpecError(
+            "nested too deeply", hint="no file of envspec needs more than six levels", place=place
+        ) from None
     except ValueError:
         # The one thing that tomli leaves to Python: an integer of more digits than `int` takes.
         found = re.search("[0-9][0-9_]{600,}", text)

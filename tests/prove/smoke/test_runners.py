@@ -191,15 +191,15 @@ def test_references_of_a_target_come_over_the_common_ones(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[reference]\n", "a file of references can't have reference"),
-        ("[references]\na = { low = -0.1 }\n", "references.a has no value"),
-        ("[references]\na = { value = 'x' }\n", "references.a.value isn't a number"),
-        ("[references]\na = { value = nan }\n", "references.a.value isn't a number"),
-        ("[references]\na = { value = 1, low = 0.1 }\n", "low at most 0"),
-        ("[references]\na.b = { value = 1 }\n", "can't have references.a.b"),
-        ("[targets.x]\nfoo = 1\n", "can't have targets.x.foo"),
-        ("references = 3\n", "references isn't a table"),
-        ("[references\n", "aren't TOML"),
+        ("[reference]\n", r":1:2: unknown key 'reference' at the top level"),
+        ("[references]\na = { low = -0.1 }\n", r":2:5: \[references.a\] lacks the key 'value'"),
+        ("[references]\na = { value = 'x' }\n", r":2:15: references.a.value must be a number, not a string: 'x'"),
+        ("[references]\na = { value = nan }\n", r":2:15: references.a.value: nan is not finite"),
+        ("[references]\na = { value = 1, low = 0.1 }\n", r":2:24: references.a.low: 0.1 is out of range"),
+        ("[references]\na.b = { value = 1 }\n", r":2:1: \[references.a\] lacks the key 'value'"),
+        ("[targets.x]\nfoo = 1\n", r":2:1: unknown key 'foo' in \[targets.x\]"),
+        ("references = 3\n", r":1:14: references must be a table, not a whole number: 3"),
+        ("[references\n", r":1:12: not TOML: expected '\]' at the end of a table declaration"),
     ],
 )
 def test_wrong_references_are_refused(tmp_path: Path, text: str, says: str) -> None:
