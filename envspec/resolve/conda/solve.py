@@ -218,14 +218,16 @@ class _Solve:
     async def _kept(self, specs: Iterable[MatchSpec], prefer: Mapping[str, str]) -> list[RepoDataRecord]:
         """List the records in `prefer` that the channels still give: rattler takes what it is told is locked from any.
 
-        A package comes from the channel that the spec names for it, or else from the first that has it at all.
+        A package comes from the channel that the spec names for it, or else from the first that has what the spec asks
+        for, or the package at all where the spec doesn't ask.
         """
         named = {spec.name.normalized: spec.channel for spec in specs if spec.channel is not None}
         kept = await self._records([_exact(name, text) for name, text in prefer.items()])
         place = {_bare(channel): number for number, channel in enumerate(self.channels)}
         lower = sorted({_name(record) for record in kept if place.get(_at(record))} - named.keys())
         first: dict[str, int] = {}
-        for record in await self._records(lower):
+        asked = [text for text in self.request.solved_specs if conda_name(text) in lower]
+        for record in await self._records([*asked, *set(lower).difference(map(conda_name, asked))]):
             first[_name(record)] = min(place.get(_at(record), 0), first.get(_name(record), len(place)))
         return [
             record

@@ -25,9 +25,11 @@ Channels = Mapping[str, LocalChannel]
 
 
 def resolved(
-    channels: Channels, order: Sequence[str], specs: Sequence[str], old: Sequence[Pin] = ()
+    channels: Channels, order: Sequence[str], specs: Sequence[str], old: Sequence[Pin] = (), also: Sequence[Pin] = ()
 ) -> tuple[Pin, ...] | None:
-    request = CondaRequest("linux-64", "3.12", tuple(specs), tuple(order), glibc="2.28")
+    """Solve, with what `old` has preferred and what `also` has forced."""
+    forced = tuple(f"{pin.name} =={pin.version} {pin.build}" for pin in also)
+    request = CondaRequest("linux-64", "3.12", tuple(specs), tuple(order), glibc="2.28", constraints=forced)
     addresses = tuple(ChannelAddress(name, channels[name].url) for name in order)
     keep = {"t": Preferences({pin.name: f"{pin.version} {pin.build}" for pin in old})}
     try:
@@ -40,7 +42,7 @@ def resolved(
 def channels(tmp_path: Path) -> Channels:
     return {
         "A": LocalChannel(tmp_path / "A").write([Record("x", "1.0"), *pythons("3.12.1")]),
-        "B": LocalChannel(tmp_path / "B").write([Record("x", "1.0"), Record("x", "2.0"), Record("y", "1.0")]),
+        "B": LocalChannel(tmp_path / "B").write([Record("x", "1.0"), Record("x", "2.0"), Record("x", "3.0")]),
     }
 
 
@@ -51,6 +53,8 @@ def channels(tmp_path: Path) -> Channels:
         ((["A", "B"], ["x"]), (["B", "A"], ["x"]), ("B/linux-64", "1.0")),
         ((["B", "A"], ["x"]), (["A", "B"], ["x"]), ("A/linux-64", "1.0")),
         ((["B", "A"], ["x 1.0"]), (["B", "A"], ["x"]), ("B/linux-64", "1.0")),
+        # the channels' order counts among those that have what the spec asks for
+        ((["B", "A"], ["x 2.0"]), (["A", "B"], ["x >=2"]), ("B/linux-64", "2.0")),
     ],
 )
 def test_what_the_spec_says_of_channels_holds_in_a_relock(
@@ -103,11 +107,10 @@ def test_a_relock_is_what_rattler_gives_with_these_very_builds_asked_for(
         assert (new is None) == (fresh is None)
         if new is None:
             return
-        exact = [f"{pin.name} =={pin.version} {pin.build}" for pin in new]
-        assert places(resolved(channels, other, [*later, *exact])) == places(new)
+        # as constraints, not as specs: rattler reads only what a spec matches, and channels without it lose their rank
+        assert places(resolved(channels, other, later, also=new)) == places(new)
         # what is kept is kept: with all of it asked for as well there is no other answer
-        still = [f"{pin.name} =={pin.version} {pin.build}" for pin in old]
-        if all_kept := resolved(channels, other, [*later, *still]):
+        if all_kept := resolved(channels, other, later, also=old):
             assert places(new) <= places(all_kept)
 
 
