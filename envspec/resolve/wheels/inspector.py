@@ -14,6 +14,7 @@ from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import LockedCorrection, Pin
 from envspec.packages.build_label import label_of
 from envspec.packages.names import requirement_name
+from envspec.packages.variant_name import read_name
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
@@ -41,7 +42,9 @@ _NAMED = re.compile(r"[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel in a target of this CUDA. torch is asked where no table knows its build,
     others where they could hold code for GPUs."""
-    if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None or pin.artifact.file.endswith("-any.whl"):
+    if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None:
+        return frozenset()
+    if read_name(pin.artifact.file).plain.endswith("-any.whl"):
         return frozenset()
     if cuda is None:
         known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)

@@ -33,7 +33,7 @@ from envspec.resolve.wheels.store import WheelStore
         (pin("torch", "2.9.1+cu999", index="pytorch/cu999"), True),
         (pin("torch", "2.9.1"), False),
         (pin("torch", "2.9.1+cu126", index="pytorch/cu126"), False),
-        (pin("torch", "2.99.0+internal", index="acme"), False),
+        (pin("torch", "2.99.0+internal", index="acme"), True),
         (pin("xformers", "0.0.35"), True),
         (pin("cupy-cuda12x", "14.0"), True),
         (pin("jax-cuda12-plugin", "0.9"), True),
