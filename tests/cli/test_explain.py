@@ -16,6 +16,7 @@ from support.parsed import PARSED, nodes_of
 import envspec as package
 from envspec.cli.codes import meanings
 from envspec.lock import freshness, signed
+from envspec.resolve.pip.unbounded import FAR
 from envspec.review.audit.rules import CODES
 from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
 
@@ -75,7 +76,7 @@ def in_the_package() -> Iterator[str]:
                     yield from constants(value)
         elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["CODE"]:
             yield from constants(node.value)
-    yield from (*CODES, *ACCEPTABLE, *INTEGRITY)
+    yield from (FAR, *CODES, *ACCEPTABLE, *INTEGRITY)
     # each module with reasons of its own has to be imported
     assert issubclass(signed.SignatureStale, freshness.Reason)
     yield from _reasons(freshness.Reason)

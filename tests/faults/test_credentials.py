@@ -148,7 +148,7 @@ def test_missing_or_wrong_ones_are_told_as_that(machine: Machine, private: Index
     machine.spec(cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 3
-    assert ran.error == f"error: cpu: {private.url}/alpha/ needs credentials (HTTP 401)"
+    assert ran.error == f"error: {private.url}/alpha/ needs credentials (HTTP 401)"
     assert "netrc" in ran.hint and "UV_INDEX_<NAME>_PASSWORD" in ran.hint
 
 

@@ -127,9 +127,9 @@ class Machine:
             _interpreters.update({str(path.relative_to(cache)): path.read_bytes() for path in found})
 
     def _introduce(self) -> None:
-        """Tell this machine's uv what another one learnt, unless there is a cache, or something in its place."""
+        """Tell this machine's uv what another one learnt, unless there is a cache, something in its place, or no room for one."""
         uv = self.home / ".cache" / "uv"
-        if (self.home / ".cache").exists():
+        if (self.home / ".cache").exists() or not os.access(self.home, os.W_OK):
             return
         for name, content in _interpreters.items():
             path = uv / name
