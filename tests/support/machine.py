@@ -127,7 +127,7 @@ class Machine:
             _interpreters.update({str(path.relative_to(cache)): path.read_bytes() for path in found})
 
     def _introduce(self) -> None:
-        """Tell this machine's uv what another one learnt, unless there is a cache, something in its place, or no room for one."""
+        """Tell this machine's uv what another learnt, unless there is a cache, something in its place, or no room."""
         uv = self.home / ".cache" / "uv"
         if (self.home / ".cache").exists() or not os.access(self.home, os.W_OK):
             return
