@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from envspec.app import inputs
-from envspec.base.errors import EnvspecError, IndexFailure
+from envspec.app.outdated import Outdated, TargetHorizon, horizons, newer_releases
+from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, warn
 from envspec.cli.groups import heading
 
 if TYPE_CHECKING:
-    from envspec.lock.model import LockedTarget, Pin
-    from envspec.net.index_proxy.releases import Release
-    from envspec.packages.variant_choice import TargetMachine
-    from envspec.resolve.pip.solve import PipResolver
     from envspec.resolve.workflow.outdated import Newer
-    from envspec.spec.model import Spec
+    from envspec.rules.horizon import Advance
 
 EPILOG = """\b
 Examples:
@@ -35,8 +27,7 @@ Examples:
   envspec outdated specs/mm-v2.9.toml --horizon       how far each target's GPUs, driver and CUDA get
 """
 
-_AT_ONCE = 16
-"""The pages that are read at a time."""
+_NAMES = {"pip": "torch", "conda": "pytorch"}
 
 
 @click.command(epilog=EPILOG)
@@ -67,52 +58,40 @@ def command(
     envspec doesn't look up conda packages. Changes nothing.
     """
     if horizon:
-        from envspec.cli.horizon import tell
-
-        tell(path, targets, locks_dir, as_json=as_json)
+        _show_horizons(path, targets, locks_dir, as_json=as_json)
         return 0
-    from envspec.resolve.workflow.better_variants import better_variants
-    from envspec.resolve.workflow.outdated import outdated
-    from envspec.spec.newer import bounds, standing
-
-    spec, lock = inputs.read_lock(path, locks_dir)
-    chosen = inputs.locked_targets(lock, targets)
-    pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
-    with _pages(spec, offline=offline) as (read, offered):
-        known, failed = _read_all(list(pins.values()), read)
-        variants = better_variants(chosen, offered(failed))
-    own = bounds(standing(spec, lock.inputs.exclude_newer))
-    found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
-    if direct:
-        asked = {pin.name for target in chosen for pin in target.pins if pin.direct}
-        found = tuple(newer for newer in found if newer.name in asked)
+    found = newer_releases(path, targets, locks_dir, direct=direct, offline=offline)
     if as_json:
-        unread = [{"package": name, "reason": reason} for name, reason in failed.items()]
-        told = {"newer": [asdict(one) for one in found], "variants": [asdict(one) for one in variants]}
-        options.print_json("outdated", {"lock": lock.name, **told, "unread": unread})
+        unread = [{"package": name, "reason": reason} for name, reason in found.unread.items()]
+        told = {"newer": [asdict(one) for one in found.newer], "variants": [asdict(one) for one in found.variants]}
+        options.print_json("outdated", {"lock": found.lock.name, **told, "unread": unread})
     else:
-        folded: dict[str, set[str]] = {}
-        for newer in found:
-            if newer.goes_with and not everything:
-                folded.setdefault(newer.goes_with, set()).add(newer.name)
-                continue
-            for line in _lines(newer, heading(newer.targets, lock)):
-                out(line)
-        for by, names in folded.items():
-            out(f"with {by}: {', '.join(sorted(names))}")
-        for one in variants:
-            out(f"{one.name} {one.version}, variant {one.locked} -> {one.better}, {heading(one.targets, lock)}")
-            out("  published since, and better for these machines")
-        out(_summary(found, len(pins), chosen))
-    for name, reason in failed.items():
+        for line in _lines(found, everything=everything):
+            out(line)
+    for name, reason in found.unread.items():
         warn(f"{name}: {printable(reason)}")
-    free = next((newer.name for newer in found if not newer.holds), None)
+    free = next((newer.name for newer in found.newer if not newer.holds), None)
     if free and not as_json:
-        say(f"hint: `envspec lock {spec.path} --upgrade-package {free}` takes one, `--upgrade` all that fit")
-    return IndexFailure.exit_code if failed else 0
+        say(f"hint: `envspec lock {found.spec.path} --upgrade-package {free}` takes one, `--upgrade` all that fit")
+    return IndexFailure.exit_code if found.unread else 0
 
 
-def _lines(newer: Newer, where: str) -> Iterator[str]:
+def _lines(found: Outdated, *, everything: bool) -> Iterator[str]:
+    folded: dict[str, set[str]] = {}
+    for newer in found.newer:
+        if newer.goes_with and not everything:
+            folded.setdefault(newer.goes_with, set()).add(newer.name)
+        else:
+            yield from _newer(newer, heading(newer.targets, found.lock))
+    for by, names in folded.items():
+        yield f"with {by}: {', '.join(sorted(names))}"
+    for one in found.variants:
+        yield f"{one.name} {one.version}, variant {one.locked} -> {one.better}, {heading(one.targets, found.lock)}"
+        yield "  published since, and better for these machines"
+    yield _summary(found)
+
+
+def _newer(newer: Newer, where: str) -> Iterator[str]:
     date = f" ({newer.uploaded[:10]})" if newer.uploaded else ""
     yield f"{newer.name} {newer.locked} -> {newer.newest}{date}, {where}"
     for hold in newer.holds:
@@ -122,75 +101,61 @@ def _lines(newer: Newer, where: str) -> Iterator[str]:
         yield "  nothing holds it back"
 
 
-def _summary(found: Sequence[Newer], total: int, targets: Sequence[LockedTarget]) -> str:
-    conda = sum(pin.kind == "conda" for target in targets for pin in target.pins)
-    names = len({newer.name for newer in found})
-    free = len({newer.name for newer in found if not newer.holds})
+def _summary(found: Outdated) -> str:
+    conda = any(pin.kind == "conda" for target in found.targets for pin in target.pins)
+    names = len({newer.name for newer in found.newer})
+    free = len({newer.name for newer in found.newer if not newer.holds})
     rest = "; conda packages aren't looked up" if conda else ""
     moving = f"; nothing holds back {free} of them, and `envspec upgrade` takes these" if free else ", each held back"
-    return f"{names} of {total} packages have newer releases{moving if names else ''}{rest}"
+    return f"{names} of {found.total} packages have newer releases{moving if names else ''}{rest}"
 
 
-Read = Callable[["Pin"], "Sequence[Release]"]
+def _show_horizons(path: str, names: tuple[str, ...], locks_dir: Path | None, *, as_json: bool) -> None:
+    lock, found = horizons(path, names, locks_dir)
+    if as_json:
+        rows = [
+            {"target": one.target, "locked": one.locked, "channel": one.channel, **asdict(one.horizon)} for one in found
+        ]
+        options.print_json("horizon", {"lock": lock.name, "targets": rows})
+        return
+    for one in found:
+        for line in _horizon(one):
+            out(line)
+    if not found:
+        out("no target asks for a torch that envspec's tables describe")
 
 
-Offered = Callable[[dict[str, str]], "Callable[[Pin, TargetMachine], str | None]"]
-"""Takes where to note what can't be read, by package."""
+def _horizon(one: TargetHorizon) -> Iterator[str]:
+    name, case, found = _NAMES[one.channel], one.case, one.horizon
+    gpus = ", ".join(dict.fromkeys(gpu.name for gpu in case.gpus))
+    shown = gpus if len(gpus) <= 60 else f"{len({gpu.name for gpu in case.gpus})} GPUs"
+    of = [shown, f"CUDA {case.cuda}" if case.cuda else "CPU", f"driver {case.driver}" if case.driver else ""]
+    yield f"{one.target} ({', '.join(part for part in of if part)}): {name} {one.locked.partition('+')[0]} is locked"
+    if found.last is None:
+        yield f"  no {name} that envspec knows works as it is"
+    elif found.last == found.newest:
+        yield f"  last: {name} {found.last}, the newest that envspec knows"
+    else:
+        yield f"  last: {name} {found.last}"
+    for reason in found.reasons:
+        yield f"    {reason}"
+    if found.last != found.newest and not found.moves:
+        yield "  nothing newer runs on these GPUs"
+    for move in found.moves:
+        yield f"  to {name} {move.torch}: {', '.join(_costs(move)) or 'nothing has to change'}"
 
 
-@contextmanager
-def _pages(spec: Spec, *, offline: bool) -> Iterator[tuple[Read, Offered]]:
-    from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.progress import SilentResolution
-
-    with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=SilentResolution()) as resolver:
-        yield partial(_releases, resolver), lambda failed: partial(_offered, resolver, failed)
-
-
-def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
-    """List a pin's releases on its own index: those of PyTorch's by the shipped facts. None for a flat index."""
-    from envspec.net.index_proxy.pages import Upstream
-    from envspec.resolve.workflow.outdated import facts_releases
-
-    if pin.index.startswith("pytorch/"):
-        return facts_releases(pin)
-    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
-    if url is None or pin.url or pin.git:
-        return ()
-    return resolver.pages.current(Upstream(url), pin.name)
-
-
-def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
-    """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
-    has one."""
-    from envspec.net.index_proxy.pages import Upstream
-
-    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
-    pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
-    asked = [(page, True) for page in pages] if url is None else [(url, False)]
-    try:
-        for place, flat in asked:
-            upstream = Upstream(place, flat=flat, variants=frozenset({pin.name}), machine=machine)
-            found = resolver.pages.variant(upstream, pin.name, pin.version)
-            if found is not None:
-                return found.label
-    except EnvspecError as error:
-        failed[pin.name] = str(error)
-    return None
-
-
-def _read_all(pins: Sequence[Pin], read: Read) -> tuple[Mapping[tuple[str, str], Sequence[Release]], dict[str, str]]:
-    """Read the pages of many pins; gives the releases by index and name, and by name what couldn't be read."""
-    from envspec.cli.progress import counting
-
-    known: dict[tuple[str, str], Sequence[Release]] = {}
-    failed: dict[str, str] = {}
-    with counting("reading pages") as tell, ThreadPoolExecutor(_AT_ONCE) as pool:
-        jobs = [(pin, pool.submit(read, pin)) for pin in pins]
-        for done, (pin, job) in enumerate(jobs, start=1):
-            try:
-                known[pin.index, pin.name] = job.result()
-            except EnvspecError as error:
-                failed[pin.name] = str(error)
-            tell(done, len(jobs))
-    return known, failed
+def _costs(move: Advance) -> Iterator[str]:
+    if move.cuda:
+        yield f"CUDA {move.cuda}"
+    if move.driver:
+        yield f"{'' if move.driver.startswith('JetPack') else 'driver '}{move.driver} or newer"
+    if move.python:
+        yield f"Python {move.python}"
+    if move.glibc:
+        yield f"glibc {move.glibc} or newer"
+    if move.dropped:
+        names = move.dropped if len(move.dropped) <= 3 else (*move.dropped[:2], f"{len(move.dropped) - 2} more")
+        yield f"without {', '.join(names)}"
+    if not move.seen:
+        yield "announced, not seen yet"

@@ -1,0 +1,142 @@
+"""Newer releases of what a lock pins, and how far each target's GPUs, driver and CUDA get."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envspec.app import inputs
+from envspec.app.observer import observer
+from envspec.base.errors import EnvspecError
+from envspec.rules.horizon import Horizon, horizon
+from envspec.rules.judge import case_of
+from envspec.rules.wanted import torch_of
+from envspec.spec.newer import bounds, standing
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock, LockedTarget, Pin
+    from envspec.net.index_proxy.releases import Release
+    from envspec.packages.variant_choice import TargetMachine
+    from envspec.resolve.pip.solve import PipResolver
+    from envspec.resolve.workflow.better_variants import BetterVariant
+    from envspec.resolve.workflow.outdated import Newer
+    from envspec.rules.case import Case
+    from envspec.spec.model import Spec
+
+_AT_ONCE = 16
+"""The pages that are read at a time."""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """What is newer than some targets of a lock have it.
+
+    total   the number of packages that were looked up
+    unread  why a package's page couldn't be read, by its name
+    """
+
+    spec: Spec
+    lock: Lock
+    targets: tuple[LockedTarget, ...]
+    newer: tuple[Newer, ...]
+    variants: tuple[BetterVariant, ...]
+    total: int
+    unread: Mapping[str, str]
+
+
+def newer_releases(
+    path: str, targets: Sequence[str], locks_dir: Path | None, *, direct: bool, offline: bool
+) -> Outdated:
+    """Look up the releases of a lock's pip pins, each on its own index; with `direct`, only of what the spec asks for.
+
+    Raises as `read_lock`, and InputError for an unknown target.
+    """
+    from envspec.resolve.pip.setup import pip_resolver
+    from envspec.resolve.progress import SilentResolution
+    from envspec.resolve.workflow.better_variants import better_variants
+    from envspec.resolve.workflow.outdated import outdated
+
+    spec, lock = inputs.read_lock(path, locks_dir)
+    chosen = inputs.locked_targets(lock, targets)
+    pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
+    known: dict[tuple[str, str], Sequence[Release]] = {}
+    unread: dict[str, str] = {}
+    with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=SilentResolution()) as resolver:
+        with observer().counting("reading pages") as tell, ThreadPoolExecutor(_AT_ONCE) as pool:
+            jobs = [(key, pool.submit(_releases, resolver, pin)) for key, pin in pins.items()]
+            for done, (key, job) in enumerate(jobs, start=1):
+                try:
+                    known[key] = job.result()
+                except EnvspecError as error:
+                    unread[key[1]] = str(error)
+                tell(done, len(jobs))
+        variants = better_variants(chosen, partial(_offered, resolver, unread))
+    own = bounds(standing(spec, lock.inputs.exclude_newer))
+    found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
+    if direct:
+        asked = {pin.name for target in chosen for pin in target.pins if pin.direct}
+        found = tuple(newer for newer in found if newer.name in asked)
+    return Outdated(spec, lock, chosen, found, variants, len(pins), unread)
+
+
+def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
+    """List a pin's releases on its own index: those of PyTorch's by the shipped facts. None for a flat index."""
+    from envspec.net.index_proxy.pages import Upstream
+    from envspec.resolve.workflow.outdated import facts_releases
+
+    if pin.index.startswith("pytorch/"):
+        return facts_releases(pin)
+    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
+    if url is None or pin.url or pin.git:
+        return ()
+    return resolver.pages.current(Upstream(url), pin.name)
+
+
+def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
+    """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
+    has one."""
+    from envspec.net.index_proxy.pages import Upstream
+
+    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
+    pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
+    asked = [(page, True) for page in pages] if url is None else [(url, False)]
+    try:
+        for place, flat in asked:
+            upstream = Upstream(place, flat=flat, variants=frozenset({pin.name}), machine=machine)
+            found = resolver.pages.variant(upstream, pin.name, pin.version)
+            if found is not None:
+                return found.label
+    except EnvspecError as error:
+        failed[pin.name] = str(error)
+    return None
+
+
+@dataclass(frozen=True)
+class TargetHorizon:
+    """The last torch that a target gets, and what leads further. `channel` is "pip" or "conda"."""
+
+    target: str
+    locked: str
+    channel: str
+    case: Case
+    horizon: Horizon
+
+
+def horizons(path: str, names: Sequence[str], locks_dir: Path | None) -> tuple[Lock, tuple[TargetHorizon, ...]]:
+    """Find the horizon of each target that has a torch of the tables. Raises InputError for an unknown target."""
+    spec, lock = inputs.read_lock(path, locks_dir)
+    found = []
+    for target in inputs.locked_targets(lock, names):
+        of_spec = spec.target(target.name)
+        wanted = torch_of(spec, of_spec) if of_spec else None
+        pin = next((pin for pin in target.pins if pin.name in ("torch", "pytorch")), None)
+        if of_spec is None or wanted is None or pin is None:
+            continue
+        case = case_of(spec, of_spec)
+        found.append(TargetHorizon(target.name, pin.version, wanted.channel, case, horizon(case, wanted.channel)))
+    return lock, tuple(found)
