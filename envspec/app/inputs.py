@@ -161,6 +161,19 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     return spec, lock
 
 
+def lock_at(revision: str, spec: Spec, given: Path | None) -> Lock | None:
+    """Read the lock that a spec had at a git revision, unjudged; None where it had none.
+
+    Raises InputError for the revision, LockError, ToolError.
+    """
+    from envspec.lock.read import loads
+    from envspec.review.diff.revision import text_at
+
+    path = folder_of(spec, given).path
+    text = text_at(path, revision)
+    return None if text is None else loads(text, f"{revision}:{path}")
+
+
 def there(found: _T | None, spec: Spec) -> _T:
     """Give the lock that was read, unless there is none. Raises InputError."""
     if found is None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from datetime import datetime, timedelta, timezone
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.app import inputs
 from envspec.app.outputs import within_repository
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.texts import printable, shown
-from envspec.cli import look_up, options
-from envspec.cli.console import columns, out, out_json, silence_stdout, styled, warn
-from envspec.cli.progress import counting
+from envspec.cli import options
+from envspec.cli.console import columns, out, out_json, silence_stdout, styled
+from envspec.cli.look_up import look_up
 
 if TYPE_CHECKING:
+    from envspec.review.audit.learn import How
     from envspec.review.audit.model import AuditedPackage, AuditFinding
     from envspec.review.audit.report import AuditReport
 
@@ -39,9 +39,6 @@ _NAMES = 12
 @options.spec
 @options.target
 @options.locks_dir
-@look_up.offline
-@look_up.database
-@look_up.skip_files
 @click.option(
     "--format",
     "-f",
@@ -59,20 +56,16 @@ _NAMES = 12
     show_default=True,
     help="The lowest level that ends with exit code 1.",
 )
-@look_up.min_age
-@look_up.max_age
+@look_up
 def command(
     path: str,
     targets: tuple[str, ...],
     locks_dir: Path | None,
-    offline: bool,
-    database: Path | None,
-    skip_files: bool,
     form: str,
     as_json: bool,
     fail_on: str,
-    min_age: int,
-    max_age: int,
+    how: How,
+    min_age: timedelta,
 ) -> int:
     """Look for known vulnerabilities and other risks in exactly the locked packages
 
@@ -80,52 +73,31 @@ def command(
     yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, or the user's own
     index in its place, and keeps the answers for --offline.
     """
+    from envspec.app.audit import audit, tell_unread
     from envspec.lock.write import digest, dumps
-    from envspec.review.audit.learn import How, look_up_facts
-    from envspec.review.audit.packages import packages
-    from envspec.review.audit.report import AuditReport, Database
-    from envspec.review.audit.rules import findings, in_order, not_asked, oldest, page_of, published
-    from envspec.review.audit.waivers import about_waivers
 
     if as_json and form in ("sarif", "gitlab"):
         raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
-    spec, lock = inputs.look_at_lock(path, locks_dir)
-    inputs.warn_if_stale(spec, lock)
-    chosen = inputs.locked_targets(lock, targets)
-    lock_path = inputs.folder_of(spec, locks_dir).path
-    now, found = datetime.now(timezone.utc), packages(chosen)
-    how = How(database, offline, timedelta(days=max_age), not skip_files)
-    with counting("looking up releases") as on_progress:
-        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
-    told = findings(found, facts, spec.audit, now, timedelta(days=min_age))
-    if len(chosen) == len(lock.targets):
-        told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))
-    report = AuditReport(
-        spec.path,
-        str(lock_path),
-        tuple(target.name for target in chosen),
-        found,
-        Database(name, oldest(found, facts)),
-        told,
-        not_asked(found, facts),
-        (*facts.unread, *facts.unread_files),
-        tuple((one, published((one,), facts), page_of(one, facts)) for one in found),
-    )
+    audited = audit(path, targets, locks_dir, how, min_age)
+    report = audited.report
     try:
         if form == "sarif":
-            _print_sarif(report, lock_path, dumps(lock))
+            from envspec import __version__
+            from envspec.review.audit.sarif import sarif
+
+            out_json(sarif(report, within_repository(audited.path), dumps(audited.lock), __version__))
         elif form == "gitlab":
             from envspec.review.audit.code_quality import code_quality
 
-            out(code_quality(report, within_repository(lock_path), dumps(lock)))
+            out(code_quality(report, within_repository(audited.path), dumps(audited.lock)))
         elif form == "json" or as_json:
-            options.print_json("audit", _as_json(report, digest(lock), fail_on))
+            options.print_json("audit", _as_json(report, digest(audited.lock), fail_on))
         else:
             _show(report)
     except BrokenPipeError:
         # who reads only the first line must not take this for a pass
         silence_stdout()
-    if look_up.say_unread(facts):
+    if tell_unread(audited.facts):
         return OutsideError.exit_code
     return AnswerNo.exit_code if report.at_least(fail_on) else 0
 
@@ -178,18 +150,7 @@ def _coloured(level: str) -> str:
     return styled(level, {"error": "red;bold", "warning": "yellow;bold"}.get(level, "blue;bold"))
 
 
-def _print_sarif(report: AuditReport, lock: Path, lock_text: str) -> None:
-
-    from envspec import __version__
-    from envspec.review.audit.sarif import sarif
-
-    document = sarif(report, within_repository(lock), lock_text, __version__)
-    out_json(document)
-
-
 def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "spec": report.spec,
         "lock": report.lock,
@@ -213,8 +174,6 @@ def _release(package: AuditedPackage, published: str | None, page: str | None) -
 
 
 def _finding(finding: AuditFinding) -> dict[str, Any]:
-    from dataclasses import asdict
-
     package = finding.package
     return {
         "code": finding.code,

@@ -1,17 +1,14 @@
-"""Options, progress and errors of the commands that look packages up in databases and indexes."""
+"""The options of the commands that look packages up in databases and indexes."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-
-from envspec.base.texts import printable
-from envspec.cli.console import say
-
-if TYPE_CHECKING:
-    from envspec.review.audit.model import Facts
 
 offline = click.option("--offline", is_flag=True, help="Use no network: take earlier audits' answers, or --database.")
 min_age = click.option(
@@ -42,12 +39,24 @@ max_age = click.option(
 )
 
 
-def say_unread(facts: Facts) -> bool:
-    """Report what couldn't be read, with hints; say whether there was anything."""
-    for reason in (*facts.unread, *facts.unread_files):
-        say(f"error: {printable(reason)}", style="red")
-    if facts.unread:
-        say("hint: give a downloaded OSV database (PyPI's all.zip) with --database")
-    if facts.unread_files:
-        say("hint: --skip-files skips the checks that need an index: another-file, yanked, young")
-    return bool(facts.unread or facts.unread_files)
+def look_up(function: Callable[..., int]) -> Callable[..., int]:
+    """Add these options to a command, which gets their values as `how` and `min_age`."""
+
+    @functools.wraps(function)
+    def with_how(
+        *arguments: Any,
+        database: Path | None,
+        offline: bool,
+        skip_files: bool,
+        max_age: int,
+        min_age: int,
+        **others: Any,
+    ) -> int:
+        from envspec.review.audit.learn import How
+
+        how = How(database, offline, timedelta(days=max_age), not skip_files)
+        return function(*arguments, how=how, min_age=timedelta(days=min_age), **others)
+
+    for option in (max_age, min_age, skip_files, database, offline):
+        option(with_how)
+    return with_how

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.app import inputs
 from envspec.app.evidence import keep
+from envspec.app.verify import verify
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.texts import printable, shown
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, styled, warn
 from envspec.cli.groups import heading
-from envspec.cli.progress import counting
+from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
-    from envspec.lock.model import Lock, LockedTarget
-    from envspec.review.verify.model import Claims, Difference, Outcome, Told
+    from envspec.lock.model import Lock
+    from envspec.review.verify.model import Difference, Outcome, Told
     from envspec.review.verify.report import Verification
     from envspec.spec.model import Spec
 
@@ -92,22 +90,14 @@ def command(
             "verify asks the indexes, and --offline forbids it",
             hint="run without --offline; `envspec check` judges a lock without a network",
         )
-    spec, lock = inputs.read_lock(path, locks_dir, making="proof")
-    inputs.warn_if_stale(spec, lock)
-    chosen = inputs.locked_targets(lock, targets)
-    from envspec.review.verify.claims import changed, unasked_parts
-    from envspec.review.verify.report import Verification
-
-    claims = claims_in(spec, lock, chosen)
-    old = _lock_at(revision, spec, locks_dir) if revision is not None else None
-    asked = claims if old is None else changed(claims, claims_in(spec, old, old.targets))
-    found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    verified = verify(path, targets, revision, locks_dir)
+    spec, found = verified.spec, verified.found
     try:
         if as_json:
-            about = {"spec": spec.path, "from": revision, "targets": [target.name for target in chosen]}
+            about = {"spec": spec.path, "from": revision, "targets": [target.name for target in verified.targets]}
             options.print_json("verify", {**about, **_as_json(found)})
         else:
-            out("\n".join(_lines(found, spec, lock, revision)))
+            out("\n".join(_lines(found, spec, verified.lock, revision)))
     except BrokenPipeError:
         # who reads only the first line must not take this for a proof
         silence_stdout()
@@ -116,51 +106,11 @@ def command(
     if found.forged:
         return AnswerNo.exit_code
     if evidence is not None and not found.unasked and revision is None:
-        keep(evidence, "verified", lock, chosen)
+        keep(evidence, "verified", verified.lock, verified.targets)
     return OutsideError.exit_code if found.unasked else 0
 
 
-def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
-    """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
-    from envspec.review.verify.claims import bounded, claims_of
-    from envspec.spec.newer import bounds, standing
-
-    return bounded(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
-
-
-def _lock_at(revision: str, spec: Spec, locks_dir: Path | None) -> Lock | None:
-    """Read the lock of a git revision; None where it has none."""
-    from envspec.lock.read import loads
-    from envspec.review.diff.revision import text_at
-
-    place = inputs.folder_of(spec, locks_dir).path
-    text = text_at(place, revision)
-    return None if text is None else loads(text, f"{revision}:{place}")
-
-
-def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
-    """Ask this machine's indexes and channels for claims of a lock."""
-    from envspec.app.site_policy import site_policy
-    from envspec.review.verify.ask import SecondSource, ask_all
-    from envspec.review.verify.channels import ask_channels
-    from envspec.review.verify.indexes import Indexes
-
-    policy = site_policy()
-    second = policy.second if policy is not None else {}
-    pins = tuple(pin for target in lock for pin in target.pins)
-    indexes = Indexes.of(spec, os.environ, second)
-    channels = partial(ask_channels, spec=spec, env=os.environ)
-    with counting("asking the indexes") as on_progress:
-        told = ask_all(claims, pins, indexes, channels, on_progress)
-    if not second:
-        return told
-    with counting("asking the second source") as on_progress:
-        return SecondSource(indexes, second).ask(told, pins, on_progress)
-
-
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
-    from envspec.review.verify.report import label
-
     def told(word: str, style: str, one: Told) -> str:
         return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
 

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.app import inputs
-from envspec.app.outputs import write_text
+from envspec.app.outputs import within_repository, write_text
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.texts import printable
-from envspec.cli import look_up, options
+from envspec.cli import options
 from envspec.cli.console import json_text, out, out_file, say, styled, warn
-from envspec.cli.diff.choices import choices, refuse_for_spec
+from envspec.cli.diff_choices import choices
+from envspec.cli.look_up import look_up
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from envspec.review.audit.learn import How
     from envspec.review.diff.facts import Risk
     from envspec.review.diff.foreign.selection import Wish
     from envspec.review.diff.rows import Review
-    from envspec.review.diff.side import Side
-    from envspec.spec.model import Spec
 
 EPILOG = """\b
 Examples:
@@ -65,11 +66,7 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 @click.option("--verify", is_flag=True, help="Ask the indexes for the changed pins: do they publish them so?")
 @click.option("--audit", is_flag=True, help="Look up the changed versions: vulnerabilities, yanked releases.")
 @choices
-@look_up.offline
-@look_up.database
-@look_up.skip_files
-@look_up.min_age
-@look_up.max_age
+@look_up
 @options.locks_dir
 @options.as_json
 @click.pass_context
@@ -85,11 +82,8 @@ def command(
     audit: bool,
     also: tuple[tuple[str, Path], ...],
     wish: Wish,
-    offline: bool,
-    database: Path | None,
-    skip_files: bool,
-    min_age: int,
-    max_age: int,
+    how: How,
+    min_age: timedelta,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -103,41 +97,12 @@ def command(
     forks where some conflict. Against another file, a universal file counts with what its tool installs by default. To
     choose, use --extra, --group and the like; "old:NAME" and "new:NAME" apply to one of the files.
     """
-    from envspec.review.diff.judged import with_flaws
-    from envspec.review.diff.review import review
+    from envspec.app.diff import DiffRequest, compare
     from envspec.review.diff.rows import few
 
     _refuse_without(context, audit=audit, verify=verify)
-    spec = None
-    if other is None:
-        refuse_for_spec(wish)
-        spec = inputs.read_spec(path)
-        old, new = _against_git(spec, revision or "HEAD", locks_dir)
-    elif revision is not None:
-        raise InputError(
-            "--from compares a spec's lock with a git revision, not two files", hint="leave out --from, or NEW"
-        )
-    else:
-        old, new = _two_files(path, other, wish)
-    found, asked, complete = with_flaws(review(old, new), new, spec), True, True
-    if verify:
-        from envspec.cli.diff.verify import verified
-
-        if spec is None:
-            raise InputError(
-                "--verify asks the indexes that a spec has, and two files have none",
-                hint="compare a spec with a revision: envspec diff SPEC --from REV --verify",
-            )
-        found, asked = verified(found, old.lock, new.lock, spec, offline=offline)
-    if audit:
-        from datetime import timedelta
-
-        from envspec.cli.diff.audit import audited
-        from envspec.review.audit.learn import How
-
-        how = How(database, offline, timedelta(days=max_age), not skip_files)
-        found, complete = audited(found, old, new, spec, how, timedelta(days=min_age))
-    lock = inputs.folder_of(spec, locks_dir).path if spec else Path(other or path)
+    compared = compare(DiffRequest(path, other, revision, wish, locks_dir, verify, audit, how, min_age))
+    found, lock = compared.review, compared.lock
     for one_form, file in also:
         write_text(file, _rendered(found, one_form, lock), "--also")
     if as_json or form == "json":
@@ -150,10 +115,10 @@ def command(
         for reason, names in found.asked.unasked:
             warn(f"couldn't be asked: {few(names)}: {printable(reason)}")
     refuted = found.asked is not None and found.asked.refuted > 0
-    if fail_on and found.reaches(fail_on) and (refuted or (complete and asked)):
+    if fail_on and found.reaches(fail_on) and (refuted or compared.complete):
         say(f"the risk is {found.risk}, and --fail-on is {fail_on}", style="red")
         return AnswerNo.exit_code
-    if not complete or not asked:
+    if not compared.complete:
         return OutsideError.exit_code
     return AnswerNo.exit_code if tell_by_code and found else 0
 
@@ -169,32 +134,7 @@ def _refuse_without(context: click.Context, *, audit: bool, verify: bool) -> Non
             raise InputError(f"{flag} needs --audit", hint=f"add --audit, or leave out {flag}")
 
 
-def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
-    from envspec.lock.read import loads
-    from envspec.review.diff.model import nothing
-    from envspec.review.diff.revision import text_at
-    from envspec.review.diff.side import Side
-
-    folder = inputs.folder_of(spec, locks_dir)
-    lock = folder.read()
-    text = text_at(folder.path, revision)
-    if lock is None and text is None:
-        raise InputError(f"{spec.path} has no lock, neither here nor at {revision}", hint=f"envspec lock {spec.path}")
-    old = nothing(spec.name) if text is None else loads(text, f"{revision}:{folder.path}")
-    title = revision if text is not None else f"{revision} (no lock yet)"
-    if lock is None:
-        return Side(title, old), Side(f"{folder.path} (no lock any more)", nothing(spec.name))
-    return Side(title, old), Side(str(folder.path), lock)
-
-
-def _two_files(old: str, new: str, wish: Wish) -> tuple[Side, Side]:
-    from envspec.review.diff.foreign.read import sides
-
-    return sides(Path(old), Path(new), wish)
-
-
 def _annotated(found: Review, lock: Path, form: str) -> str:
-    from envspec.app.outputs import within_repository
     from envspec.lock.read import load_text
     from envspec.review.audit.sarif import lines_of
     from envspec.review.diff.annotations import as_annotations, as_code_quality

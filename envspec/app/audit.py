@@ -1,0 +1,70 @@
+"""An audit of exactly the locked packages, and what it couldn't read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from envspec.app import inputs
+from envspec.app.observer import observer, say, warn
+from envspec.base.texts import printable
+from envspec.lock.model import Lock
+from envspec.review.audit.learn import How, look_up_facts
+from envspec.review.audit.model import Facts
+from envspec.review.audit.packages import packages
+from envspec.review.audit.report import AuditReport, Database
+from envspec.review.audit.rules import findings, in_order, not_asked, oldest, page_of, published
+from envspec.review.audit.waivers import about_waivers
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit, of which lock, and the facts that it judged by."""
+
+    report: AuditReport
+    lock: Lock
+    path: Path
+    facts: Facts
+
+
+def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How, min_age: timedelta) -> Audited:
+    """Look up the packages of a lock's targets, and judge them; releases younger than `min_age` are reported.
+
+    Raises as `look_at_lock`, InputError for an unknown target or a database that isn't one, OutsideError.
+    """
+    spec, lock = inputs.look_at_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
+    lock_path = inputs.folder_of(spec, locks_dir).path
+    now, found = datetime.now(timezone.utc), packages(chosen)
+    with observer().counting("looking up releases") as on_progress:
+        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
+    told = findings(found, facts, spec.audit, now, min_age)
+    if len(chosen) == len(lock.targets):
+        told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))
+    report = AuditReport(
+        spec.path,
+        str(lock_path),
+        tuple(target.name for target in chosen),
+        found,
+        Database(name, oldest(found, facts)),
+        told,
+        not_asked(found, facts),
+        (*facts.unread, *facts.unread_files),
+        tuple((one, published((one,), facts), page_of(one, facts)) for one in found),
+    )
+    return Audited(report, lock, lock_path, facts)
+
+
+def tell_unread(facts: Facts) -> bool:
+    """Report what couldn't be read, with hints; say whether there was anything."""
+    for reason in (*facts.unread, *facts.unread_files):
+        say(f"error: {printable(reason)}", style="red")
+    if facts.unread:
+        say("hint: give a downloaded OSV database (PyPI's all.zip) with --database")
+    if facts.unread_files:
+        say("hint: --skip-files skips the checks that need an index: another-file, yanked, young")
+    return bool(facts.unread or facts.unread_files)

@@ -1,0 +1,230 @@
+"""A review of what changed between two locks, with what indexes and databases say of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from envspec.app import inputs
+from envspec.app.audit import tell_unread
+from envspec.app.observer import observer, warn
+from envspec.app.verify import asked_of, claims_in
+from envspec.base.errors import InputError, OutsideError
+from envspec.lock.model import Lock
+from envspec.review.audit.learn import How, look_up_facts
+from envspec.review.audit.model import AuditedPackage, AuditFinding, Facts
+from envspec.review.audit.packages import packages
+from envspec.review.audit.rules import findings, not_asked, oldest, published
+from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
+from envspec.review.diff.facts import Fact
+from envspec.review.diff.foreign.read import sides
+from envspec.review.diff.foreign.selection import Wish
+from envspec.review.diff.judged import with_flaws
+from envspec.review.diff.model import nothing
+from envspec.review.diff.review import review
+from envspec.review.diff.rows import Asked, LookedUp, Review
+from envspec.review.diff.side import LoosePin, Side
+from envspec.review.diff.verified import Answers, doubted, with_answers
+from envspec.review.verify.claims import changed
+from envspec.review.verify.model import Outcome, Told
+from envspec.review.verify.report import Verification, label
+from envspec.spec.model import Audit, Spec
+
+_CODES = ("vulnerability", "yanked", "young")
+"""The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
+
+_OFFLINE = "--offline forbids asking"
+_OF_FILES = frozenset({"not-published", "other-hash", "other-size"})
+
+
+@dataclass(frozen=True)
+class DiffRequest:
+    """What to compare: a spec's lock (`path`) with a git revision (HEAD), or two files (`path` and `other`).
+
+    `wish` chooses extras, groups and platforms of universal files. `verify` asks the indexes for the changed pins;
+    `audit` looks up the changed versions, `how` and since when a release is old enough.
+    """
+
+    path: str
+    other: str | None
+    revision: str | None
+    wish: Wish
+    locks_dir: Path | None
+    verify: bool
+    audit: bool
+    how: How
+    min_age: timedelta
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A review, the new lock's path, and whether all that was to be asked could be."""
+
+    review: Review
+    lock: Path
+    complete: bool
+
+
+def compare(request: DiffRequest) -> Compared:
+    """Compare two locks. Raises SpecError, LockError, InputError for the files, the revision or the database,
+    ToolError for git."""
+    spec, revision = None, request.revision
+    if request.other is None:
+        _refuse_for_spec(request.wish)
+        spec = inputs.read_spec(request.path)
+        old, new = _against_git(spec, revision or "HEAD", request.locks_dir)
+    elif revision is not None:
+        raise InputError(
+            "--from compares a spec's lock with a git revision, not two files", hint="leave out --from, or NEW"
+        )
+    else:
+        old, new = sides(Path(request.path), Path(request.other), request.wish)
+    found, complete = with_flaws(review(old, new), new, spec), True
+    if request.verify:
+        if spec is None:
+            raise InputError(
+                "--verify asks the indexes that a spec has, and two files have none",
+                hint="compare a spec with a revision: envspec diff SPEC --from REV --verify",
+            )
+        found, complete = _verified(found, old.lock, new.lock, spec, offline=request.how.offline)
+    if request.audit:
+        found, read = _audited(found, old, new, spec, request)
+        complete = complete and read
+    path = inputs.folder_of(spec, request.locks_dir).path if spec else Path(request.other or request.path)
+    return Compared(found, path, complete)
+
+
+def _refuse_for_spec(wish: Wish) -> None:
+    """Refuse choices when no universal file is compared: a spec's lock has its targets. Raises InputError."""
+    if wish.selects or wish.platforms or wish.python:
+        raise InputError(
+            "a spec's lock has no extras, groups or platforms to choose",
+            hint="use them with OLD and NEW files such as uv.lock",
+        )
+
+
+def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:
+    folder = inputs.folder_of(spec, locks_dir)
+    lock, old = folder.read(), inputs.lock_at(revision, spec, locks_dir)
+    if lock is None and old is None:
+        raise InputError(f"{spec.path} has no lock, neither here nor at {revision}", hint=f"envspec lock {spec.path}")
+    before = Side(f"{revision} (no lock yet)", nothing(spec.name)) if old is None else Side(revision, old)
+    if lock is None:
+        return before, Side(f"{folder.path} (no lock any more)", nothing(spec.name))
+    return before, Side(str(folder.path), lock)
+
+
+def _verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:
+    """Add what the indexes say of the pins that changed, and say whether all of them could be asked."""
+    before = claims_in(spec, old, old.targets)
+    wanted = changed(claims_in(spec, new, new.targets), before)
+    names = doubted(review)
+    # what another file replaced: lowering its risk needs both
+    replaced = {one: where for one, where in before.items() if (one.pin.kind, one.pin.name) in names}
+    claims = {**replaced, **wanted}
+    if offline:
+        told = tuple(Told(claim, targets, Outcome(unasked=_OFFLINE)) for claim, targets in claims.items())
+    else:
+        told = asked_of(spec, new, claims) if claims else ()
+    found = Verification(tuple(one for one in told if one.claim in wanted), len(wanted))
+    answers = Answers(
+        held=frozenset(file for one in told if (file := _held(one)) is not None),
+        refuted=_refuted(found, frozenset(target.name for target in new)),
+        asked=Asked(
+            len(wanted), found.proved, len({one.claim for one, *_ in found.forged}), tuple(found.unasked.items())
+        ),
+    )
+    return with_answers(review, answers), not found.unasked
+
+
+def _held(told: Told) -> tuple[str, str] | None:
+    """Return the file of a claim, if its index was found to hold it."""
+    outcome, artifact = told.outcome, told.claim.pin.artifact
+    if artifact is None or outcome.unasked is not None or not outcome.source:
+        return None
+    if any(one.code in _OF_FILES for one in outcome.differences):
+        return None
+    return artifact.file, artifact.sha256
+
+
+def _refuted(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
+    return tuple(
+        Fact(
+            "high",
+            difference.code,
+            f"NOT WHAT ITS INDEX PUBLISHES: {label(one.claim)}: {difference.sentence}",
+            () if set(one.targets) == every else one.targets,
+            one.claim.builds or one.claim.pin.name,
+        )
+        for one, *_, difference in found.forged
+    )
+
+
+def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: DiffRequest) -> tuple[Review, bool]:
+    """Add the findings to a review, and say whether everything was read: what wasn't is on stderr.
+
+    Looks up only the versions in the review's rows. Two files have no spec, so their own indexes and the advisories to
+    ignore are unknown. Raises InputError for a database that isn't one.
+    """
+    wanted = versions(review)
+    chosen = _chosen(wanted, old, new)
+    now = datetime.now(timezone.utc)
+    try:
+        with observer().counting("looking up releases") as on_progress:
+            indexes = spec.pip.indexes if spec else {}
+            name, facts = look_up_facts(indexes, chosen, request.how, os.environ, now, on_progress, warn)
+    except OutsideError as error:
+        # the rest of the review is worth showing
+        name, facts = "", Facts(files=None, unread=(str(error),))
+    incomplete = tell_unread(facts)
+    found = findings(chosen, facts, spec.audit if spec else Audit(), now, request.min_age)
+    told = (
+        (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
+        for one in (not_asked(chosen, facts) if name else ())
+    )
+    looked_up = LookedUp(
+        name,
+        oldest(chosen, facts),
+        (*facts.unread, *facts.unread_files),
+        tuple(one for one in told if one[0]),
+    )
+    known = {key: _known([one for one in chosen if _is(one, key)], facts, found) for key in wanted}
+    return with_advisories(review, known, looked_up), not incomplete
+
+
+def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
+    """Give the packages of both sides in the wanted versions."""
+    targets = [
+        replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
+        for side, lock in (("old", old.lock), ("new", new.lock))
+        for target in lock
+    ]
+    keys = {key[:3] for key in wanted}
+    return tuple(
+        one
+        for one in packages(targets)
+        if (one.kind, one.name, one.version) in keys and any(_is(one, key) for key in wanted)
+    )
+
+
+def _is(package: AuditedPackage, key: Key) -> bool:
+    return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
+
+
+def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[AuditFinding]) -> Known:
+    """Give the findings of a version, whatever licence or file a side has of it."""
+    alike = tuple(alike)
+    mine = [one for one in found if one.package in alike]
+    answers = [facts.answers.get(one.release) for one in alike if one.release is not None]
+    told = [one.advisory for one in mine]
+    vulnerabilities = {
+        advisory.id: Vulnerability(advisory.id, advisory.names, advisory.summary, advisory.fixed_in, finding.ignored)
+        for finding, advisory in zip(mine, told, strict=True)
+        if advisory is not None
+    }
+    is_known = any(answer is not None and answer.known for answer in answers)
+    yanked, young = (next((one.message for one in mine if one.code == code), None) for code in ("yanked", "young"))
+    return Known(tuple(vulnerabilities.values()) if is_known else None, yanked, published(alike, facts), young=young)

@@ -1,0 +1,67 @@
+"""A lock asked of the indexes that publish what it pins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from envspec.app import inputs
+from envspec.app.observer import observer
+from envspec.app.site_policy import site_policy
+from envspec.lock.model import Lock, LockedTarget
+from envspec.review.verify.ask import SecondSource, ask_all
+from envspec.review.verify.channels import ask_channels
+from envspec.review.verify.claims import bounded, changed, claims_of, unasked_parts
+from envspec.review.verify.indexes import Indexes
+from envspec.review.verify.model import Claims, Told
+from envspec.review.verify.report import Verification
+from envspec.spec.model import Spec
+from envspec.spec.newer import bounds, standing
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of asking about some targets of a lock, or about what changed in them since a revision."""
+
+    spec: Spec
+    lock: Lock
+    targets: tuple[LockedTarget, ...]
+    found: Verification
+
+
+def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: Path | None) -> Verified:
+    """Ask the indexes for all that a lock pins; with a revision, for what the lock there doesn't have.
+
+    Raises as `read_lock`, and InputError for an unknown target or revision.
+    """
+    spec, lock = inputs.read_lock(path, locks_dir, making="proof")
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.locked_targets(lock, targets)
+    claims = claims_in(spec, lock, chosen)
+    old = inputs.lock_at(revision, spec, locks_dir) if revision is not None else None
+    asked = claims if old is None else changed(claims, claims_in(spec, old, old.targets))
+    found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    return Verified(spec, lock, chosen, found)
+
+
+def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
+    """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
+    return bounded(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
+
+
+def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+    """Ask this machine's indexes and channels for claims of a lock."""
+    policy = site_policy()
+    second = policy.second if policy is not None else {}
+    pins = tuple(pin for target in lock for pin in target.pins)
+    indexes = Indexes.of(spec, os.environ, second)
+    channels = partial(ask_channels, spec=spec, env=os.environ)
+    with observer().counting("asking the indexes") as on_progress:
+        told = ask_all(claims, pins, indexes, channels, on_progress)
+    if not second:
+        return told
+    with observer().counting("asking the second source") as on_progress:
+        return SecondSource(indexes, second).ask(told, pins, on_progress)
