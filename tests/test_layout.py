@@ -16,6 +16,7 @@ TOOLS = PACKAGE.parent / "tools"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("base.errors", "base.redact", "base.documents"),
     (
+        "base.finding",
         "base.texts",
         "base.programs",
         "base.flock",
@@ -73,6 +74,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     # pure, but for the one file that it reads: what indexes say is handed in
     "review.policy": (
         "base.errors",
+        "base.finding",
         "base.redact",
         "base.texts",
         "base.reader",
@@ -84,7 +86,16 @@ ONLY: dict[str, tuple[str, ...]] = {
         "lock.model",
     ),
     # pure, but for reading wheels and keeping their facts: who fetches them is the command
-    "prove.link": ("base.errors", "base.texts", "base.documents", "packages", "binaries", "base.cache", "lock.model"),
+    "prove.link": (
+        "base.errors",
+        "base.finding",
+        "base.texts",
+        "base.documents",
+        "packages",
+        "binaries",
+        "base.cache",
+        "lock.model",
+    ),
     # pure, but for running what wheels bring: who fetches them is the command
     "prove.compiles": ("base.programs", "binaries", "facts", "packages", "lock.model"),
     "binaries": ("base.errors", "base.redact", "base.documents", "base.texts", "base.storage", "facts", "packages"),
@@ -107,7 +118,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "binaries",
             "spec",
         ),
-        *("rules", "net", "resolve.uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
+        *("base.finding", "rules", "net", "resolve.uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
     ),
 }
 """What imports less than all that stands below it, and why."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from envspec.app import inputs
 from envspec.base.errors import LockError
+from envspec.base.finding import Finding
 from envspec.prove.doctor.feasibility import Feasibility
-from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from envspec.app import inputs
 from envspec.app.policy import ask, judge_file
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import LockError
-from envspec.rules.finding import Finding
+from envspec.base.finding import Finding
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from envspec.cli.table import aligned_each, coloured
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envspec.base.finding import Finding
     from envspec.prove.doctor.feasibility import Feasibility
     from envspec.prove.doctor.hardware import Hardware
     from envspec.prove.doctor.result import Result
-    from envspec.rules.finding import Finding
 
 EPILOG = """\b
 Examples:
@@ -100,9 +100,9 @@ def _git_results() -> tuple[Result, ...]:
     from pathlib import Path
 
     from envspec.base.errors import ToolError
+    from envspec.base.finding import Finding
     from envspec.prove.doctor.result import Result
     from envspec.review.git.setup import old_drivers
-    from envspec.rules.finding import Finding
 
     try:
         found = old_drivers(Path.cwd())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from envspec.base.finding import Finding
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict
 from envspec.spec.model import Spec

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envspec.base.errors import Place
+from envspec.base.finding import Finding
 from envspec.base.texts import nearest
 from envspec.lock.graph import Edge, Graph
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import head_of
-from envspec.rules.finding import Finding
 
 
 def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Finding]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from envspec.base.errors import Place, SpecError
+from envspec.base.finding import Finding
 from envspec.base.texts import nearest
-from envspec.rules.finding import Finding
 from envspec.spec.model import of_one
 
 ACCEPTABLE: Mapping[str, str] = {

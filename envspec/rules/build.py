@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts import drivers, gpus, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
-from envspec.rules.case import CandidateBuild, Case, Problem
+from envspec.rules.case import CandidateBuild, Case
 
 CUDNN_WITHOUT_VOLTA = "9.11"
 """The first cuDNN without machine code below 7.5 (fat binary scan, data/libraries.toml)."""
 
 
-def problems(build: CandidateBuild, case: Case) -> list[Problem]:
+def problems(build: CandidateBuild, case: Case) -> list[Finding]:
     """Find every reason why this build doesn't fit this machine."""
     return [
         *architecture(build, case),
@@ -30,34 +31,34 @@ def works(build: CandidateBuild, case: Case) -> bool:
     return not any(problem.severity == "error" for problem in problems(build, case))
 
 
-def architecture(build: CandidateBuild, case: Case) -> Iterator[Problem]:
+def architecture(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     """Judge whether the build has code for the machine's GPUs. The driver compiles PTX when it loads it."""
     for capability in case.capabilities:
         name = f"{sm_of(capability)} ({case.names(capability)})"
         if build.runs_on(capability):
             continue
         if can_translate(build.ptx, capability) and not _is_compiled_by(case, build):
-            yield Problem(
+            yield Finding(
                 "error",
                 "ptx-newer-than-driver",
-                "gpus",
                 f"{label(build)} has no machine code for {name}, only PTX of {', '.join(build.ptx)}, and driver"
                 f" {case.driver} compiles none of CUDA {build.cuda}: minor-version compatibility leaves PTX out",
+                key="gpus",
             )
         elif can_translate(build.ptx, capability):
-            yield Problem(
+            yield Finding(
                 "warning",
                 "ptx-only",
-                "gpus",
                 f"{label(build)} has no machine code for {name}, only PTX of {', '.join(build.ptx)}: the driver"
                 " compiles every kernel at its first use, and must be as new as the build's CUDA",
+                key="gpus",
             )
         else:
-            yield Problem(
+            yield Finding(
                 "error",
                 "architecture-missing",
-                "gpus",
                 f"{label(build)} has no code for {name}: it is compiled for {', '.join(build.sm)}",
+                key="gpus",
             )
 
 
@@ -69,7 +70,7 @@ def _is_compiled_by(case: Case, build: CandidateBuild) -> bool:
     return case.driver is None or native is None or drivers.reaches(case.driver, native, integrated=case.integrated)
 
 
-def compiler(build: CandidateBuild, case: Case) -> Iterator[Problem]:
+def compiler(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     """Judge triton, with which torch.compile compiles kernels: its wheels have a ptxas of their own."""
     known = triton.release(build.triton) if build.triton and case.platform.startswith("linux") else None
     if build.triton and known is None and triton.is_newer(build.triton) and case.capabilities:
@@ -77,7 +78,7 @@ def compiler(build: CandidateBuild, case: Case) -> Iterator[Problem]:
         message = (
             f"triton {build.triton} is newer than any that envspec knows (up to {newest}): its compiler isn't judged"
         )
-        yield Problem("info", "triton-newer-than-tables", "gpus", message)
+        yield Finding("info", "triton-newer-than-tables", message, key="gpus")
     for capability in case.capabilities:
         if known is None or order(capability) < (7, 0) or known.compiles_for(capability):
             continue
@@ -87,13 +88,13 @@ def compiler(build: CandidateBuild, case: Case) -> Iterator[Problem]:
         newer = triton.first_for(capability, known.version)
         if torch := newer and _first_torch_with(newer, case):
             ways.insert(0, f"take torch {torch} or newer, whose triton compiles for it")
-        yield Problem(
+        yield Finding(
             "warning",
             "triton-architecture",
-            "gpus",
             f"torch.compile fails on {sm_of(capability)} ({case.names(capability)}): the compiler in triton"
             f" {known.version} is CUDA {cuda}'s, which doesn't know it",
-            "; or ".join(ways) or "run without torch.compile",
+            key="gpus",
+            remedy="; or ".join(ways) or "run without torch.compile",
         )
 
 
@@ -108,19 +109,19 @@ def _first_torch_with(wanted: triton.TritonRelease, case: Case) -> str | None:
     return None
 
 
-def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
+def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     """Judge whether the build's cuDNN supports the GPUs: 9.0 dropped Kepler, 9.11 Maxwell, Pascal and Volta."""
     old = [c for c in case.capabilities if order(c) < (7, 5) and build.runs_on(c)] if build.cuda else []
     if not old or build.cuda is None:
         return
     if build.channel == "conda":
-        yield Problem(
+        yield Finding(
             "warning",
             "cudnn-architecture",
-            "gpus",
             f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
             f" ({case.names(old[0])}), and conda-forge's pytorch doesn't exclude them",
-            f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
+            key="gpus",
+            remedy=f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
         )
         return
     from envspec.facts import libraries
@@ -129,47 +130,47 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Problem]:
     found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn) if build.cudnn else None
     dropped = [c for c in old if found and order(c) < min(map(order, found.sm))]
     if dropped:
-        yield Problem(
+        yield Finding(
             "error",
             "cudnn-architecture",
-            "gpus",
             f"{label(build)} requires cuDNN {build.cudnn}, which has no code for {sm_of(dropped[0])}"
             f" ({case.names(dropped[0])})",
+            key="gpus",
         )
 
 
-def python(build: CandidateBuild, case: Case) -> Iterator[Problem]:
+def python(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     """Judge whether the build has a wheel for the spec's Python."""
     if not build.pythons or case.python in build.pythons:
         return
     new = numbers(case.python) > numbers(build.pythons[-1])
-    yield Problem(
+    yield Finding(
         "error",
         "python-too-new" if new else "python-too-old",
-        "python",
         f"{label(build)} has no wheel for Python {case.python}: it has {build.pythons[0]} to {build.pythons[-1]}",
+        key="python",
     )
 
 
-def glibc(build: CandidateBuild, case: Case) -> Iterator[Problem]:
+def glibc(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     """Judge the machine's glibc. A Linux build needs that of its manylinux tag, or of its symbols if that is newer."""
     if build.glibc and case.platform.startswith("linux") and numbers(case.glibc) < numbers(build.glibc):
-        yield Problem(
+        yield Finding(
             "error",
             "glibc-too-old",
-            "glibc",
             f"{label(build)} needs glibc {build.glibc}, and the target's machines have {case.glibc}",
+            key="glibc",
         )
 
 
-def trust(build: CandidateBuild) -> Iterator[Problem]:
+def trust(build: CandidateBuild) -> Iterator[Finding]:
     """Warn of a build that is announced and has no published facts."""
     if build.trust == "planned":
-        yield Problem(
+        yield Finding(
             "warning",
             "build-not-seen",
-            "torch",
             f"{label(build)} was announced; envspec has no published facts for it yet",
+            key="torch",
         )
 
 

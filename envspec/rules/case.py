@@ -1,4 +1,4 @@
-"""The rules' input and output: a machine to run on, builds of torch to choose from, and problems between the two."""
+"""The rules' input: a machine to run on, and builds of torch to choose from."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from typing import Literal
 from envspec.facts import gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
-from envspec.rules.finding import Severity
-
-Subject = Literal["cuda", "gpus", "driver", "cuda-compat", "glibc", "python", "platform", "torch"]
-"""The part of the spec that a problem is about: a key of the target, the Python version or the torch requirement."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +62,6 @@ class CandidateBuild:
     def runs_on(self, capability: str) -> bool:
         """Say whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A finding without a place in the spec: `judge` adds the place of what it is about."""
-
-    severity: Severity
-    code: str
-    subject: Subject
-    message: str
-    remedy: str | None = None
-    bound: str | None = None
-    outgrown: bool = False
 
 
 def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:

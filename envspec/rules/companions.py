@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from envspec.base.finding import Finding
 from envspec.facts import torch_builds
-from envspec.rules.finding import Finding
 from envspec.rules.wanted import Wanted
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from envspec.base.finding import Finding
 from envspec.facts import gpu_only
 from envspec.facts.wheels import FAMILY
-from envspec.rules.case import Case, Problem
+from envspec.rules.case import Case
 
 _NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 """onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
@@ -18,7 +19,7 @@ _LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
 
 def problems(
     case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Find the pins of a CPU target that are made for CUDA, torch aside.
 
     `needs` has the names that each pin requires; `is_cuda` says whether a name is one of CUDA's own packages.
@@ -37,13 +38,17 @@ def problems(
             listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
             message = f"{name} {version} requires {listed}, which has no use in a CPU target"
             hint = "drop the extra that adds this, if there is one, or list the package in the CUDA targets only"
-            yield Problem("warning", "cuda-major-mixed", "cuda", message, hint)
+            yield Finding("warning", "cuda-major-mixed", message, key="cuda", remedy=hint)
 
 
 _INSTEAD = "list the package in the CUDA targets only, or take its CPU build if there is one"
 
 
-def _problem(label: str, what: str, instead: str) -> Problem:
-    return Problem(
-        "warning", "gpu-only", "platform", f"{label} is made for CUDA, and this is a CPU target{what}", instead
+def _problem(label: str, what: str, instead: str) -> Finding:
+    return Finding(
+        "warning",
+        "gpu-only",
+        f"{label} is made for CUDA, and this is a CPU target{what}",
+        key="platform",
+        remedy=instead,
     )

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts import drivers, gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.facts.toolkits import Toolkit
-from envspec.rules.case import Case, Problem
+from envspec.rules.case import Case
 
 SERVERS_TOO = 13
 """The first CUDA major whose wheels for Arm servers run on Jetsons too. Sources: as of `first_jetpack`."""
 
 
-def problems(case: Case) -> Iterator[Problem]:
+def problems(case: Case) -> Iterator[Finding]:
     """Find what is wrong with a target's driver; without one, only what is wrong with its `cuda-compat`."""
     if case.cuda_compat:
         yield from _against_compat(case)
@@ -41,47 +42,47 @@ def floor(case: Case, cuda: str) -> str | None:
     return lowest
 
 
-def _against_compat(case: Case) -> Iterator[Problem]:
+def _against_compat(case: Case) -> Iterator[Finding]:
     others = [gpu.name for gpu in case.gpus if not gpu.forward_compatible]
     if case.cuda is not None and not case.platform.startswith("linux"):
-        yield Problem(
+        yield Finding(
             "error",
             "cuda-compat-impossible",
-            "cuda-compat",
             f"forward compatibility exists on Linux only, and the target is for {case.platform}",
-            "remove cuda-compat, and update the driver",
+            key="cuda-compat",
+            remedy="remove cuda-compat, and update the driver",
         )
     elif others:
-        yield Problem(
+        yield Finding(
             "error",
             "cuda-compat-impossible",
-            "cuda-compat",
             f"forward compatibility is for data-centre GPUs and RTX cards of workstations, and the target has"
             f" {', '.join(others[:3])}",
-            "remove cuda-compat, and update the driver",
+            key="cuda-compat",
+            remedy="remove cuda-compat, and update the driver",
         )
 
 
-def _against_gpus(case: Case, driver: str) -> Iterator[Problem]:
+def _against_gpus(case: Case, driver: str) -> Iterator[Finding]:
     branch = drivers.branch(driver)
     for capability in case.capabilities:
         known = gpus.capabilities()[capability]
         name = f"{case.names(capability)} ({sm_of(capability)})"
         if known.first_driver and branch < known.first_driver:
-            yield Problem(
+            yield Finding(
                 "error",
                 "driver-too-old-for-gpu",
-                "driver",
                 f"driver {driver} doesn't support {name}: R{known.first_driver} is the first branch that does",
-                _update(case, case.cuda or known.first_cuda, f"R{known.first_driver}"),
+                key="driver",
+                remedy=_update(case, case.cuda or known.first_cuda, f"R{known.first_driver}"),
             )
         elif known.last_driver and branch > known.last_driver:
-            yield Problem(
+            yield Finding(
                 "error",
                 "driver-dropped-gpu",
-                "driver",
                 f"driver {driver} has dropped {known.architecture}: {name} needs R{known.last_driver} or older",
-                f"stay on driver branch R{known.last_driver}",
+                key="driver",
+                remedy=f"stay on driver branch R{known.last_driver}",
             )
 
 
@@ -91,7 +92,7 @@ def _update(case: Case, cuda: str | None, floor: str) -> str:
     return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {floor} or newer"
 
 
-def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
+def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Finding]:
     platform = drivers.platform_of(driver, case.platform)
     toolkit = toolkits.toolkit(cuda)
     compatible = toolkit.compatible(platform) if toolkit else None
@@ -101,12 +102,12 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
         native = toolkits.native_or_older(toolkit, platform)
         if native and not case.integrated and not drivers.reaches(driver, native):
             own = native if native == toolkit.native(platform) else f"{native} or newer"
-            yield Problem(
+            yield Finding(
                 "info",
                 "driver-minor-version-compatibility",
-                "driver",
                 f"driver {driver} is older than CUDA {cuda}'s own ({own}): CUDA {cuda} runs by minor-version"
                 " compatibility, without features that need a newer driver (the driver can't compile its PTX)",
+                key="driver",
             )
         return
     if case.integrated:
@@ -120,37 +121,39 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Problem]:
     else:
         whose = " of Windows, as under WSL," if platform != case.platform else ""
         compat = ", and forward compatibility doesn't reach it either" if case.cuda_compat else ""
-        yield Problem(
+        yield Finding(
             "error",
             "driver-too-old",
-            "driver",
             f"driver {driver}{whose} is too old for CUDA {cuda}: its minor-version-compatibility floor is"
             f" {compatible}{compat}",
-            f"update the driver to {compatible} or newer",
+            key="driver",
+            remedy=f"update the driver to {compatible} or newer",
         )
 
 
-def _forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Problem:
+def _forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Finding:
     below = f"driver {driver} is below {compatible}, the floor of CUDA {toolkit.version}"
     select = "" if all(gpu.datacentre for gpu in case.gpus) else " (of RTX cards, NVIDIA supports some)"
     if case.cuda_compat:
-        return Problem(
+        return Finding(
             "info",
             "driver-forward-compatibility",
-            "driver",
             f"{below}: it runs by forward compatibility{select}, with the cuda-compat that the recipes bring",
+            key="driver",
         )
-    return Problem(
+    return Finding(
         "error",
         "driver-forward-compatibility",
-        "driver",
         f"{below}: these GPUs run it only by forward compatibility{select}, with NVIDIA's cuda-compat package",
-        f"update the driver to {compatible} or newer; or set `cuda-compat = true` in the target, and the recipes bring"
-        " the package (conda-forge has `cuda-compat`, and NVIDIA's base images hold it)",
+        key="driver",
+        remedy=(
+            f"update the driver to {compatible} or newer; or set `cuda-compat = true` in the target, and the recipes"
+            " bring the package (conda-forge has `cuda-compat`, and NVIDIA's base images hold it)"
+        ),
     )
 
 
-def _unknown_forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Problem:
+def _unknown_forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Finding:
     first, *_, last = toolkits.with_forward_compatibility()
     message = (
         f"driver {driver} is below {compatible}, the floor of CUDA {toolkit.version}, and envspec doesn't know which"
@@ -158,19 +161,19 @@ def _unknown_forward(case: Case, driver: str, toolkit: Toolkit, compatible: str)
     )
     update = f"update the driver to {compatible} or newer"
     if case.cuda_compat:
-        return Problem("warning", "driver-forward-compatibility", "driver", message, update)
+        return Finding("warning", "driver-forward-compatibility", message, key="driver", remedy=update)
     other = "or set `cuda-compat = true` in the target, if NVIDIA's table of forward compatibility has this driver"
-    return Problem("error", "driver-too-old", "driver", message, f"{update}; {other}")
+    return Finding("error", "driver-too-old", message, key="driver", remedy=f"{update}; {other}")
 
 
-def _old_jetpack(case: Case, driver: str, toolkit: Toolkit) -> Problem:
+def _old_jetpack(case: Case, driver: str, toolkit: Toolkit) -> Finding:
     jetpack = first_jetpack(case, toolkit.version)
-    return Problem(
+    return Finding(
         "error",
         "driver-too-old",
-        "driver",
         f"driver {driver} of this Jetson is too old for CUDA {toolkit.version}",
-        f"update it to JetPack {jetpack} or newer" if jetpack else "take the CUDA of its JetPack",
+        key="driver",
+        remedy=f"update it to JetPack {jetpack} or newer" if jetpack else "take the CUDA of its JetPack",
     )
 
 

@@ -4,64 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts import torch_builds
-from envspec.rules.case import Case, Problem
+from envspec.rules.case import Case
 from envspec.rules.wanted import Wanted
 
 
-def problems(case: Case, names: tuple[str, ...], wanted: Wanted | None) -> Iterator[Problem]:
+def problems(case: Case, names: tuple[str, ...], wanted: Wanted | None) -> Iterator[Finding]:
     """`names` are the GPUs as the spec writes them."""
     if case.platform.startswith("osx") and case.cuda:
-        yield Problem(
+        yield Finding(
             "error",
             "no-cuda-platform",
-            "cuda",
             f"there is no CUDA on {case.platform}: torch has only CPU and Metal builds there",
-            "leave `cuda` out",
+            key="cuda",
+            remedy="leave `cuda` out",
         )
     elif names and not case.cuda:
-        yield Problem(
+        yield Finding(
             "error",
             "cpu-build",
-            "gpus",
             f"the target has GPUs ({', '.join(names)}) and no `cuda`: it would get the CPU build",
-            "add `cuda`, or leave `gpus` out for a CPU target",
+            key="gpus",
+            remedy="add `cuda`, or leave `gpus` out for a CPU target",
         )
     if wanted:
         yield from _of_wanted(case, wanted)
 
 
-def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Problem]:
+def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Finding]:
     asked = wanted.local or _conda_variant(wanted)
     if asked is None:
         return
     if other := unsupported(asked):
-        yield Problem(
+        yield Finding(
             "error",
             "unsupported-build",
-            "torch",
             f"{wanted.label} asks for PyTorch's build for {other}, and envspec locks for CUDA and for CPUs only",
-            "drop the build from the requirement: the target's `cuda`, or none for the CPU, chooses it",
+            key="torch",
+            remedy="drop the build from the requirement: the target's `cuda`, or none for the CPU, chooses it",
         )
         return
     variant = torch_builds.variant_of(case.cuda)
     text = f"{wanted.label} {wanted.build}" if wanted.build else wanted.label
     if asked == "cpu" and case.cuda:
-        yield Problem(
+        yield Finding(
             "error",
             "cpu-build",
-            "torch",
             f"{text} asks for the CPU build in a target for CUDA {case.cuda}",
-            "drop the build from the requirement: envspec takes the build for the target's CUDA",
+            key="torch",
+            remedy="drop the build from the requirement: envspec takes the build for the target's CUDA",
         )
     elif (asked != "cpu" and not case.cuda) or (wanted.local and wanted.local != variant):
         of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
-        yield Problem(
+        yield Finding(
             "error",
             "cuda-mismatch",
-            "torch",
             f"{text} asks for a build that isn't the target's: the target is for {of}",
-            "drop the build from the requirement, or change the target's `cuda`",
+            key="torch",
+            remedy="drop the build from the requirement, or change the target's `cuda`",
         )
 
 

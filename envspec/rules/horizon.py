@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from envspec.base.finding import Finding
 from envspec.facts import conda_builds, drivers, gpus, torch_builds
 from envspec.facts.gpus import Gpu
 from envspec.packages.version_numbers import numbers
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import problems, works
-from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
+from envspec.rules.case import CandidateBuild, Case, conda_builds_of, pip_builds
 from envspec.rules.wanted import known_releases
 
 Channel = Literal["pip", "conda"]
@@ -80,7 +81,7 @@ def _builds(channel: Channel, versions: Iterable[str], cuda: str | None, platfor
     return (conda_builds_of if channel == "conda" else pip_builds)(versions, cuda, platform)
 
 
-def _of_machine(case: Case) -> list[Problem]:
+def _of_machine(case: Case) -> list[Finding]:
     return [*jetson.problems(case), *toolkit.problems(case), *driver.problems(case)]
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.base.errors import Place
+from envspec.base.finding import Finding
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
+from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
-from envspec.rules.case import CandidateBuild, Case, Problem, of_target
-from envspec.rules.finding import Finding
+from envspec.rules.case import CandidateBuild, Case, of_target
 from envspec.rules.specifier import Specifier
 from envspec.rules.verdict import Verdict
 from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, torch_of
@@ -27,7 +28,7 @@ def admits_newer(wanted: Wanted) -> bool:
     return any(map(wanted.admits, (*nexts, f"{major + 1}.0.0")))
 
 
-def eased(problem: Problem, wanted: Wanted, case: Case) -> Problem:
+def eased(problem: Finding, wanted: Wanted, case: Case) -> Finding:
     """Make an error a warning where it rests on the table's end alone: a CUDA or a Python that is newer than any that
     a known torch was built for, and a requirement that admits newer ones."""
     past = {"no-build": _cuda_is_newer, "python-too-new": _python_is_newer}.get(problem.code)
@@ -128,16 +129,16 @@ def case_of(spec: Spec, target: Target) -> Case:
     )
 
 
-def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Problem) -> Finding:
-    """Make a finding of a problem, at the place of what it is about."""
-    if problem.subject == "torch" and wanted:
+def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Finding) -> Finding:
+    """Put a rule's finding at the place of the key that it is about."""
+    if problem.key == "torch" and wanted:
         place: Place | None = wanted.place
-    elif problem.subject == "python":
+    elif problem.key == "python":
         place = spec.places.get("env.python")
     else:
-        place = target.places.get(problem.subject)
-    severity, code, message, remedy = problem.severity, problem.code, problem.message, problem.remedy
-    return Finding(severity, code, message, place or target.place, remedy, problem.bound, problem.outgrown)
+        place = target.places.get(problem.key or "")
+    package = head_of(problem.bound).name if problem.bound else None
+    return replace(problem, key=None, place=place or target.place, package=package)
 
 
 def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | None, list[str]]:
@@ -174,7 +175,7 @@ def _for_torch(case: Case) -> Case:
     return replace(case, gpus=tuple(gpu for gpu in case.gpus if known.reaches(gpu.capability)))
 
 
-def _against_torch(wanted: Wanted, versions: Sequence[str], choice: _Choice, case: Case) -> list[Problem]:
+def _against_torch(wanted: Wanted, versions: Sequence[str], choice: _Choice, case: Case) -> list[Finding]:
     if not versions:
         return [_unknown_torch(wanted)]
     if not (case.cuda and choice.working):
@@ -189,50 +190,50 @@ def _against_torch(wanted: Wanted, versions: Sequence[str], choice: _Choice, cas
     return [*found, _narrowed(wanted, choice, case)] if choice.narrowed else found
 
 
-def _unknown_torch(wanted: Wanted) -> Problem:
+def _unknown_torch(wanted: Wanted) -> Finding:
     known = known_releases(wanted.channel)
     bounds = wanted.bounds()
     where = "conda-forge's builds that envspec knows" if wanted.channel == "conda" else "the releases envspec knows"
     if bounds and max(bounds) > torch_builds.order(known[-1]):
         message = f"{wanted.label} is newer than {where} (up to {known[-1]}): envspec relies on its METADATA"
-        return Problem("info", "torch-newer-than-tables", "torch", message)
+        return Finding("info", "torch-newer-than-tables", message, key="torch")
     if bounds and max(bounds) < torch_builds.order(known[0]):
         message = f"{wanted.label} is older than {where} (from {known[0]}): envspec checks nothing"
-        return Problem("info", "torch-older-than-tables", "torch", message)
-    return Problem("error", "no-such-torch", "torch", f"envspec knows no release that fits {wanted.label}")
+        return Finding("info", "torch-older-than-tables", message, key="torch")
+    return Finding("error", "no-such-torch", f"envspec knows no release that fits {wanted.label}", key="torch")
 
 
-def _no_build(wanted: Wanted, versions: Sequence[str], case: Case) -> Problem:
+def _no_build(wanted: Wanted, versions: Sequence[str], case: Case) -> Finding:
     owner = "conda-forge's " if wanted.channel == "conda" else ""
     asked = wanted.label.split("+")[0]
     if case.cuda is None:
-        return Problem("error", "no-build", "platform", f"{owner}{asked} has no CPU build for {case.platform}")
+        return Finding("error", "no-build", f"{owner}{asked} has no CPU build for {case.platform}", key="platform")
     elsewhere = [p for p in ("linux-64", "linux-aarch64", "win-64") if builds_of(wanted, versions, case.cuda, p)]
     message = f"{owner}{asked} has no CUDA {case.cuda} build" + (f" for {case.platform}" if elsewhere else "")
     if wanted.channel == "pip" and torch_builds.pypi_variant(versions[-1], case.platform) == "cpu":
         message += "; PyPI's own wheel there is the CPU build"
-    return Problem("error", "no-build", "cuda", message)
+    return Finding("error", "no-build", message, key="cuda")
 
 
-def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Problem:
+def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
     first, last = choice.working[0].version, choice.working[-1].version
     span = first if first == last else f"{first} to {last}"
     reason = next(p.message for p in problems(choice.builds[-1], case) if p.severity == "error")
-    return Problem(
+    return Finding(
         "warning",
         "torch-narrowed",
-        "torch",
         f"of {wanted.label}, only {span} can work on this target: {reason}",
-        f"pin {wanted.name} to {last} or older",
+        key="torch",
+        remedy=f"pin {wanted.name} to {last} or older",
     )
 
 
-def _eased(problem: Problem, wanted: Wanted, case: Case) -> Problem:
+def _eased(problem: Finding, wanted: Wanted, case: Case) -> Finding:
 
     return eased(problem, wanted, case)
 
 
-def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
+def _remedy(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
     """Combine a rule's remedy with the nearest alternatives from the tables."""
     if problem.severity != "error" or problem.code in (
         "driver-too-old-for-gpu",
@@ -250,12 +251,12 @@ def _remedy(problem: Problem, wanted: Wanted | None, versions: Sequence[str], ca
     return nearest.sentence(found) or problem.remedy or _last_resort(problem, wanted, versions, case)
 
 
-def _last_resort(problem: Problem, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
+def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
     """Propose a remedy where no other wheel works: conda-forge's builds, or fewer GPUs in the target."""
     from envspec.rules import nearest
 
     if wanted is None:
-        return nearest.toolkit_change(case) if problem.subject == "cuda" else None
+        return nearest.toolkit_change(case) if problem.key == "cuda" else None
     if wanted.channel == "pip":
         found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
         if found:

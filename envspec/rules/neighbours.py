@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
 from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
 from envspec.packages.build_label import BuildLabel, label_of
 from envspec.packages.version_numbers import numbers
-from envspec.rules.case import Case, Problem
+from envspec.rules.case import Case
 from envspec.rules.wheel_code import WheelBuild
 
 
@@ -71,7 +72,7 @@ def problems(
     builds: Mapping[str, str],
     origins: Mapping[str, Origin],
     read: Mapping[str, WheelBuild],
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Find the wheels that were compiled for another torch or CUDA than the pins have: by label, by the facts, or by
     what was `read` in them.
 
@@ -95,7 +96,7 @@ def problems(
             yield from _of_facts(name, version, around, case)
 
 
-def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Problem]:
+def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Finding]:
     wrong = mislabelled(label, around)
     if wrong is None:
         return
@@ -104,12 +105,16 @@ def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Pr
     cuda = around.cuda and f"CUDA {around.cuda_major}"
     strings = "" if around.cxx11abi is None else f"cxx11abi{str(around.cxx11abi).upper()}"
     listed = ", ".join(part for part in (wanted, cuda, strings if label.cxx11abi is not None else "") if part)
-    yield Problem(
-        "error", "built-for-another", "torch", message, f"take its wheel for {listed}, or build it from source"
+    yield Finding(
+        "error",
+        "built-for-another",
+        message,
+        key="torch",
+        remedy=f"take its wheel for {listed}, or build it from source",
     )
 
 
-def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Problem]:
+def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Finding]:
     wrong = []
     torch = around.torch.partition("+")[0] if around.torch else None
     if notes.torch and torch and not any(f"{torch}.".startswith(f"{one}.") for one in notes.torch):
@@ -123,13 +128,13 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Pr
         partly = neighbours.partly_without(name.partition(" ")[0])
         message = f"{name} is built for {said}, and the target has {around}" + (f": {partly}" if partly else "")
         bound = None if partly else _bound_of_notes(name, notes, around)
-        yield Problem(
+        yield Finding(
             "warning" if partly else "error",
             "built-for-another",
-            "torch",
             message,
-            f"take a release or a build that is made for {around}",
-            bound,
+            key="torch",
+            remedy=f"take a release or a build that is made for {around}",
+            bound=bound,
             outgrown=">" in str(bound),
         )
 
@@ -149,11 +154,11 @@ def _bound_of_notes(name: str, notes: BuildNotes, around: Surroundings) -> str:
     return f"{package}{sides.pop() if len(sides) == 1 else '!='}{version}"
 
 
-def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iterator[Problem]:
+def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iterator[Finding]:
     """A row that fails outright hides those of which a part is missing."""
     if neighbour_is_newer(name, version):
         message = f"{name} {version} is newer than the releases of it that envspec knows: its METADATA decides"
-        yield Problem("info", "neighbour-newer-than-tables", "torch", message)
+        yield Finding("info", "neighbour-newer-than-tables", message, key="torch")
     wrong = [row for row in neighbours.of_release(name, version) if not row.fits(around.torch, around.cuda_major)]
     for row in sorted(wrong, key=lambda row: row.partly)[:1]:
         needed = []
@@ -162,13 +167,13 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
         if not row.fits_cuda(around.cuda_major):
             needed.append(f"CUDA {' or '.join(row.cuda)}")
         message = f"{name} {version} is built for {' and '.join(needed)}, and the target has {around}: {row.without}"
-        yield Problem(
+        yield Finding(
             "warning" if row.partly else "error",
             "built-for-another",
-            "torch",
             message,
-            _remedy(row, around, case, needed),
-            _bound(row, version, around),
+            key="torch",
+            remedy=_remedy(row, around, case, needed),
+            bound=_bound(row, version, around),
             outgrown=_is_outgrown(row, around),
         )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
+from envspec.base.finding import Finding
 from envspec.base.texts import without_unseen
-from envspec.rules.case import Problem
 from envspec.rules.wheel_code import WheelBuild
 
 _ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
 """Folders that wheels carry by mistake, and are imported by none."""
 
 
-def problems(order: Sequence[str], read: Mapping[str, WheelBuild]) -> Iterator[Problem]:
+def problems(order: Sequence[str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
     """Find what wheels overwrite of each other, as far as they were read. `order` is that of installation."""
     owners: dict[str, list[tuple[str, str]]] = {}
     for name in order:
@@ -32,9 +32,9 @@ def problems(order: Sequence[str], read: Mapping[str, WheelBuild]) -> Iterator[P
         message = f"{shown}{more} {are} in {' and '.join(sorted(names))}, with different content: {names[-1]}'s stays"
         if modules:
             keep = "keep one of them: an override leaves the other out where a package requires it"
-            yield Problem("warning", "same-modules", "platform", message, keep)
+            yield Finding("warning", "same-modules", message, key="platform", remedy=keep)
         else:
-            yield Problem("info", "shared-path", "platform", message)
+            yield Finding("info", "shared-path", message, key="platform")
 
 
 def _is_module(path: str) -> bool:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from envspec.base.errors import Place
+from envspec.base.finding import Finding, Severity
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
@@ -18,9 +19,8 @@ from envspec.packages.version_numbers import numbers
 from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems
-from envspec.rules.case import CandidateBuild, Case, Problem, conda_builds_of, pip_builds
+from envspec.rules.case import CandidateBuild, Case, conda_builds_of, pip_builds
 from envspec.rules.fallback import unsupported
-from envspec.rules.finding import Finding, Severity
 from envspec.rules.judge import case_of, located
 from envspec.rules.specifier import parse
 from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
@@ -83,7 +83,7 @@ def _torch(
     own: tuple[tuple[str, ...], tuple[str, ...]],
     read: WheelBuild | None,
     origin: neighbours.Origin,
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     version = pins.get("torch")
     if version is None:
         return
@@ -105,10 +105,12 @@ def _torch(
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
     if case.cuda and (other := unsupported(variant)):
         message = f"torch {version} is PyTorch's build for {other}, and the target is for CUDA {case.cuda}"
-        yield Problem("error", "unsupported-build", "torch", message, "take torch from the PyTorch index for this CUDA")
+        yield Finding(
+            "error", "unsupported-build", message, key="torch", remedy="take torch from the PyTorch index for this CUDA"
+        )
         return
     if not re.fullmatch(r"cpu|cu\d+", variant):
-        yield Problem("info", "torch-local-build", "torch", f"torch {version} isn't a build of PyTorch's own")
+        yield Finding("info", "torch-local-build", f"torch {version} isn't a build of PyTorch's own", key="torch")
         return
     cuda = torch_builds.cuda_of(variant)
     name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
@@ -120,7 +122,7 @@ def _torch(
     if any(own):
         found = [replace(build, sm=own[0], ptx=own[1]) for build in found]
     if not found:
-        yield Problem("error", "no-build", "torch", f"{name} isn't one of the known builds for {case.platform}")
+        yield Finding("error", "no-build", f"{name} isn't one of the known builds for {case.platform}", key="torch")
     yield from _of_build(case, "pip", public, _with_triton(found, pins))
 
 
@@ -138,7 +140,7 @@ def _for_this_cuda(case: Case, public: str) -> str | None:
     return f"torch<={max(fitting, key=Version)}" if fitting else None
 
 
-def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Problem]:
+def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Finding]:
     """Judge a torch of one's own whose wheel says no architectures: by the CUDA that it notes."""
     name = f"torch {version}"
     says = read is not None and (read.cuda or (read.code and read.code.complete))
@@ -148,10 +150,10 @@ def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Pr
     message = f"{name} isn't a build of PyTorch's own"
     if read is None or read.cuda is None:
         message += ", and its wheel wasn't read: nothing says that it is for CUDA"
-    yield Problem("info" if read and read.cuda else "warning", "torch-local-build", "torch", message)
+    yield Finding("info" if read and read.cuda else "warning", "torch-local-build", message, key="torch")
 
 
-def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
+def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Finding]:
     version = pins.get("pytorch")
     if version is None:
         return
@@ -178,7 +180,7 @@ def _with_triton(builds: list[CandidateBuild], pins: Mapping[str, str]) -> list[
 
 def _of_build(
     case: Case, channel: Literal["pip", "conda"], version: str, builds: list[CandidateBuild]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     name = "torch" if channel == "pip" else "pytorch"
     wanted = Wanted(name, parse(f"=={version}"), Place(""), channel)
     machine = case if case.cuda else replace(case, gpus=())
@@ -190,26 +192,32 @@ def _of_build(
             yield replace(problem, remedy=remedy)
 
 
-def _newer(name: str) -> Problem:
+def _newer(name: str) -> Finding:
     message = f"envspec has no facts for {name}: it relies on the METADATA and doesn't check the architectures"
-    return Problem("info", "torch-newer-than-tables", "torch", message)
+    return Finding("info", "torch-newer-than-tables", message, key="torch")
 
 
-def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool) -> Problem | None:
+def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool) -> Finding | None:
     """Check that a build is for the target's CUDA. conda's builds also run with a higher minor: the major decides."""
     if cuda == case.cuda or (not exact and cuda and case.cuda and cuda.split(".")[0] == case.cuda.split(".")[0]):
         return None
     if cuda is None:
         message = f"{name} is the CPU build, and the target is for CUDA {case.cuda}"
-        return Problem("error", "cpu-build", "cuda", message, "take torch from the PyTorch index for this CUDA")
+        return Finding(
+            "error", "cpu-build", message, key="cuda", remedy="take torch from the PyTorch index for this CUDA"
+        )
     if case.cuda is None:
         message = f"{name} is a build for CUDA {cuda}, and this is a CPU target"
-        return Problem("error", "cuda-mismatch", "torch", message, "take torch from the PyTorch index for the CPU")
+        return Finding(
+            "error", "cuda-mismatch", message, key="torch", remedy="take torch from the PyTorch index for the CPU"
+        )
     message = f"{name} is a build for CUDA {cuda}, and the target is for CUDA {case.cuda}"
-    return Problem("error", "cuda-mismatch", "cuda", message, f"take torch from the PyTorch index for CUDA {case.cuda}")
+    return Finding(
+        "error", "cuda-mismatch", message, key="cuda", remedy=f"take torch from the PyTorch index for CUDA {case.cuda}"
+    )
 
 
-def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Problem]:
+def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Finding]:
     """Judge companions that are wheels, beside a torch of either kind. conda's companions require an exact pytorch."""
     torch, _, torch_local = pins.get("torch", pins.get("pytorch", "")).partition("+")
     for name in COMPANIONS:
@@ -222,10 +230,19 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
         if public not in fitting and made_for:
             message = f"{name} {version} is made for torch {', '.join(made_for)}, not for torch {torch}"
             bound = f"{name}=={fitting[-1]}"
-            yield Problem("error", "companion-mismatch", "torch", message, f"Nearest: {name} {fitting[-1]}", bound)
+            yield Finding(
+                "error",
+                "companion-mismatch",
+                message,
+                key="torch",
+                remedy=f"Nearest: {name} {fitting[-1]}",
+                bound=bound,
+            )
         elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
             message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
-            yield Problem("error", "cuda-mismatch", "torch", message, f"take both from the index {torch_local}")
+            yield Finding(
+                "error", "cuda-mismatch", message, key="torch", remedy=f"take both from the index {torch_local}"
+            )
         elif name == "torchaudio" and made_for and "torch" in pins:
             yield from _torchaudio_cuda(case, public, local, torch, torch_local)
 
@@ -235,25 +252,25 @@ _TORCHAUDIO_COMPARES = "2.11.0"
 in the wheel); from 2.11.1 on, only the major counts (pytorch/audio#4226)."""
 
 
-def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Problem]:
+def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Finding]:
     """Check PyPI's torchaudio: it is built for the CUDA that PyPI's torch had then; newer torch may have another."""
     made_with = torch_builds.torch_for("torchaudio", version)[0]
     own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
     its = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
     minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
     if own and its and (own != its if minors else own.split(".")[0] != its.split(".")[0]):
-        yield Problem(
+        yield Finding(
             "error",
             "cuda-mismatch",
-            "torch",
             f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
-            f"Nearest: CUDA {own} for the target, or a newer torchaudio, which compares only the major",
+            key="torch",
+            remedy=f"Nearest: CUDA {own} for the target, or a newer torchaudio, which compares only the major",
         )
 
 
 def _cuda_majors(
     case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], read: Mapping[str, WheelBuild]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Judge whether every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight;
     there `cpu_target` reports the package that requires them, if it is known."""
     asked = case.cuda.split(".")[0] if case.cuda else None
@@ -278,7 +295,7 @@ def _cuda_majors(
         bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
-        yield Problem(severity, "cuda-major-mixed", "cuda", message, hint, bound, outgrown)
+        yield Finding(severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown)
 
 
 def _names(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -304,7 +321,7 @@ def _for_servers(
     builds: Mapping[str, str],
     origins: Mapping[str, neighbours.Origin],
     read: Mapping[str, WheelBuild],
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Give a Jetson's rule the wheels for CUDA of the indexes that are made for servers; a torch has rules of its own,
     and decides what its libraries are for."""
     if "torch" in pins:
@@ -319,7 +336,7 @@ def _for_servers(
     yield from jetson.for_servers(case, servers)
 
 
-def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
+def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     """Judge cuDNN and NCCL, which have architecture lists of their own and drop GPUs at other times than torch."""
     from envspec.facts import libraries
 
@@ -337,16 +354,17 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Problem]:
                 remedy = "take a torch whose build requires an older cuDNN"
             else:
                 remedy = f"take {name}<{first}"
-            yield Problem(
-                # a GPU that was dropped doesn't come back, one that is newer may be added
+            yield Finding(
                 "warning" if nccl or (beyond and not dropped) else "error",
                 "library-architecture",
-                "gpus",
-                f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
-                + (f", {f'which {first} dropped' if dropped else seen}" if beyond else "")
-                + ("; torch uses it only with several GPUs" if nccl else ""),
-                None if nccl else remedy,
-                f"{name}<{first}",
+                (
+                    f"{name} {version} has no code for {sm_of(capability)} ({case.names(capability)})"
+                    + (f", {f'which {first} dropped' if dropped else seen}" if beyond else "")
+                    + ("; torch uses it only with several GPUs" if nccl else "")
+                ),
+                key="gpus",
+                remedy=None if nccl else remedy,
+                bound=f"{name}<{first}",
             )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import order, sm_of
 from envspec.packages.version_numbers import numbers
-from envspec.rules.case import Case, Problem
+from envspec.rules.case import Case
 
 
-def problems(case: Case) -> Iterator[Problem]:
+def problems(case: Case) -> Iterator[Finding]:
     """Find what is wrong between a target's CUDA and its GPUs, torch aside."""
     if case.cuda is None:
         return
@@ -25,25 +26,30 @@ def problems(case: Case) -> Iterator[Problem]:
         known = gpus.capabilities()[capability]
         if order(capability) < order(toolkit.first_capability):
             last = f"; CUDA {known.last_cuda} is the last that supports it" if known.last_cuda else ""
-            yield Problem(
-                "error", "cuda-dropped-gpu", "cuda", f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}"
+            yield Finding(
+                "error",
+                "cuda-dropped-gpu",
+                f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}",
+                key="cuda",
             )
         else:
             first = f"; CUDA {known.first_cuda} is the first that does" if known.first_cuda else ""
-            yield Problem("error", "cuda-too-old-for-gpu", "cuda", f"CUDA {case.cuda} doesn't support {name}{first}")
+            yield Finding(
+                "error", "cuda-too-old-for-gpu", f"CUDA {case.cuda} doesn't support {name}{first}", key="cuda"
+            )
 
 
-def _unknown(cuda: str) -> Problem:
+def _unknown(cuda: str) -> Finding:
     known = [toolkit.version for toolkit in toolkits.known()]
     if numbers(cuda) > numbers(known[-1]):
-        return Problem(
+        return Finding(
             "info",
             "cuda-newer-than-tables",
-            "cuda",
             f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})",
+            key="cuda",
         )
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
-    return Problem("error", "no-such-cuda", "cuda", f"there is no CUDA {cuda}", f"nearest: CUDA {near}")
+    return Finding("error", "no-such-cuda", f"there is no CUDA {cuda}", key="cuda", remedy=f"nearest: CUDA {near}")
 
 
 def _linear(version: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.rules.finding import Finding, errors
+from envspec.base.finding import Finding, errors
 from envspec.rules.wanted import Wanted
 
 

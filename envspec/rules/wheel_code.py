@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, without_unseen
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.torch_builds import variant_of
-from envspec.rules.case import CandidateBuild, Case, Problem
+from envspec.rules.case import CandidateBuild, Case
 
 if TYPE_CHECKING:
     from envspec.binaries.device_code import CompiledLibrary, DeviceCode
@@ -68,17 +69,17 @@ def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBu
     )
 
 
-def told_of_torch(version: str, build: CandidateBuild, code: DeviceCode) -> Problem:
+def told_of_torch(version: str, build: CandidateBuild, code: DeviceCode) -> Finding:
     """Tell from where the architectures of a torch are known."""
     message = (
         f"envspec has no facts for torch {version}: its wheel says CUDA {build.cuda} and "
         f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {one}' for one in build.ptx)])} "
         f"({byte_size(code.read)} of it were read)"
     )
-    return Problem("info", "torch-newer-than-tables", "torch", message)
+    return Finding("info", "torch-newer-than-tables", message, key="torch")
 
 
-def problems(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Problem]:
+def problems(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
     """Find the wheels without code for a GPU of the target, torch aside: what is missing where all was read, and what
     may be missing where not."""
     major = case.cuda.partition(".")[0] if case.cuda else None
@@ -102,7 +103,7 @@ def _runs(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
     return covers(one.sm, capability, one.compiler or build.cuda) or can_translate(one.ptx, capability)
 
 
-def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, capability: str, case: Case) -> Problem:
+def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, capability: str, case: Case) -> Finding:
     lacks = f"{sm_of(capability)} ({case.names(capability)})"
     held = sorted({*(text for one in libraries for text in one.sm)}, key=_order)
     ptx = sorted({*(text for one in libraries for text in one.ptx)}, key=_order)
@@ -112,12 +113,12 @@ def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, 
     if code.complete:
         message = f"{name} has no code for {lacks}: {members}{more} in its wheel hold {listed}"
         remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
-        return Problem("warning", "wheel-architecture", "gpus", message, remedy)
+        return Finding("warning", "wheel-architecture", message, key="gpus", remedy=remedy)
     message = (
         f"{name} may have no code for {lacks}: the first {byte_size(code.read)} of its libraries hold {listed}, "
         "and the rest wasn't read"
     )
-    return Problem("info", "wheel-architecture", "gpus", message, "`envspec inspect` reads the whole wheel")
+    return Finding("info", "wheel-architecture", message, key="gpus", remedy="`envspec inspect` reads the whole wheel")
 
 
 def _order(text: str) -> tuple[int, int, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envspec.base.errors import Place
+from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 

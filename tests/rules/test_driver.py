@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from envspec.base.finding import Finding
 from envspec.facts import toolkits
 from envspec.rules import driver, nearest
-from envspec.rules.case import Case, Problem, of_target
+from envspec.rules.case import Case, of_target
 
 
-def problems(cuda: str, own: str, *gpus: str, compat: bool = False, platform: str = "linux-64") -> list[Problem]:
+def problems(cuda: str, own: str, *gpus: str, compat: bool = False, platform: str = "linux-64") -> list[Finding]:
     return list(driver.problems(of_target(platform, "3.12", cuda, gpus, own, "2.28", cuda_compat=compat)))
 
 

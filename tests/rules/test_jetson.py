@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_pin_verdicts import spec_of
 
+from envspec.base.finding import Finding
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
-from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild

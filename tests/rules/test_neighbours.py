@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from test_pin_verdicts import spec_of
 
+from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
-from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild

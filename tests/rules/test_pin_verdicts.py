@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envspec.base.errors import Place
+from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import is_integrated
-from envspec.rules.finding import Finding, errors
 from envspec.rules.judge import judge
 from envspec.rules.pins import judge_pins
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envspec.base.errors import Place
-from envspec.rules.finding import Finding
+from envspec.base.finding import Finding
 from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target

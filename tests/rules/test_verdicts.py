@@ -16,8 +16,8 @@ import pytest
 import tomli
 
 from envspec.base.errors import Place
+from envspec.base.finding import Finding
 from envspec.facts.gpus import find
-from envspec.rules.finding import Finding
 from envspec.rules.judge import judge
 from envspec.rules.verdict import Verdict
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target

@@ -36,11 +36,11 @@ from envspec.resolve.workflow.relock import flaws_of, relock
 from envspec.spec.newer import beginning, has_ended, standing
 
 if TYPE_CHECKING:
+    from envspec.base.finding import Finding
     from envspec.lock.store import LockFolder
     from envspec.resolve.conda.solve import CondaResolver
     from envspec.resolve.pip.solve import PipResolver
     from envspec.review.policy.model import Policy
-    from envspec.rules.finding import Finding
     from envspec.spec.model import Spec
 
 
@@ -305,9 +305,9 @@ def notice(finding: Finding) -> None:
     """Print a finding on stderr: a warning or a note."""
     place = f"{finding.place}: " if finding.place else ""
     if finding.severity == "warning":
-        warn(f"{place}{finding.message}")
+        warn(f"{place}{finding.text}")
     else:
-        say(f"note: {place}{finding.message}", style="cyan")
+        say(f"note: {place}{finding.text}", style="cyan")
     if finding.remedy:
         say(f"hint: {finding.remedy}")
 

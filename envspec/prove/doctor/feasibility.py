@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from envspec.base.finding import Finding, errors
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor.hardware import Hardware
-from envspec.rules.finding import Finding, errors
 from envspec.rules.judge import judge
 from envspec.spec.model import Spec, Target
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.base.texts import byte_size
 from envspec.facts import drivers, gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor.machine import Device, Machine, Nvidia
 from envspec.prove.doctor.result import Result
-from envspec.rules.finding import Finding
 
 _NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.prove.doctor.machine import Conda, Machine
 from envspec.prove.doctor.result import Result
-from envspec.rules.finding import Finding
 
 
 def interpreter(machine: Machine) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from envspec.rules.finding import Finding
+from envspec.base.finding import Finding
 
 Status = Literal["ok", "none", "unknown"]
 

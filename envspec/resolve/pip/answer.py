@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
+from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
 from envspec.net.index_proxy.server import IndexProxy
@@ -26,7 +27,6 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.rules.finding import Finding
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def tell_undated(
                 without.setdefault(one[0], []).extend(names)
     for index, targets in without.items():
         message = f"the flat index {index} has no upload times: exclude-newer doesn't bound what comes from it"
-        notice(Finding("info", "no-upload-times", f"{', '.join(targets)}: {message}"))
+        notice(Finding("info", "no-upload-times", message, targets=tuple(targets)))
 
 
 def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:

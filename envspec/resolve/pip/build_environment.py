@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
+from envspec.base.finding import Finding
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
@@ -32,7 +33,6 @@ from envspec.resolve.pip.request import Preferences, Request, with_constraints
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
 from envspec.resolve.pip.unbuilt import missing_module
 from envspec.resolve.uv.errors import build_failure
-from envspec.rules.finding import Finding
 
 if TYPE_CHECKING:
     from envspec.resolve.pip.solve import PipResolver

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from envspec.base.finding import Finding, merged
 from envspec.facts.wheels import FAMILY
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
@@ -14,7 +15,6 @@ from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.unheld import Unheld, asking_for, unheld
 from envspec.resolve.uv.errors import unfitting
-from envspec.rules.finding import Finding
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
@@ -84,16 +84,15 @@ def tell_passed_over(
     notice: Callable[[Finding], None],
 ) -> None:
     """Write one line for each release that lacks wheels for a target, with the packages that are behind for it."""
-    told: dict[Finding, list[str]] = {}
+    told: list[Finding] = []
     for request, several in over.items():
         glibc = f" with glibc {request.glibc or '2.28'}" if request.platform.startswith("linux-") else ""
         target = f"{request.platform}{glibc} and Python {request.python}"
         unbuilt = [one for one in several if isinstance(one, Unbuilt)]
         lines = _lines([one for one in several if isinstance(one, PassedOver)], target)
-        for line in (*_of_torch(unbuilt, request), *lines):
-            told.setdefault(line, []).extend(groups[request])
-    for line, names in told.items():
-        notice(replace(line, message=f"{', '.join(names)}: {line.message}"))
+        told += [replace(line, targets=tuple(groups[request])) for line in (*_of_torch(unbuilt, request), *lines)]
+    for line in merged(told):
+        notice(line)
 
 
 def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]:

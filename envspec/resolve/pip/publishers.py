@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import IndexFailure
+from envspec.base.finding import Finding
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.net.provenance import ProvenanceStore
-from envspec.rules.finding import Finding
 
 if TYPE_CHECKING:
     from envspec.resolve.pip.solve import PipResolver

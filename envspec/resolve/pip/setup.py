@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.base.finding import Finding
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.lock.inputs import page_name
@@ -30,7 +31,6 @@ from envspec.resolve.wheels.inspector import WheelInspector
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
-from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
+from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
@@ -89,7 +90,6 @@ from envspec.resolve.uv.errors import unfitting
 from envspec.resolve.uv.processes import Processes
 from envspec.resolve.uv.program import Uv
 from envspec.resolve.wheels.inspector import WheelInspector
-from envspec.rules.finding import Finding
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
@@ -21,7 +22,6 @@ from envspec.resolve.pip.newest import Releases, admitted, asks_of, needed_glibc
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, Way
 from envspec.resolve.uv.answer import Found
-from envspec.rules.finding import Finding
 
 _NEWEST_GLIBC = "2.40"
 """The newest that uv has a platform name for."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from envspec.base.errors import InternalError, Unsatisfiable
+from envspec.base.finding import Finding
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.uv.answer import Found
-from envspec.rules.finding import Finding
 
 _BUILT_AGAINST = ("numpy", "torch")
 """The packages on whose versions variants depend."""
@@ -100,4 +100,4 @@ def tell_variants(
                 said = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
                 told.setdefault(f"{said}; {', '.join(others)}", []).extend(groups[request])
     for said, names in told.items():
-        notice(Finding("info", "variant-for-all-gpus", f"{', '.join(names)}: {said}"))
+        notice(Finding("info", "variant-for-all-gpus", said, targets=tuple(names)))

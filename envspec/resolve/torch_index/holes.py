@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import IndexFailure
+from envspec.base.finding import Finding
 from envspec.facts import released, torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
@@ -18,7 +19,6 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, held_text, index_builds
-from envspec.rules.finding import Finding
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from envspec.base.errors import Infeasible, InternalError, Place, SpecError, WrongBuild
+from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import extras
@@ -22,7 +23,6 @@ from envspec.resolve.workflow.notices import Notice, tell_corrections, tell_find
 from envspec.resolve.workflow.solve import Solved
 from envspec.resolve.workflow.terms import tell_unused_terms
 from envspec.rules.accepted import accepted
-from envspec.rules.finding import Finding
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import judge_pins
 from envspec.spec.model import Spec, Target, of_one

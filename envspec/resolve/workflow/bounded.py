@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from envspec.base.finding import Finding
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.accepted import hint_to_keep
-from envspec.rules.finding import Finding
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
                 message,
                 one.finding.place,
                 "; or ".join(filter(None, ways)),
+                package=moved,
                 bound=f"{moved}<={pin.version}",
             ),
         )

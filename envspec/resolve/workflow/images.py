@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from envspec.base.finding import Finding
 from envspec.export.services import missing_packages
 from envspec.lock.model import LockedTarget
 from envspec.resolve.workflow.notices import Notice
-from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 _WITH_CUDA = (
@@ -31,10 +31,11 @@ def tell_images(spec: Spec, locked: Sequence[LockedTarget], notice: Notice) -> N
             Finding(
                 "info",
                 "cuda-twice",
-                f"{', '.join(names)}: the base image {spec.image.base} holds {twice}, and so do the wheels:"
+                f"the base image {spec.image.base} holds {twice}, and so do the wheels:"
                 " the image gets several GB that no program loads",
                 spec.places.get("image.base"),
                 'base = "debian:trixie-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
+                targets=tuple(names),
             )
         )
 
@@ -49,10 +50,11 @@ def _tell_services(spec: Spec, linux: Iterable[LockedTarget], notice: Notice) ->
             Finding(
                 "warning",
                 "service-without-package",
-                f'{", ".join(names)}: the service "{service}" needs {package}, which isn\'t locked:'
+                f'the service "{service}" needs {package}, which isn\'t locked:'
                 " `envspec export` makes no recipe without it",
                 spec.places.get("image.services"),
                 f"add {package} to [pip] dependencies",
+                targets=tuple(names),
             )
         )
 

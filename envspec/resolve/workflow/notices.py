@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import Infeasible, InfeasibleTargets
+from envspec.base.finding import Finding, merged
 from envspec.base.texts import nearest
 from envspec.facts.corrections import Correction, sources_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.workflow.corrected import Effect
 from envspec.rules.accepted import hint_to_accept
-from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -27,17 +28,12 @@ def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice
 
     Raises Infeasible with an error among them, InfeasibleTargets with several.
     """
-    by_finding: dict[Finding, list[str]] = {}
-    for name, findings in found:
-        for finding in findings:
-            by_finding.setdefault(finding, []).append(name)
     refused = []
-    for finding, names in by_finding.items():
-        message = f"{', '.join(names)}: {finding.message}"
-        if finding.severity == "error":
-            refused.append(Infeasible(message, hint=hint_to_accept(finding), place=finding.place))
+    for one in merged(replace(finding, targets=(name,)) for name, findings in found for finding in findings):
+        if one.severity == "error":
+            refused.append(Infeasible(one.text, hint=hint_to_accept(one), place=one.place))
         else:
-            notice(Finding(finding.severity, finding.code, message, finding.place, finding.remedy))
+            notice(one)
     if len(refused) == 1:
         raise refused[0]
     if refused:
@@ -62,8 +58,9 @@ def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> Non
             Finding(
                 "info",
                 "correction",
-                f"{', '.join(names)}: {text}, because {reason}",
+                f"{text}, because {reason}",
                 remedy=f'to do without: without-corrections = ["{name}"] in [pip]{more}',
+                targets=tuple(names),
             )
         )
 
@@ -91,7 +88,7 @@ def tell_given_up(found: Iterable[tuple[str, str, str | None]], notice: Notice) 
     for target, text, how in found:
         targets.setdefault((text, how), []).append(target)
     for (text, how), names in targets.items():
-        notice(Finding("info", "given-up", f"{', '.join(names)}: {text}", remedy=how))
+        notice(Finding("info", "given-up", text, remedy=how, targets=tuple(names)))
 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:

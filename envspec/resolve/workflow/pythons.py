@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import Infeasible
+from envspec.base.finding import Finding
 from envspec.facts.python_builds import is_released, newest_build, versions_of
 from envspec.lock.model import Lock, LockedPython, TargetInputs
 from envspec.packages.python_range import is_within
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
-from envspec.rules.finding import Finding
 
 if TYPE_CHECKING:
     from envspec.lock.rules.case import Flaw

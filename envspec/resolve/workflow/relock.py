@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
+from envspec.base.finding import Finding
 from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
@@ -19,7 +20,6 @@ from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, 
 from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, chosen_pythons
 from envspec.resolve.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
-from envspec.rules.finding import Finding
 from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
 
@@ -49,7 +49,7 @@ def tell_inspection(solved: Sequence[Solved], kept: Kept, notice: Notice) -> Non
     unread = [one.name for one in solved if one.pip and not one.prepared.inputs.inspect]
     if unread:
         message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
-        notice(Finding("info", "not-inspected", f"{', '.join(unread)}: {message}"))
+        notice(Finding("info", "not-inspected", message, targets=tuple(unread)))
     for one in dict.fromkeys(row for target in solved for row in _unfounded(target, kept)):
         notice(
             Finding(

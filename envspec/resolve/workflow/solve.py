@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Protocol
 
 from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
+from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.lock.model import LockedCorrection, LockedTarget, Pin
@@ -21,7 +22,6 @@ from envspec.resolve.workflow.bounded import GivenUp, given_up, loosened
 from envspec.resolve.workflow.corrected import Effect, broken, effects, said_without
 from envspec.resolve.workflow.keep import Kept, preferences_of
 from envspec.resolve.workflow.prepare import Prepared
-from envspec.rules.finding import Finding
 from envspec.rules.wheel_code import WheelBuild
 
 

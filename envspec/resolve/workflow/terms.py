@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import Place, SpecError
+from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.lock.inputs import place_of_term
 from envspec.packages.edges import Markers
@@ -14,7 +15,6 @@ from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_fits
 from envspec.resolve.workflow.notices import Notice
 from envspec.rules.accepted import refuse_unacceptable
-from envspec.rules.finding import Finding
 from envspec.spec.model import Located, Spec, Target
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from envspec.base.finding import Finding
 from envspec.prove.doctor import nvidia, python, runtimes, system
 from envspec.prove.doctor.examine import CHECKS, HARDWARE, examine
 from envspec.prove.doctor.machine import (
@@ -24,7 +25,6 @@ from envspec.prove.doctor.machine import (
     UserSite,
 )
 from envspec.prove.doctor.result import Result
-from envspec.rules.finding import Finding
 
 GIB = 1 << 30
 H100 = Device("NVIDIA H100 80GB HBM3", "9.0", 80 * GIB)

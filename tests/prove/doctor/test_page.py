@@ -15,7 +15,7 @@ import envspec.rules
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "gpu.md").read_text(encoding="utf-8")
 FOLDERS = [Path(package.__path__[0]) for package in (envspec.prove.doctor, envspec.rules)]
 MODULES = [Path(module.__file__ or "") for module in (envspec.lock.extras, envspec.resolve.torch_index.holes)]
-CALLS = ("Finding", "Problem", "_silent")
+CALLS = ("Finding", "_silent")
 
 
 def codes() -> Iterator[str]:

@@ -20,12 +20,12 @@ from stacks.recording import Recorder, Recording
 from support.machine import Machine
 
 from envspec.base.errors import AnswerNo, Infeasible, InfeasibleTargets
+from envspec.base.finding import Finding
 from envspec.packages.requirement import canonical_name, head_of
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.progress import SilentResolution
 from envspec.resolve.workflow.relock import relock
-from envspec.rules.finding import Finding
 from envspec.spec.parse import load_spec
 
 RECORDED = Path(__file__).resolve().parents[2] / "data" / "retreats" / "recorded.xz"
@@ -134,7 +134,7 @@ def answer(one: Case, machine: Machine) -> Said:
         )
         every = no.errors if isinstance(no, InfeasibleTargets) else (no,)
         return Said(came, "\n".join(f"{each.message}\n{each.hint}" for each in every), tuple(told))
-    text = "\n".join(f"{each.severity}: {each.message} {each.remedy or ''}" for each in told)
+    text = "\n".join(f"{each.severity}: {each.text} {each.remedy or ''}" for each in told)
     return Said({pin.name: pin.version for pin in target.pins}, text, tuple(told))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from envspec.base.finding import Finding
 from envspec.resolve.pip.newest import Behind
 from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.unheld import hint_about_torch, unheld
-from envspec.rules.finding import Finding
 
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
 
@@ -51,7 +51,7 @@ def test_the_line_and_the_hint_say_what_would_help() -> None:
     tell_passed_over({asked: over}, {asked: ("a", "b")}, told.append)
     (warning,) = told
     assert warning.severity == "warning" and warning.code == "torch-not-in-facts"
-    assert warning.message.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
+    assert warning.text.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
     assert "--refresh" in str(warning.remedy)
     assert "--refresh asks" in str(hint_about_torch(HOLE, asked, index, gated=True))
     newer = request("server", cuda="12.8")
@@ -84,4 +84,4 @@ def test_the_line_speaks_of_all_newer_releases_where_it_holds_of_all(message: st
     told: list[Finding] = []
     tell_passed_over({asked: over}, {asked: ("a",)}, told.append)
     (note,) = told
-    assert note.message.startswith(f"a: {said} after app 1 need torch 2.12.1")
+    assert note.text.startswith(f"a: {said} after app 1 need torch 2.12.1")

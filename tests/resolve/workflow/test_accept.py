@@ -9,6 +9,7 @@ import pytest
 from support.told import Told, pin
 
 from envspec.base.errors import InfeasibleTargets, InternalError, WrongBuild
+from envspec.base.finding import Finding
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.resolve.pip.request import Preferences, Request
@@ -16,7 +17,6 @@ from envspec.resolve.workflow.accept import accept, of_pins
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import prepare
 from envspec.resolve.workflow.solve import solve
-from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
 
 LINUX = 'platform = "linux-64"'
@@ -76,7 +76,7 @@ def test_corrections_are_told_before_what_is_odd_about_the_pins() -> None:
             return super().resolve(requests, keep)
 
     accepted(Twice(), "'deepspeed', 'numpy[fast]'", notices)
-    assert [(finding.code, finding.message.partition(":")[0]) for finding in notices] == [
+    assert [(finding.code, finding.text.partition(":")[0]) for finding in notices] == [
         ("correction", "a, b"),
         ("unknown-extra", "a, b"),
     ]
@@ -110,4 +110,4 @@ def test_a_hole_of_the_facts_is_told_of_what_is_new(kept: Kept, refreshed: bool,
     notices: list[Finding] = []
     told = Told(from_facts("cu126", "2.10.0+cu126"))
     accepted(told, "'torch<=2.12.0'", notices, lines=CU126, kept=kept, refreshed=refreshed)
-    assert [finding.message.partition(": envspec's own facts")[0] for finding in notices] == said
+    assert [finding.text.partition(": envspec's own facts")[0] for finding in notices] == said

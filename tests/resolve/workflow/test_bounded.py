@@ -8,11 +8,11 @@ import pytest
 from support.told import pin
 
 from envspec.base.errors import Infeasible, Unsatisfiable
+from envspec.base.finding import Finding
 from envspec.lock.model import Lock, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.bounded import GivenUp, explained, given_up, of_one_cause, retreats, told
 from envspec.resolve.workflow.relock import relock
-from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
 
 DSL = "nvidia-cutlass-dsl-libs-cu13"
@@ -59,7 +59,7 @@ def test_a_pin_of_another_cuda_is_given_up_and_told() -> None:
     (target,) = lock.targets
     assert {one.name: one.version for one in target.pins} == {"vllm": "0.21.0", "nvidia-cutlass-dsl": "4.4.2"}
     assert [asked["a"].constraints for asked in solver.asked] == [(), (f"{DSL}<0",)]
-    assert [one.message for one in notices] == [
+    assert [one.text for one in notices] == [
         f"a: vllm 0.21.0 is locked, not 0.26.0, which leads to nvidia-cutlass-dsl → {DSL}: "
         f"{DSL} 4.6.0 belongs to CUDA 13, and the target is for CUDA 12.8"
     ]
@@ -101,7 +101,8 @@ def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
 
 
 def test_a_package_that_had_to_move_is_told_once() -> None:
-    findings = [Finding("error", "cuda-major-mixed", f"{name} is wrong", bound=f"{name}<0") for name in ("b", "c")]
+    bad = "cuda-major-mixed"
+    findings = [Finding("error", bad, f"{one} is wrong", package=one, bound=f"{one}<0") for one in ("b", "c")]
     gone = given_up(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
     how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = { b = "why" } }'
     assert told(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)

@@ -10,9 +10,9 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
+from envspec.base.finding import Finding
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
 from envspec.resolve.workflow.images import tell_images
-from envspec.rules.finding import Finding
 from envspec.spec.model import Image, Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))
@@ -34,7 +34,7 @@ def told(image: Image, *targets: LockedTarget) -> list[Finding]:
 def test_a_service_without_its_package() -> None:
     (found,) = told(Image(services=("jupyter", "ssh", "code-server")), CPU, CUDA)
     assert (found.severity, found.code) == ("warning", "service-without-package")
-    assert found.message.startswith('cpu: the service "jupyter" needs jupyterlab, which isn\'t locked')
+    assert found.text.startswith('cpu: the service "jupyter" needs jupyterlab, which isn\'t locked')
     assert told(Image(services=("jupyter",)), CUDA) == []
 
 
@@ -59,7 +59,7 @@ def test_a_base_image_with_the_cuda_of_the_wheels(base: str, twice: bool) -> Non
     found = told(Image(base=base), CPU, CUDA)
     assert [one.code for one in found] == ["cuda-twice"] * twice
     if twice:
-        assert found[0].message.startswith(f"cu128: the base image {base} holds ")
+        assert found[0].text.startswith(f"cu128: the base image {base} holds ")
     assert told(Image(base=base), CPU) == []
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from support.told import pin
 
+from envspec.base.finding import Finding
 from envspec.lock.freshness import reasons
 from envspec.lock.judge import judge
 from envspec.lock.model import Artifact, Lock, LockedCorrection, Pin
@@ -16,7 +17,6 @@ from envspec.lock.write import dumps
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.relock import relock
-from envspec.rules.finding import Finding
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
@@ -93,7 +93,7 @@ def numpy(lock: Lock) -> str:
 def test_what_a_wheel_says_bounds_the_next_solution_and_stands_in_the_lock() -> None:
     lock, solver, told = locked()
     assert (numpy(lock), solver.asked, lock.corrections) == ("1.26.4", 2, (READ,))
-    assert [finding.message for finding in told] == ["a: numpy<2 added, because compiled for NumPy 1"]
+    assert [finding.text for finding in told] == ["a: numpy<2 added, because compiled for NumPy 1"]
     assert judge(lock) == ()
 
 
@@ -169,7 +169,7 @@ def test_with_inspect_false_no_wheel_is_read(more: str) -> None:
     upgrade = Upgrade(everything=True)
     lock = relock(asked, first, Solver(), upgrade=upgrade, inspect=wheels, notice=told.append)
     assert (numpy(lock), lock.corrections, wheels.read_about) == ("2.2.6", (), [])
-    assert [(finding.code, finding.message.partition(":")[0]) for finding in told] == [("not-inspected", "a")]
+    assert [(finding.code, finding.text.partition(":")[0]) for finding in told] == [("not-inspected", "a")]
     assert "\ninspect = false\n" in dumps(lock)
     assert loads(dumps(lock), "envspec.lock") == lock
     assert {reason.code for reason in reasons(asked, first)} == {"inspect-changed"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, Place
+from envspec.base.finding import Finding
 from envspec.resolve.workflow.notices import tell_findings
-from envspec.rules.finding import Finding
 
 HERE = Place("specs/s.toml", 3, 1)
 WARNING = Finding("warning", "odd", "it is odd", HERE, "make it even")
@@ -16,14 +16,14 @@ ERROR = Finding("error", "wrong", "it is wrong", HERE, "make it right")
 def test_a_finding_is_told_once_with_its_targets() -> None:
     told: list[Finding] = []
     tell_findings([("a", (WARNING,)), ("b", ()), ("c", (WARNING,))], told.append)
-    assert told == [Finding("warning", "odd", "a, c: it is odd", HERE, "make it even")]
+    assert told == [Finding("warning", "odd", "it is odd", HERE, "make it even", targets=("a", "c"))]
 
 
 def test_an_error_is_raised_after_every_warning_was_told() -> None:
     told: list[Finding] = []
     with pytest.raises(Infeasible, match="a, b: it is wrong") as error:
         tell_findings([("a", (ERROR,)), ("b", (ERROR, WARNING))], told.append)
-    assert [finding.message for finding in told] == ["b: it is odd"]
+    assert [finding.text for finding in told] == ["b: it is odd"]
     assert (error.value.hint, error.value.place) == ("make it right", HERE)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, SpecError
+from envspec.base.finding import Finding
 from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
-from envspec.rules.finding import Finding
 from envspec.spec.parse import parse_spec
 
 LINUX = 'platform = "linux-64"'
@@ -100,7 +100,7 @@ def test_a_source_that_is_allowed_is_taken() -> None:
 def test_what_holds_for_several_targets_is_told_once() -> None:
     told: list[Finding] = []
     prepared("torch", told=told, a=V100, b=V100)
-    assert [(finding.code, finding.message.partition(":")[0]) for finding in told] == [("torch-narrowed", "a, b")]
+    assert [(finding.code, finding.text.partition(":")[0]) for finding in told] == [("torch-narrowed", "a, b")]
 
 
 def test_every_target_that_cannot_work_is_refused_at_once() -> None:

@@ -9,12 +9,12 @@ import pytest
 from support.told import Told, pin
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, InternalError
+from envspec.base.finding import Finding
 from envspec.facts.minimum import architectures
 from envspec.lock.model import GitSource, Lock, Pin
 from envspec.resolve.pip.request import Preferences
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.relock import relock
-from envspec.rules.finding import Finding
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
@@ -119,7 +119,7 @@ def test_a_name_much_like_a_locked_one_is_told(folder: Path) -> None:
     wanted = spec(folder, "acme-models", "numpy", extra=lines)
     found: list[Finding] = []
     relock(wanted, None, Told(pin("acme-models", "1.0"), pin("numpy", "1.0")), notice=found.append)
-    assert [(one.code, one.message, one.place, one.remedy) for one in found] == [
+    assert [(one.code, one.text, one.place, one.remedy) for one in found] == [
         (
             "misspelt",
             f"[pip] {key} names acme-modles, which no target has",
@@ -207,7 +207,7 @@ def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
     }
     assert set(told.requests) == {"a", "b"}, "a target that fails isn't left as it is, whatever was asked for"
     assert made == old
-    assert [(finding.code, finding.message) for finding in said] == [
+    assert [(finding.code, finding.text) for finding in said] == [
         (
             "wrong-index",
             "the lock can't be right: b: numpy is from evil, but must come from pypi; envspec resolves this again",

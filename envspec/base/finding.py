@@ -1,0 +1,60 @@
+"""Findings: what a judge found, where, and what to do about it. Every judge of envspec gives this one type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from envspec.base.errors import Place
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a judge found.
+
+    severity  error: it can't work as it stands; warning: it may not work, or only in part; info: there is something to
+              know
+    code      stable, for machines; `envspec explain` has its meaning
+    message   for people, without the targets
+    place     the cause's place in the spec
+    remedy    the nearest change that works, None if there is nothing to change
+    key       the key that the finding is about: of the target, of the spec
+    targets   the names of the targets that it holds for, as far as the judge saw several
+    package   the package that it is about, by its normalised name
+    bound     the versions of the package without the fault (PEP 508), where it lies in a pin: the target may be solved
+              again with it
+    outgrown  the pin is made for less than the target has: an older release that doesn't name what the target has is
+              no answer
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    place: Place | None = None
+    remedy: str | None = None
+    key: str | None = None
+    targets: tuple[str, ...] = ()
+    package: str | None = None
+    bound: str | None = None
+    outgrown: bool = False
+
+    @property
+    def text(self) -> str:
+        """The message, behind the targets that it holds for."""
+        return f"{', '.join(self.targets)}: {self.message}" if self.targets else self.message
+
+
+def errors(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that stop a lock."""
+    return tuple(finding for finding in findings if finding.severity == "error")
+
+
+def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Give each finding once, with all targets that it holds for, in the order in which they came."""
+    targets: dict[Finding, dict[str, None]] = {}
+    for one in findings:
+        targets.setdefault(replace(one, targets=()), {}).update(dict.fromkeys(one.targets))
+    return tuple(replace(one, targets=tuple(names)) for one, names in targets.items())
