@@ -17,8 +17,9 @@ from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import SUFFIX
 
 if TYPE_CHECKING:
+    from envspec.base.finding import Finding
     from envspec.lock.freshness import Reason
-    from envspec.lock.judge import Flaw, SoundLock
+    from envspec.lock.judge import SoundLock
     from envspec.lock.store import LockFile, LockFolder
     from envspec.review.policy.model import Breach
     from envspec.spec.model import Spec
@@ -43,7 +44,7 @@ class SpecState:
     lock: str | None
     status: str
     summary: str = ""
-    reasons: tuple[Reason | Flaw | Breach, ...] = ()
+    reasons: tuple[Reason | Finding | Breach, ...] = ()
     hint: str | None = None
     error: EnvspecError | None = None
     compared: SoundLock | None = None
@@ -96,7 +97,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     expected, found = rendered_files(lock), folder.rendered(lock)
     stale: tuple[Reason, ...] = ()
     drifted: tuple[Reason, ...] = ()
-    flaws: tuple[Flaw, ...] = ()
+    flaws: tuple[Finding, ...] = ()
     equal, accepted = has_equal_inputs(spec, lock), None
     if equal:
         try:

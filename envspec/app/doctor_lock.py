@@ -14,7 +14,7 @@ from envspec.prove.doctor.feasibility import Feasibility
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.lock.judge import Flaw
+    from envspec.base.finding import Finding
 
 
 def with_lock(
@@ -47,10 +47,10 @@ def _with_facts(verdict: Feasibility, facts: Sequence[tuple[str, str]], remedy: 
     return replace(verdict, findings=(*verdict.findings, *found)) if found else verdict
 
 
-def _with_flaws(verdict: Feasibility, flaws: Sequence[Flaw], remedy: str) -> Feasibility:
+def _with_flaws(verdict: Feasibility, flaws: Sequence[Finding], remedy: str) -> Feasibility:
     own = [flaw for flaw in flaws if verdict.target in flaw.targets]
     if not own or verdict.status == "elsewhere":
         return verdict
-    told = ((flaw.code, f"its lock can't be right: {flaw.sentence}") for flaw in own)
+    told = ((flaw.code, f"its lock can't be right: {flaw.message}") for flaw in own)
     found = tuple(Finding("error", code, message, remedy=remedy) for code, message in told)
     return replace(verdict, status="infeasible", torch=(), findings=(*verdict.findings, *found))

@@ -156,7 +156,7 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     flaws = judge(lock, spec if equal else None)
     if flaws:
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
-        warn(f"{where} can't be right: {printable(flaws[0].message)}{more}")
+        warn(f"{where} can't be right: {printable(flaws[0].text)}{more}")
         say(f"hint: `envspec check {spec.path}` lists everything that is wrong with the lock")
     return spec, lock
 

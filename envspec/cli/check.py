@@ -15,6 +15,7 @@ import click
 from envspec.app.check import SpecState, state_of
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import MOST
+from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout
@@ -23,7 +24,6 @@ from envspec.lock.model import LOCK_VERSION
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
-    from envspec.lock.judge import Flaw
     from envspec.review.policy.model import Breach
 
 EPILOG = """\b
@@ -98,8 +98,8 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
         "reasons": [
             {
                 "code": reason.code,
-                "message": reason.message,
-                "details": {f.name: getattr(reason, f.name) for f in fields(reason) if f.name not in _TOLD},
+                "message": _text(reason),
+                "details": _details(reason),
             }
             for reason in finding.reasons
         ],
@@ -107,8 +107,14 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
     }
 
 
-_TOLD = ("code", "sentence")
-"""Fields of a flaw that stand above the details already."""
+def _text(reason: Reason | Finding | Breach) -> str:
+    return reason.text if isinstance(reason, Finding) else reason.message
+
+
+def _details(reason: Reason | Finding | Breach) -> dict[str, Any]:
+    if isinstance(reason, Finding):
+        return {"targets": reason.targets, "package": reason.package}
+    return {f.name: getattr(reason, f.name) for f in fields(reason) if f.name not in ("code", "sentence")}
 
 
 _SEVERAL = {
@@ -128,7 +134,7 @@ _NAMED = 3
 """The number of files that one line names; `--json` has them all."""
 
 
-def reason_lines(reasons: Iterable[Reason | Flaw | Breach], locks: Path, recipes: Path) -> list[str]:
+def reason_lines(reasons: Iterable[Reason | Finding | Breach], locks: Path, recipes: Path) -> list[str]:
     """Describe the reasons, one line each with its code; files of a target with the same reason share a line.
 
     Gives at most `MOST` lines, and one that counts the rest.
@@ -138,7 +144,7 @@ def reason_lines(reasons: Iterable[Reason | Flaw | Breach], locks: Path, recipes
     groups: dict[tuple[str, ...], list[Any]] = {}
     for reason in reasons:
         path = getattr(reason, "path", None)
-        folder = _folder(str(path)) if reason.code in _SEVERAL else reason.message
+        folder = _folder(str(path)) if reason.code in _SEVERAL else _text(reason)
         groups.setdefault((reason.code, folder), []).append(reason)
     told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
     return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
@@ -147,7 +153,7 @@ def reason_lines(reasons: Iterable[Reason | Flaw | Breach], locks: Path, recipes
 def _message(group: list[Any], locks: Path, recipes: Path) -> str:
     first = group[0]
     if first.code not in _SEVERAL:
-        return str(first.message)
+        return _text(first)
     folder = recipes if first.code.startswith("recipe-") else locks
     if len(group) == 1:
         return str(replace(first, path=_shown(folder, first.path)).message)

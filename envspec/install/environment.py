@@ -317,7 +317,7 @@ class Installation:
             return
         wanted = build.version if build else self.target.inputs.python
         raise ToolError(
-            f"{self.target.name} can't have this machine's Python {version}: {flaws[0].sentence}",
+            f"{self.target.name} can't have this machine's Python {version}: {flaws[0].message}",
             hint=f"run `uv python install {wanted}`, or let envspec fetch it: without --offline, and with "
             "UV_PYTHON_DOWNLOADS unset",
         )

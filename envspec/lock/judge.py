@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NewType
 
 from envspec.base.errors import LockError, Place
+from envspec.base.finding import Finding, merged
 from envspec.base.texts import printable
 from envspec.lock.inputs import spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
@@ -27,8 +28,7 @@ from envspec.lock.rules import (
     variants,
     whole,
 )
-from envspec.lock.rules.case import Flaw as Flaw
-from envspec.lock.rules.case import LockedCase, merged
+from envspec.lock.rules.case import LockedCase
 from envspec.packages.python_range import is_within
 from envspec.spec.model import Spec
 
@@ -38,7 +38,7 @@ SoundLock = NewType("SoundLock", Lock)
 WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build", "cpu-variant"})
 """The codes of what belongs to another CUDA, or to none."""
 
-_Rule = Callable[[LockedCase], Iterator[Flaw]]
+_Rule = Callable[[LockedCase], Iterator[Finding]]
 
 
 def _without_gpus(inputs: TargetInputs) -> TargetInputs:
@@ -79,7 +79,7 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
 """The rules of pins, by what they are shown of a target's inputs. They can't depend on what is left out, so targets
 whose pins and shown inputs are equal are judged once."""
 
-_WHOLE: tuple[Callable[[Lock], Iterator[Flaw]], ...] = (
+_WHOLE: tuple[Callable[[Lock], Iterator[Finding]], ...] = (
     corrections.broken,
     whole.two_hashes,
     whole.wrong_pythons,
@@ -92,10 +92,10 @@ class UnsoundLock(LockError):
     `flaws` has all flaws; the message names the first ones.
     """
 
-    def __init__(self, path: str, flaws: Sequence[Flaw], relock: str) -> None:
+    def __init__(self, path: str, flaws: Sequence[Finding], relock: str) -> None:
         self.flaws = tuple(flaws)
         left = len(self.flaws) - _TOLD
-        lines = [f"{printable(flaw.message)}  [{flaw.code}]" for flaw in _varied(self.flaws)[:_TOLD]]
+        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _varied(self.flaws)[:_TOLD]]
         more = [f"and {left} more: `envspec check` lists them"] if left > 0 else []
         super().__init__(
             "\n  ".join(["what the lock pins can't be right for its spec:", *lines, *more]),
@@ -107,7 +107,7 @@ class UnsoundLock(LockError):
 _TOLD = 8
 
 
-def _varied(flaws: Sequence[Flaw]) -> list[Flaw]:
+def _varied(flaws: Sequence[Finding]) -> list[Finding]:
     """Put the first flaw of each code before the second of any, so that many of one kind don't hide the others."""
     seen: Counter[str] = Counter()
     ranked = []
@@ -117,7 +117,7 @@ def _varied(flaws: Sequence[Flaw]) -> list[Flaw]:
     return [flaw for _, flaw in sorted(ranked, key=lambda one: one[0])]
 
 
-def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
+def judge(lock: Lock, spec: Spec | None = None) -> tuple[Finding, ...]:
     """Return what is wrong with a lock; empty when nothing is.
 
     With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
@@ -134,7 +134,7 @@ def judge(lock: Lock, spec: Spec | None = None) -> tuple[Flaw, ...]:
             *_judge_each(known, spec_inputs(spec)),
             *_missing_builds(known, spec),
             *(
-                Flaw("unknown-target", (target.name,), None, "the spec has no such target")
+                Finding("error", "unknown-target", "the spec has no such target", targets=(target.name,))
                 for target in lock
                 if target.name not in asked
             ),
@@ -148,13 +148,13 @@ def _as_asked(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
     return replace(target, inputs=replace(inputs, python_version=target.inputs.python_version))
 
 
-def _missing_builds(targets: Iterable[LockedTarget], spec: Spec) -> Iterator[Flaw]:
+def _missing_builds(targets: Iterable[LockedTarget], spec: Spec) -> Iterator[Finding]:
     for target in targets:
         against_lock = spec.terms_of(target.name).built_against_lock
         yield from builds.missing_build_environments(LockedCase(target, spec_inputs(spec)), against_lock)
 
 
-def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Flaw, ...]:
+def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Finding, ...]:
     """Return what would be wrong with a target of a sound lock on a Python that it wasn't solved for: by
     Requires-Python and markers, as far as the lock holds them. One of schema 2 holds none."""
     inputs = target.inputs
@@ -162,17 +162,17 @@ def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Fla
         return ()
     if not is_within(version, inputs.python, inputs.python_range):
         said = f"the spec asks for Python {inputs.python_range or inputs.python}"
-        return (Flaw(whole.WRONG_PYTHON, (target.name,), None, said),)
+        return (Finding("error", whole.WRONG_PYTHON, said, targets=(target.name,)),)
     return judge_target(replace(target, inputs=replace(inputs, python_version=version)), lock.inputs)
 
 
-def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Flaw, ...]:
+def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Finding, ...]:
     """Return what is wrong with one target, by the inputs that it records."""
     return tuple(_judge_each((target,), shared))
 
 
-def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Flaw]:
-    judged: dict[object, tuple[Flaw, ...]] = {}
+def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Finding]:
+    judged: dict[object, tuple[Finding, ...]] = {}
     for target in targets:
         # Pins are compared as objects, since comparing thousands by value takes longer than judging them.
         pins = tuple(map(id, target.pins))
@@ -182,7 +182,7 @@ def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator
                 case = LockedCase(LockedTarget(target.name, inputs, target.pins), shared)
                 judged[rules, inputs, pins] = tuple(flaw for rule in rules for flaw in rule(case))
             for flaw in judged[rules, inputs, pins]:
-                yield Flaw(flaw.code, (target.name,), flaw.package, flaw.sentence)
+                yield replace(flaw, targets=(target.name,))
         yield from derived.wrong_target_facts(LockedCase(target, shared))
         # their GPUs decide, which most rules aren't shown
         yield from variants.wrong_variants(LockedCase(target, shared))

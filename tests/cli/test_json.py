@@ -181,7 +181,9 @@ FLAWS = PAGE.partition("| code | what can't be right |")[2].partition("\n## ")[0
 def test_the_page_lists_every_code_of_a_flaw(root: Path) -> None:
     rules = [*(root / "envspec" / "lock" / "rules").glob("*.py"), root / "envspec" / "lock" / "judge.py"]
     given = {
-        code for path in rules for code in re.findall(r'(?:case\.flaw|Flaw)\(\s*"([a-z-]+)"', path.read_text("utf-8"))
+        code
+        for path in rules
+        for code in re.findall(r'(?:case\.flaw\(|Finding\(\s*"error",)\s*"([a-z-]+)"', path.read_text("utf-8"))
     }
     given |= {WRONG_PYTHON, REFUSED_PYTHON}
     rows = re.findall(r"^\| (`[^|]*) \|", FLAWS, re.MULTILINE)

@@ -20,7 +20,7 @@ from envspec.packages.tags import wheel_tags
 def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:
     values = dataclasses.replace(inputs(*roots), platform=platform, glibc=glibc if "linux" in platform else None)
     case = LockedCase(LockedTarget("t", values, pins), SpecInputs())
-    return [flaw.sentence for rule in (unmet, unasked, wrong_files) for flaw in rule(case)]
+    return [flaw.message for rule in (unmet, unasked, wrong_files) for flaw in rule(case)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_conda_answers_pip() -> None:
 def test_where_a_conda_package_is_from(asked: str, right: bool) -> None:
     values = dataclasses.replace(inputs(), conda_requirements=(asked,))
     case = LockedCase(LockedTarget("t", values, (conda("a", "1.0"),)), SpecInputs(channels=("conda-forge",)))
-    said = [flaw.sentence for flaw in unmet(case) if "a is" in flaw.sentence]
+    said = [flaw.message for flaw in unmet(case) if "a is" in flaw.message]
     assert said == ([] if right else [f"the spec requires {asked}, but a is 1.0 h123_0 of conda-forge/linux-64"])
 
 

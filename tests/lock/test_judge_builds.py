@@ -32,7 +32,7 @@ def told(pins: tuple[Pin, ...], *wheels: BuildPin, cuda: str | None = "12.6") ->
     target = LockedTarget("t", TargetInputs("linux-64", "3.12", "2.28", cuda), (source, *pins))
     flaws = tuple(wrong_build_environments(LockedCase(target, SpecInputs())))
     assert {flaw.code for flaw in flaws} <= {"wrong-build-environment"}
-    return [flaw.sentence for flaw in flaws]
+    return [flaw.message for flaw in flaws]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from envspec.lock.rules.cuda import torch_cuda, wrong_builds
 def wrong(pins: Iterable[Pin], cuda: str | None) -> list[str]:
     inputs = TargetInputs("linux-64", "3.12", "2.28", cuda)
     return [
-        flaw.sentence.partition(", but the target asks")[0]
+        flaw.message.partition(", but the target asks")[0]
         for flaw in wrong_builds(LockedCase(LockedTarget("t", inputs, tuple(pins)), SpecInputs()))
     ]
 

@@ -13,7 +13,7 @@ from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetIn
 def said(*pins: Pin, cuda: str | None = "12.8", platform: str = "linux-64") -> list[str]:
     inputs = TargetInputs(platform, "3.12", "2.28", cuda)
     flaws = judge_target(LockedTarget("t", inputs, pins), SpecInputs())
-    return [flaw.sentence for flaw in flaws if flaw.code == "built-for-another"]
+    return [flaw.message for flaw in flaws if flaw.code == "built-for-another"]
 
 
 def pin(name: str, version: str, file: str | None = None, index: str = "url") -> Pin:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.cuda import cuda_major_of
 from envspec.lock.rules.files import is_wheel_for
 from envspec.lock.rules.requirements import version_of
@@ -19,7 +20,7 @@ numpyconfig.h, NPY_FEATURE_VERSION: 1.19 in 2.0, 1.21 in 2.1, 1.23 in 2.3."""
 _OLDEST_NUMPY = (1, 19)
 
 
-def wrong_build_environments(case: LockedCase) -> Iterator[Flaw]:
+def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
     """Yield what can't be a build's environment: one of what isn't built, what isn't a wheel for the target, and what
     makes the build another than the target's."""
     pins = {pin.name: pin for pin in case.target.pins}
@@ -39,7 +40,7 @@ def wrong_build_environments(case: LockedCase) -> Iterator[Flaw]:
                 yield case.flaw("wrong-build-environment", pin.name, said)
 
 
-def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Flaw]:
+def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Finding]:
     """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
     are built against the lock's own packages."""
     for pin in case.pins("pip"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
-from envspec.lock.rules.case import Flaw
 from envspec.packages.requirement import canonical_name, published_requirement
 
 
-def broken(lock: Lock) -> Iterator[Flaw]:
+def broken(lock: Lock) -> Iterator[Finding]:
     """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out."""
     every = tuple(target.name for target in lock)
     for one in lock.corrections:
@@ -18,12 +18,12 @@ def broken(lock: Lock) -> Iterator[Flaw]:
         if bound is None:
             known = " and ".join(WHEEL_BOUNDS)
             sentence = f"a correction bounds {one.constraint}, and reading a wheel gives nothing but {known}"
-            yield Flaw("correction-unfounded", every, None, sentence)
+            yield Finding("error", "correction-unfounded", sentence, targets=every)
             continue
         beside = [target for target in lock if (pin := target.pin(one.package, "pip")) and _is_of(one, pin, bound)]
         if not beside:
             sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned, or can't say that"
-            yield Flaw("correction-unfounded", every, None, sentence)
+            yield Finding("error", "correction-unfounded", sentence, targets=every)
         for target in beside:
             yield from _breaks(one, bound, target)
 
@@ -32,13 +32,21 @@ def _is_of(one: LockedCorrection, pin: Pin, bound: WheelBound) -> bool:
     return one.is_of(pin) and bound.could_say(pin.name, one.file, pin.dependencies)
 
 
-def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Flaw]:
+def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Finding]:
     constraint = published_requirement(one.constraint)
     name = canonical_name(constraint.name)
     needs = f"{one.package} {one.version} needs {one.constraint} ({one.reason}), but"
     pins = [pin for pin in target.pins if name in ((pin.name,) if pin.kind == "pip" else pin.provides)]
     if not pins and bound.kind == "requirement":
-        yield Flaw("correction-broken", (target.name,), one.package, f"{needs} {name} isn't pinned")
+        yield Finding(
+            "error", "correction-broken", f"{needs} {name} isn't pinned", targets=(target.name,), package=one.package
+        )
     for pin in pins:
         if not constraint.specifier.contains(pin.version, prereleases=True):
-            yield Flaw("correction-broken", (target.name,), name, f"{needs} {pin.name} {pin.version} is pinned")
+            yield Finding(
+                "error",
+                "correction-broken",
+                f"{needs} {pin.name} {pin.version} is pinned",
+                targets=(target.name,),
+                package=name,
+            )

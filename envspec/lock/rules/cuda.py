@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.torch_builds import cuda_of as cuda_of_build
 from envspec.facts.torch_builds import is_own_build, pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.variant_build import cuda_of
 from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
@@ -35,13 +36,13 @@ _TOOLKIT_VERSIONED = (
 _CONDA_TORCH = ("pytorch", "libtorch")
 
 
-def wrong_builds(case: LockedCase) -> Iterator[Flaw]:
+def wrong_builds(case: LockedCase) -> Iterator[Finding]:
     """Yield what would let a CUDA target fall back to the CPU without a warning."""
     yield from _wheels(case, case.pins("pip"), case.target.inputs.cuda)
     yield from _conda(case, case.target.inputs.cuda)
 
 
-def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Flaw]:
+def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Finding]:
     major = cuda.partition(".")[0] if cuda else None
     foreign = [(pin, found) for pin in pins if major and (found := cuda_major_of(pin)) not in (None, major)]
     both = of_both_majors({pin.name: pin.dependencies for pin in pins}, str(major)) if foreign else {}
@@ -60,7 +61,7 @@ def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator
             yield case.flaw("cpu-build", pin.name, f"{pin.name} {pin.version} from {pin.index} is a CPU build")
 
 
-def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) -> Iterator[Flaw]:
+def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) -> Iterator[Finding]:
     """Judge torch. `built` is the CUDA that the pin itself names; for PyPI's own wheel the tables decide, whatever the
     pin's dependencies say."""
     name = f"torch {torch.version} from {torch.index}"
@@ -79,7 +80,7 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
         yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
 
 
-def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterator[Flaw]:
+def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterator[Finding]:
     """Judge a torch of which a variant is locked: its label and properties say what it was built for."""
     built = torch_cuda(torch, ())
     if built == cuda or (cuda and built and cuda.startswith(f"{built}.")):
@@ -93,7 +94,7 @@ def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterato
         yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
 
 
-def _conda(case: LockedCase, cuda: str | None) -> Iterator[Flaw]:
+def _conda(case: LockedCase, cuda: str | None) -> Iterator[Finding]:
     pins = case.pins("conda")
     if cuda is None:
         named = any(conda_name(text).startswith("cuda") for text in case.target.inputs.conda_requirements)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from envspec.base.finding import Finding
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.packages.names import conda_name, requirement_name
 
 _TABLED = "conda-forge"
@@ -16,7 +17,7 @@ _MARKED = "is marked as direct, but the spec doesn't name it"
 _UNMARKED = "isn't marked as direct, but the spec names it"
 
 
-def wrong_marks(case: LockedCase) -> Iterator[Flaw]:
+def wrong_marks(case: LockedCase) -> Iterator[Finding]:
     """Yield marks that are wrong. Pins marked `direct` are those that the spec names; `provides` is only on conda
     packages, as the table has it."""
     inputs = case.target.inputs
@@ -60,7 +61,7 @@ def _once_provided(pin: Pin) -> tuple[tuple[str, ...], ...]:
     return (untabled_names(pin.name, pin.dependencies), *former.provided(pin.name))
 
 
-def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
+def wrong_target_facts(case: LockedCase) -> Iterator[Finding]:
     """Yield wrong facts of a target: its GPUs give the architectures, CUDA and the GPUs give the driver floor.
 
     What a former table gave is right too: it changed after the lock was made, which `differing_facts` tells.
@@ -70,14 +71,14 @@ def wrong_target_facts(case: LockedCase) -> Iterator[Flaw]:
 
 def differing_facts(case: LockedCase) -> Iterator[str]:
     """Yield what today's tables give for a target, where its lock holds what they gave when it was made."""
-    yield from (flaw.sentence for flaw in _differences(case, former_too=False))
+    yield from (flaw.message for flaw in _differences(case, former_too=False))
     for pin in case.pins("conda"):
         right = _provides(pin)
         if pin.provides != right:
             yield f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
 
 
-def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Flaw]:
+def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Finding]:
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return

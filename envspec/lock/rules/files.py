@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import InputError
+from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, BuildPin, Pin
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
 from envspec.packages.tags import plainly_installs, wheel_file_tags, wheel_parts, wheel_tags
@@ -34,7 +35,7 @@ _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
 _ANYWHERE = "py3-none-any"
 
 
-def wrong_files(case: LockedCase) -> Iterator[Flaw]:
+def wrong_files(case: LockedCase) -> Iterator[Finding]:
     """Yield the packages, except git's, without a file of their name and version that the target runs."""
     for pin in case.target.pins:
         if pin.artifact is None:
@@ -48,7 +49,7 @@ def wrong_files(case: LockedCase) -> Iterator[Flaw]:
             yield from _of_pip(case, pin, pin.artifact)
 
 
-def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Finding]:
     if artifact.variant is not None:
         said = f"{artifact.file} is of the variant {artifact.variant.label}, which conda doesn't have"
         yield case.flaw("wrong-file", pin.name, said)
@@ -75,7 +76,7 @@ def is_wheel_for(case: LockedCase, one: BuildPin) -> bool:
         return False
 
 
-def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Flaw]:
+def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Finding]:
     inputs, file = case.target.inputs, artifact.file
     if pin.url is not None and unquote(urlsplit(pin.url).path).rpartition("/")[2] != file:
         yield case.flaw("wrong-file", pin.name, f"{file} isn't the file of {pin.url}")
@@ -153,7 +154,7 @@ def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, fro
     return name, version, None
 
 
-def wrong_hashes(case: LockedCase) -> Iterator[Flaw]:
+def wrong_hashes(case: LockedCase) -> Iterator[Finding]:
     """Yield the releases of a PyTorch index whose file or hash differs from envspec's facts about that index."""
     from envspec.facts import wheels
 

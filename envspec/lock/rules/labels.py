@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.lock.variant_build import built_version
 from envspec.packages.build_label import label_of
 
 
-def wrong_labels(case: LockedCase) -> Iterator[Flaw]:
+def wrong_labels(case: LockedCase) -> Iterator[Finding]:
     """Yield the wheels that say themselves that they were compiled for another torch, CUDA or C++ ABI, unless
     the spec accepts such wheels.
 

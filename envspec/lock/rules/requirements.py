@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from envspec.base.finding import Finding
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Node, packages_named
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Flaw, LockedCase, asker
+from envspec.lock.rules.case import LockedCase, asker
 from envspec.packages.address import Address, parse_address
 from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits, place_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 REFUSED_PYTHON = "requires-python"
 
 
-def unmet(case: LockedCase) -> Iterator[Flaw]:
+def unmet(case: LockedCase) -> Iterator[Finding]:
     """Yield the requirements that hold in the target, by markers and requested extras, and that no pin satisfies."""
     for missing in case.graph.missing:
         yield case.flaw(
@@ -50,7 +51,7 @@ def unmet(case: LockedCase) -> Iterator[Flaw]:
             yield case.flaw("requirement-unmet", own.name, f"the spec requires {requirement}, but {_what(own)}")
 
 
-def refused_pythons(case: LockedCase) -> Iterator[Flaw]:
+def refused_pythons(case: LockedCase) -> Iterator[Finding]:
     """Yield the pins whose Requires-Python refuses the target's Python, or one that the machine may bring."""
     inputs = case.target.inputs
     exact = inputs.python_version is not None
@@ -64,7 +65,7 @@ def refused_pythons(case: LockedCase) -> Iterator[Flaw]:
             yield case.flaw(REFUSED_PYTHON, pin.name, f"{what}{some}")
 
 
-def broken_constraints(case: LockedCase) -> Iterator[Flaw]:
+def broken_constraints(case: LockedCase) -> Iterator[Finding]:
     """Yield the constraints of the spec that a package of pip's requirements breaks."""
     inputs = case.target.inputs
     if not inputs.constraints:
@@ -78,7 +79,7 @@ def broken_constraints(case: LockedCase) -> Iterator[Flaw]:
                 yield case.flaw("constraint-unmet", pin.name, f"the spec's constraint is {text}, but {_what(pin)}")
 
 
-def unasked(case: LockedCase) -> Iterator[Flaw]:
+def unasked(case: LockedCase) -> Iterator[Finding]:
     """Yield the pins that no requirement leads to. The target itself requires conda's Python and pip."""
     reached = set(case.graph.outgoing)
     waiting = [Node("conda", conda_name(requirement)) for requirement in _implied(case)]
@@ -92,7 +93,7 @@ def unasked(case: LockedCase) -> Iterator[Flaw]:
             yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, but nothing requires it")
 
 
-def provided_twice(case: LockedCase) -> Iterator[Flaw]:
+def provided_twice(case: LockedCase) -> Iterator[Finding]:
     """Yield the pip pins of what conda installs already: pip counts it as installed."""
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):

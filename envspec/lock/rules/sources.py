@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from envspec.base.finding import Finding
 from envspec.facts.torch_builds import variant_of
 from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
 from envspec.lock.graph import Edge, Node
 from envspec.lock.model import Pin
-from envspec.lock.rules.case import Flaw, LockedCase, asker
+from envspec.lock.rules.case import LockedCase, asker
 from envspec.lock.rules.requirements import names_source, pinned_address
 from envspec.packages.address import Address, parse_address
 from envspec.packages.names import PUBLIC, channel_name
 from envspec.packages.requirement import published_requirement
 
 
-def unnamed_sources(case: LockedCase) -> Iterator[Flaw]:
+def unnamed_sources(case: LockedCase) -> Iterator[Finding]:
     """Yield the packages from git or a URL that neither the spec names nor a package out of a repository that the spec
     names, which may name others beside it, at the spec's commit if it names one."""
     naming: dict[Node, list[tuple[Edge, str]]] = {}
@@ -55,7 +56,7 @@ def _is_beside(edge: Edge, case: LockedCase, repositories: Sequence[Address]) ->
     return any(one.has_beside(pinned) for one in repositories)
 
 
-def built_sources(case: LockedCase) -> Iterator[Flaw]:
+def built_sources(case: LockedCase) -> Iterator[Finding]:
     """Yield the sources that allow-source doesn't name: building a package runs its code."""
     for pin in case.pins("pip"):
         if pin.is_wheel or pin.name in case.shared.allow_source:
@@ -65,7 +66,7 @@ def built_sources(case: LockedCase) -> Iterator[Flaw]:
             yield case.flaw("source-not-allowed", pin.name, f"{pin.name} is {what}, but allow-source doesn't name it")
 
 
-def wrong_indexes(case: LockedCase) -> Iterator[Flaw]:
+def wrong_indexes(case: LockedCase) -> Iterator[Finding]:
     """Yield the packages that come from the wrong index. A package of `sources` comes from that index alone, the torch
     family from PyPI or the PyTorch index of the target's CUDA, every other one from PyPI, conda's from the spec's
     channels."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts.corrections import corrections
 from envspec.lock.graph import Node
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import published_requirement
 from envspec.packages.stated import stated_for
 
 
-def wrong_edges(case: LockedCase) -> Iterator[Flaw]:
+def wrong_edges(case: LockedCase) -> Iterator[Finding]:
     """Yield the sources whose edges aren't those that the spec states of them."""
     metadata = case.target.inputs.metadata
     if not metadata:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from envspec.base.finding import Finding
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
-from envspec.lock.rules.case import Flaw, LockedCase
+from envspec.lock.rules.case import LockedCase
 from envspec.packages.variant_name import NULL
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property
 
 
-def wrong_variants(case: LockedCase) -> Iterator[Flaw]:
+def wrong_variants(case: LockedCase) -> Iterator[Finding]:
     """Yield variants that contradict themselves, that the target's machines don't support, and those for CPUs in a CUDA
     target, unless the spec accepts them.
 

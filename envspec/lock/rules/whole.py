@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from envspec.base.finding import Finding
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.model import Artifact, Lock, LockedPython
-from envspec.lock.rules.case import Flaw
 from envspec.packages.python_range import is_within
 
 WRONG_PYTHON = "wrong-python"
 
 
-def two_hashes(lock: Lock) -> Iterator[Flaw]:
+def two_hashes(lock: Lock) -> Iterator[Finding]:
     """Yield the files that differ between targets, and the hashes that stand for two files."""
     files: dict[tuple[str, str], tuple[Artifact, str]] = {}
     names: dict[str, str] = {}
@@ -25,35 +25,37 @@ def two_hashes(lock: Lock) -> Iterator[Flaw]:
             first, where = files.setdefault((pin.url or pin.index, file), (pin.artifact, target.name))
             if first != pin.artifact:
                 said = f"{file} of {pin.index} has another hash or size than in {where}"
-                yield Flaw("wrong-hash", (target.name,), pin.name, said)
+                yield Finding("error", "wrong-hash", said, targets=(target.name,), package=pin.name)
             if names.setdefault(sha256, pin.name) != pin.name:
                 said = f"{file} has the sha256 of a file of {names[sha256]}"
-                yield Flaw("wrong-hash", (target.name,), pin.name, said)
+                yield Finding("error", "wrong-hash", said, targets=(target.name,), package=pin.name)
 
 
-def wrong_pythons(lock: Lock) -> Iterator[Flaw]:
+def wrong_pythons(lock: Lock) -> Iterator[Finding]:
     """Yield the builds of Python that no target gets, a second one for a platform, and files that aren't of theirs."""
     seen: set[str] = set()
     for one in lock.pythons:
         users = [target for target in lock if lock.python(target) == one]
         names = tuple(target.name for target in users) or tuple(target.name for target in lock)
         if not users or one.platform in seen:
-            yield Flaw(WRONG_PYTHON, names, None, f"Python {one.version} for {one.platform} is locked for no target")
+            yield Finding(
+                "error", WRONG_PYTHON, f"Python {one.version} for {one.platform} is locked for no target", targets=names
+            )
         seen.add(one.platform)
         for target in users:
             inputs = target.inputs
             if not is_within(one.version, inputs.python, inputs.python_range):
                 asked = inputs.python_range or inputs.python
                 said = f"Python {one.version} is locked, but the target asks for {asked}"
-                yield Flaw(WRONG_PYTHON, (target.name,), None, said)
+                yield Finding("error", WRONG_PYTHON, said, targets=(target.name,))
         if not _is_file_of(one):
             said = f"{one.file} is not Python {one.version} of {one.build} for {one.platform}"
-            yield Flaw(WRONG_PYTHON, names, None, said)
+            yield Finding("error", WRONG_PYTHON, said, targets=names)
         elif differs := _unlike_the_table(one):
-            yield Flaw(WRONG_PYTHON, names, None, differs)
+            yield Finding("error", WRONG_PYTHON, differs, targets=names)
         if not is_released(one.build, lock.inputs.exclude_newer):
             said = f"Python {one.version} of {one.build} isn't older than exclude-newer, {lock.inputs.exclude_newer}"
-            yield Flaw(WRONG_PYTHON, names, None, said)
+            yield Finding("error", WRONG_PYTHON, said, targets=names)
 
 
 def _is_file_of(one: LockedPython) -> bool:

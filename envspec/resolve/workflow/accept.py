@@ -136,7 +136,7 @@ def _locked(solved: Solved) -> LockedTarget:
         driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
     )
     flaws = judge_target(locked, solved.prepared.shared)
-    wrong = [flaw.sentence for flaw in flaws if flaw.code in WRONG_BUILDS]
+    wrong = [flaw.message for flaw in flaws if flaw.code in WRONG_BUILDS]
     if wrong:
         asked = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
         listed = f" --cuda {target.cuda}" if target.cuda else ""
@@ -148,19 +148,19 @@ def _locked(solved: Solved) -> LockedTarget:
     if refused := [flaw for flaw in flaws if flaw.code == REFUSED_PYTHON]:
         # its page says less than its METADATA
         raise Infeasible(
-            f"{target.name}: {refused[0].sentence}",
+            f"{target.name}: {refused[0].message}",
             hint="bound it to a release that does, or if it works for you, add to [pip]: "
             f'accept = {{ {REFUSED_PYTHON} = {{ {refused[0].package} = "why" }} }}',
         ).concerning(str(refused[0].package))
     for flaw in flaws:
         if flaw.code == "unasked-source" and (line := _asked_by_url(locked, flaw.package)):
             raise SpecError(
-                f"{target.name}: {flaw.sentence}",
+                f"{target.name}: {flaw.message}",
                 hint=f"if you trust it, add to [pip] dependencies: {line}",
             ).concerning(str(flaw.package))
     if flaws:
         raise InternalError(
-            f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.sentence for flaw in flaws[:5])}",
+            f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.message for flaw in flaws[:5])}",
             hint="nothing was written; please report this with the spec",
         )
     return locked

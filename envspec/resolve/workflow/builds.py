@@ -16,7 +16,7 @@ from envspec.resolve.workflow.solve import Solved
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.lock.rules.case import Flaw
+    from envspec.base.finding import Finding
 
 BuildResolver = Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]]
 """Resolves what builds require."""
@@ -28,7 +28,7 @@ def with_build_environments(
     old: Lock | None,
     upgrade: Upgrade,
     resolve: BuildResolver,
-    flaws: Sequence[Flaw] = (),
+    flaws: Sequence[Finding] = (),
 ) -> tuple[Solved, ...]:
     """Give solved targets with what each of their sources is built with. What the old lock has stays, but for that of
     packages that can't be right (`flaws`). Raises what `resolve` raises."""

@@ -13,7 +13,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
 
 if TYPE_CHECKING:
-    from envspec.lock.rules.case import Flaw
+    from envspec.base.finding import Finding
 
 _STAYS = frozenset({"no-build-environment"})
 """What can't be right beside a package that can: its version stays."""
@@ -37,7 +37,7 @@ class Kept:
     read: Mapping[str, tuple[tuple[LockedCorrection, Pin], ...]] = field(default_factory=dict)
 
 
-def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Flaw] = ()) -> Kept:
+def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Finding] = ()) -> Kept:
     """Collect what stays of an old lock, without the packages that can't be right (`flaws`)."""
     if old is None:
         return Kept()
@@ -58,7 +58,7 @@ def _read(old: Lock, target: LockedTarget) -> Iterator[tuple[LockedCorrection, P
             yield one, pin
 
 
-def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Flaw]) -> frozenset[str]:
+def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Finding]) -> frozenset[str]:
     """List the packages of a target that don't stay: those to upgrade, and those that can't be right."""
     wrong = {flaw.package for flaw in flaws if flaw.package and target.name in flaw.targets and flaw.code not in _STAYS}
     return frozenset(canonical_name(name) for name in {*upgrade.packages, *wrong})

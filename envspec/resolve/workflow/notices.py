@@ -17,7 +17,7 @@ from envspec.rules.accepted import hint_to_accept
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.lock.rules.case import Flaw
+    from envspec.base.finding import Finding
 
 Notice = Callable[[Finding], None]
 """The callback for findings that stop nothing: warnings, corrections."""
@@ -40,10 +40,10 @@ def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice
         raise InfeasibleTargets(refused)
 
 
-def tell_flaws(flaws: Iterable[Flaw], notice: Notice) -> None:
+def tell_flaws(flaws: Iterable[Finding], notice: Notice) -> None:
     """Report what can't be right in the old lock."""
     for flaw in flaws:
-        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.message}; envspec resolves this again"))
+        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.text}; envspec resolves this again"))
 
 
 def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> None:

@@ -16,7 +16,7 @@ from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
 
 if TYPE_CHECKING:
-    from envspec.lock.rules.case import Flaw
+    from envspec.base.finding import Finding
 
 PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""
@@ -26,7 +26,7 @@ def chosen_pythons(
     targets: Mapping[str, TargetInputs],
     old: Lock | None,
     upgrade: Upgrade,
-    flaws: Sequence[Flaw],
+    flaws: Sequence[Finding],
     bounds: Sequence[str | None],
     notice: Notice,
 ) -> tuple[LockedPython, ...]:

@@ -24,7 +24,7 @@ from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
 
 if TYPE_CHECKING:
-    from envspec.lock.rules.case import Flaw
+    from envspec.base.finding import Finding
     from envspec.resolve.workflow.builds import BuildResolver
 
 
@@ -192,7 +192,7 @@ def _with_way(prepared: Prepared, way: Way) -> Prepared:
     return replace(prepared, inputs=replace(inputs, requirements=lines, constraints=bounds))
 
 
-def flaws_of(spec: Spec, old: Lock) -> tuple[Flaw, ...]:
+def flaws_of(spec: Spec, old: Lock) -> tuple[Finding, ...]:
     """List what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
     from envspec.lock.judge import judge
 
@@ -228,7 +228,7 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
     return told[0].place if told else Place(spec.path)
 
 
-def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Flaw]) -> tuple[Target, ...]:
+def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Finding]) -> tuple[Target, ...]:
     """Pick the targets to lock again: the requested ones, and those whose pins can't be right."""
     if not only:
         return spec.targets

@@ -35,6 +35,6 @@ def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:
     by = spec if spec is not None and has_equal_inputs(spec, side.lock) else None
     every = {target.name for target in side.lock}
     return tuple(
-        Fact("high", flaw.code, flaw.sentence, () if set(flaw.targets) == every else flaw.targets, flaw.package)
+        Fact("high", flaw.code, flaw.message, () if set(flaw.targets) == every else flaw.targets, flaw.package)
         for flaw in judge(side.lock, by)
     )

@@ -88,7 +88,7 @@ class _Merger:
         if not self.conflicts:
             # what a branch brought along counts too: a lock that can't be right isn't merged, it is locked again
             for flaw in judge(lock):
-                self.clash(", ".join(flaw.targets), flaw.sentence)
+                self.clash(", ".join(flaw.targets), flaw.message)
         return Merged(None, tuple(self.conflicts)) if self.conflicts else Merged(lock)
 
     def clash(self, target: str | None, message: str) -> None:

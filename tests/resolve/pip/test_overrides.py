@@ -42,7 +42,7 @@ def test_a_constraint_bounds_what_is_pulled_in_and_asks_for_nothing(machine: Mac
     assert versions(lock) == {"cross": "1.0", "lib": "2.0"}
     assert machine.envspec("check", "specs/demo.toml").status == 0
     forged = _with_version(lock, "lib", "3.0")
-    assert [(flaw.code, flaw.sentence) for flaw in judge(forged)] == [
+    assert [(flaw.code, flaw.message) for flaw in judge(forged)] == [
         ("constraint-unmet", "the spec's constraint is lib<2.5, but lib is 3.0")
     ]
 
@@ -74,7 +74,7 @@ def test_a_lock_without_the_override_that_it_was_made_with_is_unsound(machine: M
     lock = machine.locked()
     (target,) = lock
     bare = replace(lock, targets=(replace(target, inputs=replace(target.inputs, overrides=())),))
-    assert [(flaw.code, flaw.sentence) for flaw in judge(bare)] == [
+    assert [(flaw.code, flaw.message) for flaw in judge(bare)] == [
         ("requirement-unmet", "old requires lib<2, but lib is 3.0")
     ]
     machine.lock_path().write_text(dumps(bare), encoding="utf-8")

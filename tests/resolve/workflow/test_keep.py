@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.told import pin
 
-from envspec.lock.judge import Flaw
+from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.resolve.pip.request import Preferences
 from envspec.resolve.workflow.keep import Kept, Upgrade, kept_of
@@ -48,6 +48,9 @@ def test_packages_move_by_any_spelling_and_by_what_they_provide() -> None:
 
 
 def test_what_cannot_be_right_goes_where_it_is_wrong_alone() -> None:
-    flaws = (Flaw("wrong-index", ("b",), "numpy", "numpy is from evil"), Flaw("wrong-marks", ("a",), None, "odd"))
+    flaws = (
+        Finding("error", "wrong-index", "numpy is from evil", targets=("b",), package="numpy"),
+        Finding("error", "wrong-marks", "odd", targets=("a",)),
+    )
     kept = kept_of(lock("a", "b"), Upgrade(), flaws)
     assert {name: dict(one.versions) for name, one in kept.pip.items()} == {"a": {"numpy": "2.0"}, "b": {}}
