@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import click
 
+from envspec.app.codes import Meaning, meanings
 from envspec.base.errors import InputError
 from envspec.cli import options
-from envspec.cli.codes import Meaning, meanings
 from envspec.cli.console import out
 
 EPILOG = """\b

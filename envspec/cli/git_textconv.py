@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from envspec.base.errors import LockError
 from envspec.cli.console import out
 
 EPILOG = """\b
@@ -22,12 +21,6 @@ def command(file: Path) -> None:
 
     A file that isn't a lock this envspec can read is printed unchanged, because git shows old and broken locks too.
     """
-    from envspec.lock.read import loads
-    from envspec.review.git.textconv import readable
+    from envspec.app.git import shown_by_git
 
-    content = file.read_bytes()
-    try:
-        text = readable(loads(content.decode(), str(file)))
-    except (LockError, UnicodeDecodeError):
-        text = content.decode(errors="replace")
-    out(text, newline=False)
+    out(shown_by_git(file), newline=False)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from envspec.app.inputs import elsewhere
+from envspec.base.errors import AnswerNo
+from envspec.base.texts import printable
 from envspec.cli import options
+from envspec.cli.console import out, say
+from envspec.lock.signing.model import SUFFIX, Refusal, Signer, signed_thing
+
+if TYPE_CHECKING:
+    from envspec.app.sign import Signed
 
 EPILOG = """\b
 Examples:
@@ -38,8 +47,46 @@ def command(path: str, key: Path | None, locks_dir: Path | None, as_json: bool) 
 
     Of a report (a file that ends in .json), the signature lies beside it, under the namespace envspec-report.
     """
-    from envspec.cli.signature import sign_lock, sign_report
+    from envspec.app.sign import sign_lock, sign_report
 
-    if path.endswith(".json"):
-        return sign_report(Path(path), key, as_json=as_json)
-    return sign_lock(path, locks_dir, key, as_json=as_json)
+    done = sign_report(Path(path), key) if path.endswith(".json") else sign_lock(path, locks_dir, key)
+    if as_json:
+        options.print_json("sign", _document(done))
+    elif isinstance(done.found, Signer):
+        say(f"wrote {printable(done.path)}{SUFFIX}: signed by {done.found.fingerprint}")
+    return 0
+
+
+def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_json: bool) -> int:
+    """Print who signed a lock or a report, or why that can't be said: the exit code is 0 or 1."""
+    from envspec.app.sign import signer_of_lock, signer_of_report
+
+    is_report = path.endswith(".json")
+    asked = signer_of_report(Path(path), allowed) if is_report else signer_of_lock(path, locks_dir, allowed)
+    found, where = asked.found, printable(asked.path)
+    if as_json:
+        options.print_json("sign", _document(asked))
+    elif isinstance(found, Signer):
+        out(f"{where}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {asked.source}")
+    else:
+        out(f"{where}: {printable(found.sentence)}  [{found.code}]")
+    if isinstance(found, Signer):
+        return 0
+    again = asked.path if is_report else f"{asked.about['spec']}{elsewhere(locks_dir)}"
+    what = signed_thing(asked.namespace)
+    say(f"hint: who may sign runs `envspec sign {printable(again)}`, after a look at the {what}")
+    return AnswerNo.exit_code
+
+
+def _document(asked: Signed) -> dict[str, object]:
+    found = asked.found
+    signer = {"name": found.name, "key": found.fingerprint} if isinstance(found, Signer) else None
+    refusal = {"code": found.code, "message": found.sentence} if isinstance(found, Refusal) else None
+    return {
+        "ok": refusal is None,
+        **asked.about,
+        "signed": asked.signed,
+        "signer": signer,
+        "refused": refusal,
+        "allowed-by": asked.source,
+    }

@@ -15,6 +15,7 @@ from envspec.base.texts import printable, shown
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, styled, warn
 from envspec.cli.groups import heading
+from envspec.cli.sign import show_signer
 from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
@@ -78,11 +79,7 @@ def command(
     if signed:
         if revision is not None or targets:
             raise InputError("a signature is of the whole lock: --signed takes neither --from nor --target")
-        from envspec.cli.signature import tell_report_signer, tell_signer
-
-        if path.endswith(".json"):
-            return tell_report_signer(Path(path), allowed_signers, as_json=as_json)
-        return tell_signer(path, locks_dir, allowed_signers, as_json=as_json)
+        return show_signer(path, locks_dir, allowed_signers, as_json=as_json)
     if allowed_signers is not None:
         raise InputError("--allowed-signers says who may have signed", hint="add --signed")
     if offline:

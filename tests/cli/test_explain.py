@@ -14,7 +14,7 @@ from cli_project import Envspec
 from support.parsed import PARSED, nodes_of
 
 import envspec as package
-from envspec.cli.codes import meanings
+from envspec.app.codes import meanings
 from envspec.lock import freshness, signed
 from envspec.resolve.pip.unbounded import FAR
 from envspec.review.audit.rules import CODES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from envspec.cli.codes import meanings
+from envspec.app.codes import meanings
 
 HEAD = """\
 # The codes
