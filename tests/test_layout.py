@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("base.errors", "base.redact", "base.documents"),
+    ("base.errors", "base.redact", "base.documents", "base.progress"),
     (
         "base.finding",
         "base.texts",
@@ -98,7 +98,16 @@ ONLY: dict[str, tuple[str, ...]] = {
     ),
     # pure, but for running what wheels bring: who fetches them is the command
     "prove.compiles": ("base.programs", "binaries", "facts", "packages", "lock.model"),
-    "binaries": ("base.errors", "base.redact", "base.documents", "base.texts", "base.storage", "facts", "packages"),
+    "binaries": (
+        "base.errors",
+        "base.redact",
+        "base.documents",
+        "base.texts",
+        "base.storage",
+        "base.progress",
+        "facts",
+        "packages",
+    ),
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
@@ -107,6 +116,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "base.documents",
             "base.texts",
             "base.programs",
+            "base.progress",
             "base.storage",
             "base.settings",
             "base.condarc",

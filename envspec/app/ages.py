@@ -41,11 +41,11 @@ def upload_times(
                 times |= {(index, file): facts.uploaded for file, facts in (page or {}).items()}
     conda = [pin for target in targets for pin in target.pins if pin.kind == "conda"]
     if conda:
+        from envspec.base.progress import Progress
         from envspec.resolve.conda.ages import published
         from envspec.resolve.conda.setup import conda_resolver
-        from envspec.resolve.progress import SilentResolution
 
-        resolver = conda_resolver(spec, env, offline=offline, progress=SilentResolution())
+        resolver = conda_resolver(spec, env, offline=offline, progress=Progress())
         times |= published(resolver, conda, {target.inputs.platform for target in targets})
     return times
 

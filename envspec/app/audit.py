@@ -40,8 +40,8 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How, m
     chosen = inputs.locked_targets(lock, targets)
     lock_path = inputs.folder_of(spec, locks_dir).path
     now, found = datetime.now(timezone.utc), packages(chosen)
-    with observer().counting("looking up releases") as on_progress:
-        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, on_progress, warn)
+    with observer().progress("looking up releases") as progress:
+        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, progress.counted, warn)
     told = findings(found, facts, spec.audit, now, min_age)
     if len(chosen) == len(lock.targets):
         told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))

@@ -48,7 +48,7 @@ class BundledBase:
 
 
 def bundled_base(
-    plan: Plan, lock: SoundLock, target: LockedTarget, given: str | None, path: str, scratch: Path, *, quiet: bool
+    plan: Plan, lock: SoundLock, target: LockedTarget, given: str | None, path: str, scratch: Path
 ) -> BundledBase:
     """Get the base into an empty folder: that of the spec at `path`, or the one that is `given`. Raises InputError for
     one that lacks what the image needs, IndexFailure, StorageError."""
@@ -60,7 +60,7 @@ def bundled_base(
             hint="leave it out of the spec's [image] and targets, or carry the image of `envspec image` over",
         )
     with ExitStack() as stack:
-        progress = stack.enter_context(observer().image(quiet=quiet))
+        progress = stack.enter_context(observer().progress())
         source = stack.enter_context(opened_base(plan, given, progress.came, offline=False))
         progress.phase("reading the base")
         base = source.image(plan.oci_platform, settings.cache())

@@ -15,15 +15,10 @@ if TYPE_CHECKING:
     from envspec.spec.model import Spec
 
 
-def collect(
-    spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bool = False, quiet: bool = False
-) -> Paths:
+def collect(spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bool = False) -> Paths:
     """Get the files of pins, none from git, each checked by its hash and looked through.
 
-    again  take the hash of files that were seen before, too
-    quiet  draw no bar
-
-    Raises IndexFailure, StorageError.
+    `again` takes the hash of files that were seen before, too. Raises IndexFailure, StorageError.
     """
     from envspec.app.export.file_urls import file_urls
     from envspec.base.settings import load_settings
@@ -42,20 +37,20 @@ def collect(
         return {**conda, **pip_addresses(pip, spec, settings, os.environ, store.fetcher)}
 
     total = sum(pin.artifact.size or 0 for pin in pins if pin.artifact)
-    with observer().fetching(total, quiet=quiet) as on_bytes:
+    with observer().progress("fetching", total or None) as progress:
         return Collector(
             store,
             urls,
             settings.find_links,
             again=again,
-            on_bytes=on_bytes,
+            on_bytes=progress.came,
             on_wait=lambda: say("waiting: another envspec is downloading one of these files"),
         ).collect(pins)
 
 
-def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, quiet: bool) -> Paths:
+def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> Paths:
     """Get every file, checked by its hash again, and look through it: conda packages, too."""
-    found = collect(spec, pins, again=True, quiet=quiet)
+    found = collect(spec, pins, again=True)
     conda = [pin for pin in pins if pin.kind == "conda"]
     if conda:
         from envspec.base.scratch import scratch_folder

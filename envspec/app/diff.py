@@ -173,9 +173,9 @@ def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: D
     chosen = _chosen(wanted, old, new)
     now = datetime.now(timezone.utc)
     try:
-        with observer().counting("looking up releases") as on_progress:
+        with observer().progress("looking up releases") as progress:
             indexes = spec.pip.indexes if spec else {}
-            name, facts = look_up_facts(indexes, chosen, request.how, os.environ, now, on_progress, warn)
+            name, facts = look_up_facts(indexes, chosen, request.how, os.environ, now, progress.counted, warn)
     except OutsideError as error:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))

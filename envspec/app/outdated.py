@@ -56,8 +56,8 @@ def newer_releases(
 
     Raises as `read_lock`, and InputError for an unknown target.
     """
+    from envspec.base.progress import Progress
     from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.progress import SilentResolution
     from envspec.resolve.workflow.better_variants import better_variants
     from envspec.resolve.workflow.outdated import outdated
 
@@ -66,15 +66,15 @@ def newer_releases(
     pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
     known: dict[tuple[str, str], Sequence[Release]] = {}
     unread: dict[str, str] = {}
-    with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=SilentResolution()) as resolver:
-        with observer().counting("reading pages") as tell, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=Progress()) as resolver:
+        with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
             jobs = [(key, pool.submit(_releases, resolver, pin)) for key, pin in pins.items()]
             for done, (key, job) in enumerate(jobs, start=1):
                 try:
                     known[key] = job.result()
                 except EnvspecError as error:
                     unread[key[1]] = str(error)
-                tell(done, len(jobs))
+                progress.counted(done, len(jobs))
         variants = better_variants(chosen, partial(_offered, resolver, unread))
     own = bounds(standing(spec, lock.inputs.exclude_newer))
     found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from envspec.spec.model import Spec
 
 
-def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: bool) -> WheelBuilder:
+def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path) -> WheelBuilder:
     """Make the builder of a target's wheels; `scratch` is an empty folder of its own."""
+    from envspec.base.progress import Progress
     from envspec.base.settings import load_settings
     from envspec.install.build import BuildRules, WheelBuilder
     from envspec.install.host import this_host
-    from envspec.install.model import SilentInstall
     from envspec.resolve.uv.program import find_uv
 
     return WheelBuilder(
@@ -32,14 +32,14 @@ def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: boo
         uv=find_uv(os.environ),
         prefix=scratch / "env",
         host=this_host(),
-        collect=lambda pins: collect_conda_too(spec, target, pins, quiet=quiet),
+        collect=lambda pins: collect_conda_too(spec, target, pins),
         cache=load_settings(os.environ).cache(),
         scratch=scratch,
-        progress=SilentInstall(),
+        progress=Progress(),
     )
 
 
-def built_project(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: bool) -> Path | None:
+def built_project(spec: Spec, target: LockedTarget, scratch: Path) -> Path | None:
     """Build the wheel of the spec's own project in an empty folder; None without one. Raises InputError, IndexFailure,
     ToolError, StorageError."""
     from envspec.export.project import project_of
@@ -49,7 +49,7 @@ def built_project(spec: Spec, target: LockedTarget, scratch: Path, *, quiet: boo
     if project is None:
         return None
     say(f"building {project.name}")
-    return bundled_project(spec, project, wheel_builder(spec, target, scratch, quiet=quiet))
+    return bundled_project(spec, project, wheel_builder(spec, target, scratch))
 
 
 def built_sources(
@@ -60,7 +60,6 @@ def built_sources(
     use: str,
     *,
     building: bool = True,
-    quiet: bool = False,
 ) -> dict[str, tuple[Path, str]]:
     """Give the wheels of what a target's lock has as source, by package, each with the key of all that shaped it: those
     that were built here for this very lock; with `building` the others are built now, as an installation does.
@@ -78,7 +77,7 @@ def built_sources(
     if not sources:
         return {}
     refuse_git(sources, use)
-    builder = wheel_builder(spec, target, scratch, quiet=quiet)
+    builder = wheel_builder(spec, target, scratch)
     rules, kept = builder.rules, BuiltWheels(builder.cache)
     known = [pin for pin in sources if rules.concerns(pin) or pin.built_with is not None]
     keys = {pin.name: rules.key(pin, builder.host) for pin in known}

@@ -59,9 +59,9 @@ def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     pins = tuple(pin for target in lock for pin in target.pins)
     indexes = Indexes.of(spec, os.environ, second)
     channels = partial(ask_channels, spec=spec, env=os.environ)
-    with observer().counting("asking the indexes") as on_progress:
-        told = ask_all(claims, pins, indexes, channels, on_progress)
+    with observer().progress("asking the indexes") as progress:
+        told = ask_all(claims, pins, indexes, channels, progress.counted)
     if not second:
         return told
-    with observer().counting("asking the second source") as on_progress:
-        return SecondSource(indexes, second).ask(told, pins, on_progress)
+    with observer().progress("asking the second source") as progress:
+        return SecondSource(indexes, second).ask(told, pins, progress.counted)

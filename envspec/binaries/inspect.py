@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Event
-from typing import IO, Protocol
+from typing import IO
 
 from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.progress import Progress
 from envspec.binaries import members
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.library import Inspection, Library, compiled_by, merge, scan
@@ -33,20 +34,13 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueE
 """The exceptions that zipfile raises for damaged members."""
 
 
-class ReadProgress(Protocol):
-    """A progress display in bytes: how much there is to do and how much is done. Several threads call `advance`."""
-
-    def start(self, total: int) -> None: ...
-
-    def advance(self, size: int) -> None: ...
-
-
-def inspect(path: Path, progress: ReadProgress | None = None) -> Inspection:
+def inspect(path: Path, progress: Progress | None = None) -> Inspection:
     """Find the device code in a wheel, below a folder (an environment's prefix, site-packages) or in one file.
 
     Writes nothing, and needs some megabytes of memory whatever the size.
     Raises InputError (no such file, not a wheel, damaged) and StorageError (`path` can't be read).
     """
+    progress = progress or Progress()
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -64,7 +58,7 @@ def inspect(path: Path, progress: ReadProgress | None = None) -> Inspection:
         raise StorageError(f"can't be read: {error.strerror or error}", place=Place(str(path))) from None
 
 
-def _prefix(path: Path, progress: ReadProgress | None) -> Inspection:
+def _prefix(path: Path, progress: Progress) -> Inspection:
     unread: list[str] = []
 
     def note(shown: str, error: OSError) -> None:
@@ -74,7 +68,7 @@ def _prefix(path: Path, progress: ReadProgress | None) -> Inspection:
     return _gather(path, "prefix", found, progress, unread, note)
 
 
-def _wheel(path: Path, file: IO[bytes], progress: ReadProgress | None) -> Inspection:
+def _wheel(path: Path, file: IO[bytes], progress: Progress) -> Inspection:
     begins_as_zip = file.read(4) == b"PK\x03\x04"
     try:
         with zipfile.ZipFile(file) as archive:
@@ -124,7 +118,7 @@ def _gather(
     path: Path,
     kind: str,
     found: list[Member],
-    progress: ReadProgress | None,
+    progress: Progress,
     unread: list[str] | None = None,
     note: Callable[[str, OSError], None] | None = None,
 ) -> Inspection:
@@ -134,8 +128,7 @@ def _gather(
     def passed(size: int) -> None:
         if stopped.is_set():
             raise InterruptedError
-        if progress is not None:
-            progress.advance(size)
+        progress.came(size)
 
     def one(member: Member) -> Library | None:
         try:
@@ -147,8 +140,7 @@ def _gather(
             note(member.path, error)
             return None
 
-    if progress is not None:
-        progress.start(sum(member.size for member in found))
+    progress.phase("reading", sum(member.size for member in found))
     with ThreadPoolExecutor(THREADS) as pool:
         try:
             scanned = list(pool.map(one, sorted(found, key=lambda member: -member.size)))

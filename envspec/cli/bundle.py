@@ -11,6 +11,7 @@ import click
 from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect_conda_too
+from envspec.app.observer import observer
 from envspec.app.outputs import written
 from envspec.base.errors import InputError, Place
 from envspec.base.texts import byte_size
@@ -88,7 +89,6 @@ def command(
     from envspec.app.policy import refuse_fetched
     from envspec.base.scratch import scratch_folder
     from envspec.base.settings import load_settings
-    from envspec.cli.image.progress import image_progress
     from envspec.install.build import BuildRules
     from envspec.install.bundle import (
         DEFINITION,
@@ -137,20 +137,20 @@ def command(
     known = held_by(since, chosen.name) if since else frozenset()
     try:
         with scratch_folder(load_settings(os.environ).cache()) as scratch:
-            built = _built(spec, lock, chosen, scratch, quiet=as_json) if build_wheels else {}
+            built = _built(spec, lock, chosen, scratch) if build_wheels else {}
             held, found = with_wheels(chosen, built)
             whole = held.fetched
             pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
             fetched = [pin for pin in pins if pin.name not in built or pin.kind != "pip"]
-            found = {**found, **collect_conda_too(spec, chosen, fetched, quiet=as_json)}
+            found = {**found, **collect_conda_too(spec, chosen, fetched)}
             carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, held, rules)}
-            carried |= _project(spec, chosen, quiet=as_json)
-            brought = _base(spec, lock, chosen, base, scratch, quiet=as_json) if with_base else None
+            carried |= _project(spec, chosen)
+            brought = _base(spec, lock, chosen, base, scratch) if with_base else None
             python = brought.python if brought else _python(lock, chosen)
             if brought:
                 carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
             of_base = brought.files if brought else {}
-            with image_progress(quiet=as_json) as progress, written(output, "-o", [path]) as file:
+            with observer().progress() as progress, written(output, "-o", [path]) as file:
                 progress.phase(f"writing {output}")
                 digest = write_bundle(file, held, carried, found, known, python, of_base, progress.came)
                 size = file.tell()
@@ -184,25 +184,23 @@ def command(
     return 0
 
 
-def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path, *, quiet: bool) -> dict[str, Path]:
+def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path) -> dict[str, Path]:
     """Build the wheels of what the lock has as source, by package."""
     from envspec.app.own_project import built_sources, refuse_newer_glibc
 
     folder = scratch / "built"
     folder.mkdir()
-    made = built_sources(spec, lock, target, folder, "a bundle", quiet=quiet)
+    made = built_sources(spec, lock, target, folder, "a bundle")
     wheels = {name: wheel for name, (wheel, _) in made.items()}
     refuse_newer_glibc(target, wheels)
     return wheels
 
 
-def _base(
-    spec: Spec, lock: SoundLock, target: LockedTarget, given: str | None, scratch: Path, *, quiet: bool
-) -> BundledBase:
+def _base(spec: Spec, lock: SoundLock, target: LockedTarget, given: str | None, scratch: Path) -> BundledBase:
     from envspec.app.bundle_base import bundled_base
     from envspec.export.make import make_plan
 
-    return bundled_base(make_plan(spec, lock, target), lock, target, given, spec.path, scratch, quiet=quiet)
+    return bundled_base(make_plan(spec, lock, target), lock, target, given, spec.path, scratch)
 
 
 def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:
@@ -235,7 +233,7 @@ def _carried(
     return carried | pip | explicit_list(target)
 
 
-def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, bytes]:
+def _project(spec: Spec, target: LockedTarget) -> dict[str, bytes]:
     """Build the wheel of the spec's own project, by its path in the bundle."""
     from envspec.app.own_project import built_project
     from envspec.base.scratch import scratch_folder
@@ -243,5 +241,5 @@ def _project(spec: Spec, target: LockedTarget, *, quiet: bool) -> dict[str, byte
     from envspec.install.bundle import PROJECT
 
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
-        wheel = built_project(spec, target, scratch, quiet=quiet)
+        wheel = built_project(spec, target, scratch)
         return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()} if wheel else {}

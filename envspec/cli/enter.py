@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from envspec.app.find_specs import all_specs, spec_file
 from envspec.base.errors import InputError
 from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
-from envspec.cli.console import has_terminal, say
+from envspec.base.texts import printable
+from envspec.cli.console import has_terminal, say, warn
 from envspec.install.environments import memo
 from envspec.install.environments.in_use import hold
 from envspec.install.environments.ready import Ready
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from envspec.base.settings import Settings
     from envspec.install.environment import Installation
+    from envspec.install.model import InstallOutcome
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
     from envspec.prove.doctor.fits import LocalMachine
@@ -208,8 +210,8 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
     from envspec.app import inputs
     from envspec.app.cache_size import keep_bounded
     from envspec.app.malicious import refuse_malicious
+    from envspec.app.observer import observer
     from envspec.app.policy import refuse_fetched
-    from envspec.cli.install_progress import shown, tell_outcome
     from envspec.install.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
 
@@ -220,7 +222,7 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
         say(f"making the environment of {planned.target.name} in {planned.prefix}")
         inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     waiting = f"waiting: another envspec is working on {planned.prefix}"
-    with shown(quiet=False) as progress:
+    with observer().progress("reading the installed packages") as progress:
         outcome = planned.installation(asked, progress).run(lambda: say(waiting))
     if outcome.status != "unchanged":
         keep_bounded()
@@ -228,3 +230,11 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
         counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
         say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
     return ready_of(planned.spec, planned.target, planned.prefix, planned.said)
+
+
+def tell_outcome(outcome: InstallOutcome) -> None:
+    """Print the notes and warnings of an installation."""
+    for note in outcome.notes:
+        say(f"note: {printable(note)}", style="cyan")
+    for warning in outcome.warnings:
+        warn(f"{printable(warning)}")

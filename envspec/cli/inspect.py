@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.app.gpu_names import unknown_gpu
+from envspec.app.observer import observer
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import byte_size, printable
 from envspec.cli import options
 from envspec.cli.console import out, warn
-from envspec.cli.progress import reading
 
 if TYPE_CHECKING:
     from envspec.binaries.library import Inspection, Library
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 RARE = 0.1
 """The share of a library's most common architecture below which another is shown apart, with its count."""
-
-_LARGE = 64 << 20
-"""Bytes from which on reading shows a progress bar."""
 
 _NAMED = 3
 """The number of libraries that an error names before it counts the rest."""
@@ -57,7 +54,7 @@ def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: t
 
     names = dict.fromkeys((*gpus, *_gpus_of_targets(spec_path, targets)))
     asked = [gpu for name in names for gpu in _gpus(name)]
-    with reading(_LARGE, quiet=as_json) as progress:
+    with observer().progress() as progress:
         inspection = inspect(path, progress)
     if not inspection.binaries and path.is_dir() and not _is_environment(path):
         raise InputError(

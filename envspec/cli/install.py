@@ -10,11 +10,11 @@ import click
 
 from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
+from envspec.app.observer import observer
 from envspec.base.errors import InputError
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
-from envspec.cli.install_progress import shown, tell_outcome
 
 if TYPE_CHECKING:
     from envspec.install.model import Change, InstallOutcome
@@ -79,6 +79,7 @@ def command(
     from envspec.app.default_prefix import default_prefix
     from envspec.app.malicious import refuse_malicious
     from envspec.app.policy import refuse_fetched
+    from envspec.cli.enter import tell_outcome
     from envspec.install.environment import Installation
     from envspec.install.prefix import checked_prefix
 
@@ -96,7 +97,7 @@ def command(
         return _squashfs(path, spec, lock, chosen, squashfs, prefix, offline=offline, as_json=as_json)
     place = checked_prefix(prefix or default_prefix(spec, lock, chosen, make=not dry_run))
     try:
-        with shown(quiet=as_json) as progress:
+        with observer().progress("reading the installed packages") as progress:
             installation = Installation(spec, lock, chosen, place, os.environ, offline=offline, progress=progress)
             waiting = f"waiting: another envspec is working on {place}"
             outcome = installation.look() if dry_run else installation.run(lambda: say(waiting))
@@ -139,7 +140,6 @@ def _squashfs(
 ) -> int:
     """Write the environment as one file, sources built here. Gives the exit code."""
     from envspec.app.image.prepare import ImageOrder
-    from envspec.cli.image.progress import image_progress
     from envspec.cli.image.squashfs import make_squashfs
     from envspec.export.plan import ENVIRONMENT
     from envspec.install.prefix import checked_prefix
@@ -155,11 +155,10 @@ def _squashfs(
         compression="zstd",
         build_sources=True,
         offline=offline,
-        quiet=as_json,
     )
     place = str(checked_prefix(prefix)) if prefix else ENVIRONMENT
     try:
-        with image_progress(quiet=as_json) as progress:
+        with observer().progress() as progress:
             made = make_squashfs(order, target, file, progress, place)
     except KeyboardInterrupt:
         say("interrupted: nothing was written; run the same command again")

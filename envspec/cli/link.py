@@ -14,11 +14,11 @@ from envspec.app import inputs
 from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
+from envspec.app.observer import observer
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
 from envspec.base.texts import byte_size, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
-from envspec.cli.progress import reading
 
 if TYPE_CHECKING:
     from envspec.lock.judge import SoundLock
@@ -35,9 +35,6 @@ Examples:
 \b
 Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is wrong, 3 a wheel couldn't be had.
 """
-
-_LARGE = 64 << 20
-"""Bytes from which on reading shows a progress bar."""
 
 _COLOURS = {"error": "red;bold", "warning": "yellow;bold"}
 
@@ -104,7 +101,7 @@ def command(
             spec, lock, chosen, named=bool(targets), evidence=evidence, offline=offline, as_json=as_json
         )
     try:
-        facts = _facts(spec, chosen, offline=offline, quiet=as_json)
+        facts = _facts(spec, chosen, offline=offline)
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")
         return 130
@@ -139,9 +136,7 @@ def _linux(targets: Sequence[LockedTarget], *, named: bool) -> list[LockedTarget
     return [target for target in targets if target.name not in others]
 
 
-def _facts(
-    spec: Spec, targets: Sequence[LockedTarget], *, offline: bool, quiet: bool
-) -> Mapping[tuple[str, str], WheelFacts]:
+def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Mapping[tuple[str, str], WheelFacts]:
     """Give the facts of the targets' wheels by index and file: from the cache, or from the wheels themselves.
 
     Raises IndexFailure, StorageError.
@@ -167,18 +162,15 @@ def _facts(
     if not missing:
         return found
     say("\n".join(_told([pin for pin, _ in missing.values()])))
-    paths = collect(spec, [pin for pin, _ in missing.values()], offline=offline, quiet=quiet)
-    with reading(_LARGE, quiet=quiet) as progress:
-        if progress is not None:
-            progress.start(sum(path.stat().st_size for path in paths.values()))
+    paths = collect(spec, [pin for pin, _ in missing.values()], offline=offline)
+    with observer().progress("reading", sum(path.stat().st_size for path in paths.values())) as progress:
         for key, (pin, machine) in missing.items():
             try:
                 found[key] = read_wheel(paths[key], machine)
             except UnreadableWheel as error:
                 raise IndexFailure(f"{key[1]} can't be read: {error}") from None
             store.put(artifact_of(pin).sha256, machine, found[key])
-            if progress is not None:
-                progress.advance(paths[key].stat().st_size)
+            progress.came(paths[key].stat().st_size)
     return found
 
 

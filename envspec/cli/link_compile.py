@@ -43,7 +43,7 @@ def compile_targets(
     pins = {(pin.index, pin.artifact): pin for target in targets for pin in holders(target).values()}
     size = sum(pin.artifact.size or 0 for pin in pins.values() if pin.artifact)
     say(f"running the compilers in {plural(len(pins), 'wheel')} ({byte_size(size)})")
-    paths = collect(spec, list(pins.values()), offline=offline, quiet=as_json)
+    paths = collect(spec, list(pins.values()), offline=offline)
     keep_bounded()
     found: list[Compiled] = []
     with scratch_folder(load_settings(os.environ).cache()) as scratch:

@@ -1,4 +1,4 @@
-"""Progress on stderr, if it's a terminal: a line per running solve and a bar for metadata, or one bar."""
+"""Progress on stderr: drawn on a terminal; of a resolution else in lines."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from envspec.cli.console import json_is_asked, say
+from envspec.base.progress import Progress
+from envspec.base.texts import printable
+from envspec.cli.console import drawing, drawn_alone, json_is_asked, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
-    from rich.progress import ProgressColumn
-
-    from envspec.resolve.progress import SilentResolution
+    from rich.progress import ProgressColumn, TaskID
 
 
 @contextmanager
@@ -40,12 +40,12 @@ _LONG = 2
 """Seconds after which a step is drawn: dozens of files are read at a time, most of them in a moment."""
 
 
-class OnTerminal:
-    """Progress of a resolution, drawn by rich."""
+class OnTerminal(Progress):
+    """Progress drawn by rich: a line of the phase, and one for each of the steps that run beside each other."""
 
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._reading: int | None = None
+    def __init__(self, bars: Bars, text: str, total: int | None) -> None:
+        self._bars, self._text, self._total = bars, text, total
+        self._task: TaskID | None = None
 
     @contextmanager
     def telling(self) -> Iterator[OnTerminal]:
@@ -66,21 +66,35 @@ class OnTerminal:
 
     @contextmanager
     def _step(self, what: str, *, visible: bool) -> Iterator[None]:
-        from rich.markup import escape
-
-        task = self._bars.add_task(escape(what), total=None, visible=visible)
+        task = self._bars.add_task(what, total=None, visible=visible)
         try:
             yield
         finally:
             self._bars.remove_task(task)
 
-    def reading(self, done: int, total: int) -> None:
-        if self._reading is None:
-            self._reading = self._bars.add_task("reading metadata", total=total)
-        self._bars.update(self._reading, completed=done, total=total)  # type: ignore[arg-type]
+    def phase(self, text: str, total: int | None = None) -> None:
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._text, self._total = text, total
+        self._task = self._bars.add_task(text, total=total)
+
+    def advance(self, done: int | None = None, detail: str = "") -> None:
+        if self._task is None:
+            self.phase(self._text, self._total)
+        counted = "" if done is None or self._total is None else f" {done}/{self._total}"
+        text = f"{self._text}{counted}{': ' if detail else ''}{printable(detail)}"
+        self._bars.update(self._task, description=text[:100], completed=done, total=self._total)  # type: ignore[arg-type]
+
+    def counted(self, done: int, total: int) -> None:
+        self._total = total
+        self.advance(done)
+
+    def came(self, count: int) -> None:
+        if self._task is not None:
+            self._bars.update(self._task, advance=count, bytes=True)
 
 
-class InLines:
+class InLines(Progress):
     """Progress of a resolution where nothing can be drawn: a line now and then, from the first moment to the last."""
 
     def __init__(self, every: float = 10) -> None:
@@ -94,9 +108,6 @@ class InLines:
         """Write the lines as long as the block lasts."""
         with _every(self._every, self._tell):
             yield self
-
-    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        return self.doing(f"resolving {', '.join(targets)}")
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
@@ -117,101 +128,72 @@ class InLines:
         read = f"; METADATA of {done} of {total} packages read" if total else ""
         say(f"still at work after {now - self._started:.0f} s: {told}{more}{read}")
 
-    def reading(self, done: int, total: int) -> None:
+    def counted(self, done: int, total: int) -> None:
         self._read = (done, total)
 
 
 @contextmanager
-def bars(columns: Callable[[], tuple[ProgressColumn, ...]], *, quiet: bool = False) -> Iterator[Bars | None]:
-    """Show bars on stderr until the end of the block; None where they are unwanted or stderr isn't a terminal.
-
-    Calls `columns` only for bars that are drawn: importing rich takes time.
-    """
-    if quiet or json_is_asked() or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import Progress
-
-    from envspec.cli.console import drawing, drawn_alone
-
-    drawn = Progress(*columns(), console=drawing(), transient=True)
-    with drawn_alone(drawn):
-        yield drawn
+def progress(text: str = "", total: int | None = None) -> Iterator[Progress]:
+    """Show progress on stderr until the block ends, if it's a terminal. With a text, its first phase begins."""
+    with _bars() as drawn:
+        shown = Progress() if drawn is None else OnTerminal(drawn, text, total)
+        if text:
+            shown.phase(text, total)
+        yield shown
 
 
 @contextmanager
-def resolution() -> Iterator[OnTerminal | InLines | SilentResolution]:
-    """Show progress of one resolution: drawn on a terminal, else in lines if it takes long; none with --json."""
-    with bars(_of_resolution) as drawn:
+def resolution() -> Iterator[Progress]:
+    """Show progress of one resolution: drawn on a terminal, else in lines if it takes long."""
+    with _bars() as drawn:
         if drawn is not None:
-            with OnTerminal(drawn).telling() as on_terminal:
+            with OnTerminal(drawn, "reading metadata", None).telling() as on_terminal:
                 yield on_terminal
         elif json_is_asked():
-            from envspec.resolve.progress import SilentResolution
-
-            yield SilentResolution()
+            yield Progress()
         else:
             with InLines().telling() as lines:
                 yield lines
 
 
-def _of_resolution() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+@contextmanager
+def _bars() -> Iterator[Bars | None]:
+    if json_is_asked() or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import Progress as Bars
 
-    return (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+    drawn = Bars(*_columns(), console=drawing(), transient=True)
+    with drawn_alone(drawn):
+        yield drawn
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        FileSizeColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TransferSpeedColumn,
     )
+    from rich.text import Text
 
+    class Bytes(DownloadColumn):
+        """The bytes so far, and of how many where that is known."""
 
-@contextmanager
-def counting(description: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar; gives the callback that takes the done and the total count."""
-    with bars(_of_counting) as drawn:
-        if drawn is None:
-            yield lambda done, total: None
-        else:
-            task = drawn.add_task(description, total=None)
-            yield lambda done, total: drawn.update(task, completed=done, total=total)
+        def render(self, task: Task) -> Text:
+            if not task.fields.get("bytes"):
+                return Text()
+            return FileSizeColumn().render(task) if task.total is None else super().render(task)
 
+    class Rate(TransferSpeedColumn):
+        """The bytes a second, once there are some."""
 
-def _of_counting() -> tuple[ProgressColumn, ...]:
-    from rich.progress import Progress
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.fields.get("bytes") and task.speed else Text()
 
-    return tuple(column for column in Progress.get_default_columns() if not isinstance(column, str))
-
-
-class ReadBar:
-    """A bar of bytes read; it appears from `large` bytes on."""
-
-    def __init__(self, drawn: Bars, large: int) -> None:
-        self._drawn, self._large = drawn, large
-        self._task = drawn.add_task("reading", visible=False, total=None)
-
-    def start(self, total: int) -> None:
-        self._drawn.update(self._task, total=total, visible=total > self._large)
-
-    def advance(self, size: int) -> None:
-        self._drawn.advance(self._task, size)
-
-
-@contextmanager
-def reading(large: int, *, quiet: bool = False) -> Iterator[ReadBar | None]:
-    """Show a bar while reading more than `large` bytes."""
-    with bars(_of_reading, quiet=quiet) as drawn:
-        yield ReadBar(drawn, large) if drawn else None
-
-
-def _of_reading() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-
-    return TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-
-
-def of_downloads() -> tuple[ProgressColumn, ...]:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-
-    return TextColumn("fetching"), BarColumn(bar_width=30), DownloadColumn(), TransferSpeedColumn()
+    description = TextColumn("{task.description}", markup=False)
+    return SpinnerColumn(), description, BarColumn(bar_width=20), Bytes(), Rate(), TimeElapsedColumn()

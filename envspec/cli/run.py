@@ -111,12 +111,12 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
 
 def _show(asked: RunOptions, words: tuple[str, ...], *, as_json: bool) -> int:
     """Say what would run, and what would be installed for it."""
+    from envspec.base.progress import Progress
     from envspec.cli.enter import plan
     from envspec.install.environments.make import variables_of
-    from envspec.install.model import SilentInstall
 
     planned = plan(asked, asked.spec_path(), ask=False)
-    outcome = planned.installation(asked, SilentInstall()).look()
+    outcome = planned.installation(asked, Progress()).look()
     fixed, own = variables_of(planned.spec, planned.target)
     if as_json:
         document = {

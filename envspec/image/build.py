@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from envspec.base.errors import InputError
+from envspec.base.progress import Progress
 from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
 from envspec.image.compress import KINDS
@@ -17,26 +18,6 @@ from envspec.image.layout import Layout
 from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes
 
 _PIECE = 1 << 20
-
-
-class ImageProgress(Protocol):
-    """The callbacks for an image's progress."""
-
-    def phase(self, text: str, total: int | None = None) -> None:
-        """Begin a phase, of so many bytes where that is known."""
-
-    def came(self, count: int) -> None:
-        """So many bytes more of it are done."""
-
-
-class SilentImage:
-    """Progress that is shown nowhere."""
-
-    def phase(self, text: str, total: int | None = None) -> None:
-        """Say nothing."""
-
-    def came(self, count: int) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,7 @@ def build_image(
     annotations: Mapping[str, str],
     layout: Layout,
     kind: str,
-    progress: ImageProgress,
+    progress: Progress,
 ) -> BuiltImage:
     """Pack an image's layers into a layout, and write what names them. `kind` is one of `compress.KINDS`, `labels`
     those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError,
@@ -84,7 +65,7 @@ def build_image(
     return BuiltImage(plan, base, manifest, config, packed)
 
 
-def _packed(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: ImageProgress) -> PackedLayer:
+def _packed(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Progress) -> PackedLayer:
     progress.phase(f"packing {one.name}")
     with layout.adding() as (file, adding):
         made = pack(one, file, kind, epoch, progress.came)
@@ -92,7 +73,7 @@ def _packed(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Ima
     return made
 
 
-def copy_base(base: BaseImage, layout: Layout, progress: ImageProgress) -> None:
+def copy_base(base: BaseImage, layout: Layout, progress: Progress) -> None:
     """Copy a base's layers into a layout, each by its digest. Raises InputError, IndexFailure, OSError."""
     missing = [layer for layer in base.manifest.layers if not layout.has(layer)]
     progress.phase("copying the base", sum(layer.size for layer in missing))
@@ -102,7 +83,7 @@ def copy_base(base: BaseImage, layout: Layout, progress: ImageProgress) -> None:
             adding.keep(layer.digest)
 
 
-def _copy(source: BinaryIO, file: BinaryIO, layer: Descriptor, progress: ImageProgress) -> None:
+def _copy(source: BinaryIO, file: BinaryIO, layer: Descriptor, progress: Progress) -> None:
     digest = hashlib.sha256()
     while piece := source.read(_PIECE):
         file.write(piece)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from envspec.base.documents import read_json
+from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.conda import CondaInstaller
 from envspec.install.environment import CONDA_CACHE
 from envspec.install.installed import CONDA_META
-from envspec.install.model import InstallProgress
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.resolve.conda.channels import load_conda_config
@@ -53,7 +53,7 @@ def link_packages(
     channels: Collection[str],
     placed: Path,
     folder: Path,
-    progress: InstallProgress,
+    progress: Progress,
     *,
     offline: bool,
 ) -> LinkedPackages:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from envspec.base.progress import Progress
 from envspec.image.base import BaseImage
-from envspec.image.build import BuiltImage, ImageProgress
+from envspec.image.build import BuiltImage
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout
 from envspec.net.repository import Repository
@@ -29,7 +30,7 @@ def push_image(
     layout: Layout,
     repository: Repository,
     tag: str,
-    progress: ImageProgress,
+    progress: Progress,
 ) -> PushOutcome:
     """Push images and the manifest or index that names them, under a tag. Raises IndexFailure, InputError, OSError."""
     counts = _Counts(repository, layout, progress)
@@ -45,7 +46,7 @@ def push_image(
 
 
 class _Counts:
-    def __init__(self, repository: Repository, layout: Layout, progress: ImageProgress) -> None:
+    def __init__(self, repository: Repository, layout: Layout, progress: Progress) -> None:
         self._repository, self._layout, self._progress = repository, layout, progress
         self._done: set[str] = set()
         self.sent = self.mounted = self.there = self.bytes = 0

@@ -21,12 +21,13 @@ from pathlib import Path
 from envspec.base.cache.use import mark_used
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import EnvspecError, InputError, ToolError
+from envspec.base.progress import Progress
 from envspec.base.storage import storage_error
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of
-from envspec.install.model import InstallProgress, identity
+from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.graph import Graph
@@ -174,7 +175,7 @@ class WheelBuilder:
     collect: Callable[[Sequence[Pin]], Paths]
     cache: Path
     scratch: Path
-    progress: InstallProgress
+    progress: Progress
 
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""

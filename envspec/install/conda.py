@@ -19,6 +19,7 @@ from rattler import InstallerReporter
 from envspec.base.cache.use import mark_used
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
+from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings
@@ -26,7 +27,6 @@ from envspec.base.storage import says_storage
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
-from envspec.install.model import InstallProgress
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class Reporter(InstallerReporter):
     """A counter of linked packages and downloaded bytes."""
 
-    def __init__(self, progress: InstallProgress) -> None:
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._names: dict[int, str] = {}
         self._bytes: dict[int, int] = {}
@@ -93,7 +93,7 @@ class CondaInstaller:
     settings: Settings
     config: CondaConfig
     offline: bool
-    progress: InstallProgress
+    progress: Progress
     placed: Path | None = None
 
     def install(

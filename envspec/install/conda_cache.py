@@ -21,10 +21,10 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import EnvspecError, IndexFailure, StorageError
 from envspec.base.flock import hold
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage
 from envspec.install.conda_paths import Unpacked, member_fault, refused_member
-from envspec.install.model import InstallProgress
 from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import origin_of
@@ -54,7 +54,7 @@ class CondaCache:
     folder: Path
     scratch: Path
     client: Client
-    progress: InstallProgress
+    progress: Progress
     patience: Mapping[str, Patience] = field(default_factory=dict)
 
     def entry(self, record: RepoDataRecord) -> Path:
@@ -278,7 +278,7 @@ class _Watched:
 class _Counted:
     """The count of downloaded packages and bytes."""
 
-    def __init__(self, progress: InstallProgress, total: int) -> None:
+    def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._bytes, self._done = progress, 0, 0
         if total:
             progress.phase("downloading conda packages", total)

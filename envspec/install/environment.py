@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from envspec.base.errors import ToolError
+from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
 from envspec.export.project import project_of
@@ -37,9 +38,7 @@ from envspec.install.model import (
     Fault,
     Fetching,
     InstallOutcome,
-    InstallProgress,
     OnWait,
-    SilentInstall,
     identity,
     shown_version,
 )
@@ -165,7 +164,7 @@ class Installation:
     prefix: Path
     env: Mapping[str, str]
     offline: bool = False
-    progress: InstallProgress = field(default_factory=SilentInstall)
+    progress: Progress = field(default_factory=Progress)
     host: InstallHost = field(default_factory=this_host)
 
     def look(self) -> InstallOutcome:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from envspec.base.progress import Progress
 from envspec.base.texts import byte_size
 from envspec.lock.model import Pin
 
@@ -50,31 +50,11 @@ class InstallOutcome:
     notes: tuple[str, ...] = ()
 
 
-class InstallProgress(Protocol):
-    """The callbacks for an installation's progress. Calls may come from several threads."""
-
-    def phase(self, text: str, total: int | None = None) -> None:
-        """Begin a phase; `total` is its number of steps, where it's known."""
-
-    def advance(self, done: int | None = None, detail: str = "") -> None:
-        """Count the done steps of the phase; `detail` names the current one."""
-
-
-class SilentInstall:
-    """Progress that is shown nowhere."""
-
-    def phase(self, text: str, total: int | None = None) -> None:
-        """Say nothing."""
-
-    def advance(self, done: int | None = None, detail: str = "") -> None:
-        """Say nothing."""
-
-
 @dataclass
 class Fetching:
     """Tells a progress how much of some packages' files has come."""
 
-    progress: InstallProgress
+    progress: Progress
     _total: int = 0
     _came: int = 0
 

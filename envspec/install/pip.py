@@ -21,6 +21,7 @@ from typing import IO
 
 from envspec.base import programs
 from envspec.base.errors import ToolError
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.install.build import WheelBuilder
@@ -29,7 +30,6 @@ from envspec.install.direct_url import record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
-from envspec.install.model import InstallProgress
 from envspec.install.plain_names import plainly_named
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
@@ -63,7 +63,7 @@ class PipInstaller:
     builder: WheelBuilder
     scratch: Path
     held: int
-    progress: InstallProgress
+    progress: Progress
 
     def install(
         self, label: str, pins: Sequence[Pin], damaged: Collection[str], done: Callable[[Sequence[Pin]], None]

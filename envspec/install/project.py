@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.errors import ToolError
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.export.environment import build_variables
 from envspec.export.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
 from envspec.install.build import EPOCH, BuiltWheels, WheelBuilder, variables_of
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of
-from envspec.install.model import InstallProgress, identity
+from envspec.install.model import identity
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget
 from envspec.net.file_store import sha256_of
@@ -51,7 +52,7 @@ def kept_project(
     python: Path,
     uv: Uv,
     scratch: Path,
-    progress: InstallProgress,
+    progress: Progress,
     wheels: BuiltWheels,
     host: InstallHost,
 ) -> BuiltProject:
@@ -113,7 +114,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def build_project(
-    spec: Spec, project: Project, target: LockedTarget, python: Path, uv: Uv, scratch: Path, progress: InstallProgress
+    spec: Spec, project: Project, target: LockedTarget, python: Path, uv: Uv, scratch: Path, progress: Progress
 ) -> BuiltProject:
     """Build the wheel of a project with the build backend of an environment, without network. `python` is that of the
     environment, `scratch` a folder for the wheel. Raises ToolError, InputError for a project that is compiled for

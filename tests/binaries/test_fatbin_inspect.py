@@ -19,6 +19,7 @@ from support.examples import examples
 from test_fatbin import entry, fatbin
 
 from envspec.base.errors import InputError, StorageError
+from envspec.base.progress import Progress
 from envspec.binaries.architecture import Kind
 from envspec.binaries.inspect import inspect
 from envspec.binaries.library import Inspection
@@ -238,14 +239,14 @@ def test_loose_cubins_count_as_one_library_a_folder(tmp_path: Path) -> None:
 
 
 def test_progress_ends_at_the_total(tmp_path: Path) -> None:
-    class Log:
+    class Log(Progress):
         total = done = 0
 
-        def start(self, total: int) -> None:
-            self.total = total
+        def phase(self, text: str, total: int | None = None) -> None:
+            self.total = total or 0
 
-        def advance(self, size: int) -> None:
-            self.done += size
+        def came(self, count: int) -> None:
+            self.done += count
 
     log = Log()
     inspect(write_wheel(tmp_path / "demo.whl", {"demo/_C.so": library("sm_90") + bytes(9000)}), log)

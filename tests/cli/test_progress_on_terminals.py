@@ -19,19 +19,19 @@ pytestmark = pytest.mark.e2e
 TERMINAL = {"TERM": "xterm", "COLUMNS": "200"}
 NESTED = """
 import time
-from envspec.app.collecting import _progress
 from envspec.cli.console import say
-from envspec.cli.image.progress import image_progress
+from envspec.cli.terminal import Terminal
+observer = Terminal()
 say("first: before")
-with image_progress(quiet=False) as progress:
+with observer.progress() as progress:
     progress.phase("reading the base")
     time.sleep(0.2)
     say("note: told in between", style="cyan")
-    with _progress(1000, quiet=False) as came:
-        came(500)
+    with observer.progress("fetching", 1000) as fetching:
+        fetching.came(500)
         time.sleep(0.3)
         say("waiting: [for] another", style="red")
-        came(500)
+        fetching.came(500)
     progress.phase("packing rest", 2000)
     progress.came(1000)
     time.sleep(0.3)

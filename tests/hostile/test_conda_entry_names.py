@@ -10,10 +10,10 @@ import pytest
 from support.hostile_archives import Forged, Member, link, link_json
 
 from envspec.base.errors import IndexFailure
+from envspec.base.progress import Progress
 from envspec.install.conda_cache import CondaCache
 from envspec.install.conda_paths import Unpacked, entries_of, member_fault, refuse_unsafe
 from envspec.install.inside import Inside
-from envspec.install.model import SilentInstall
 from envspec.packages.archive_entries import path_fault
 
 SITE = "lib/python3.12/site-packages"
@@ -209,6 +209,6 @@ def test_chains_of_links_are_followed_to_their_end(tmp_path: Path) -> None:
 def test_a_package_whose_name_is_a_path(tmp_path: Path) -> None:
     """rattler itself takes no such build string, and no lock has one; the cache doesn't count on either."""
     record = SimpleNamespace(name=SimpleNamespace(normalized="esc"), version="1.0", build="../../../victim")
-    cache = CondaCache(tmp_path, tmp_path, None, SilentInstall())  # type: ignore[arg-type]
+    cache = CondaCache(tmp_path, tmp_path, None, Progress())  # type: ignore[arg-type]
     with pytest.raises(IndexFailure, match=r"\.\./victim"):
         cache.drop(record)  # type: ignore[arg-type]

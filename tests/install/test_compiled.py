@@ -13,11 +13,11 @@ from support.machine import Machine
 from support.packages import Dist, sdist, source_files, wheel
 
 from envspec.base.errors import InputError
+from envspec.base.progress import Progress
 from envspec.export.environment import build_variables
 from envspec.facts.minimum import architectures
 from envspec.install.build import BuildRules, WheelBuilder
 from envspec.install.host import InstallHost
-from envspec.install.model import SilentInstall
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 from envspec.resolve.uv.program import Uv
 
@@ -267,7 +267,7 @@ def test_a_build_for_unknown_gpus_is_refused(tmp_path: Path) -> None:
     rules, pin = built_for(())
     uv = Uv("uv", {"TORCH_CUDA_ARCH_LIST": "5.0"})
     builder = WheelBuilder(
-        rules, uv, tmp_path, InstallHost("linux-64"), lambda pins: {}, tmp_path, tmp_path, SilentInstall()
+        rules, uv, tmp_path, InstallHost("linux-64"), lambda pins: {}, tmp_path, tmp_path, Progress()
     )
     with pytest.raises(InputError, match="compiled for GPUs, and the target gpu names none"):
         builder.wheel(pin, tmp_path / "flash_attn-2.8.3.tar.gz")
@@ -279,7 +279,7 @@ def test_a_build_for_unknown_gpus_is_refused(tmp_path: Path) -> None:
         lambda pins: {},
         tmp_path,
         tmp_path,
-        SilentInstall(),
+        Progress(),
     )
     assert known.variables(tmp_path / "bin" / "python")["TORCH_CUDA_ARCH_LIST"] == "9.0"
 

@@ -16,8 +16,8 @@ import pytest
 from support.serving import serving
 
 from envspec.base.errors import IndexFailure
+from envspec.base.progress import Progress
 from envspec.install.conda_cache import CondaCache
-from envspec.install.model import SilentInstall
 from envspec.net import limits
 from envspec.net.fetch import origin_of
 from envspec.net.patience import Patience
@@ -70,7 +70,7 @@ def test_a_peer_without_end(
     monkeypatch.setattr(limits, "LIMITS", replace(limits.LIMITS, first_seconds=first, bytes_per_second=1000))
     record: Any = SimpleNamespace(url=f"{channel}/{peer}-1.0-0.conda", size=100_000, sha256=b"")
     own = {origin_of(channel): Patience("own", 1)} if peer == "silent" else {}
-    cache = CondaCache(tmp_path, tmp_path, Client(), SilentInstall(), own)
+    cache = CondaCache(tmp_path, tmp_path, Client(), Progress(), own)
     counted: Any = SimpleNamespace(came=lambda length: None)
     begun = time.monotonic()
     with pytest.raises(IndexFailure) as caught:

@@ -93,8 +93,8 @@ def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], format
     pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
     urls: Mapping[tuple[str, str], str] = {}
     if pins:
-        with observer().counting("asking the indexes") as on_page:
-            urls = file_urls(pins, spec, os.environ, on_page)
+        with observer().progress("asking the indexes") as progress:
+            urls = file_urls(pins, spec, os.environ, progress.counted)
         # whoever installs from a file that is passed on has a login of their own
         urls = {key: without_credentials(url) for key, url in urls.items()}
     return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}

@@ -17,13 +17,14 @@ from envspec.app.observer import observer, say
 from envspec.app.outputs import location, written
 from envspec.base.errors import NotPlain
 from envspec.base.open_folder import Location, open_folder
+from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import printable
 from envspec.export.make import make_plan
 from envspec.export.plan import Plan
-from envspec.image.build import BuiltImage, ImageProgress, build_image, copy_base, image_index
+from envspec.image.build import BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
 from envspec.image.requirements import refuse_unpinned
@@ -72,7 +73,7 @@ def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
         for target in order.targets
     ]
     built = {target.name: built_here(order, target, stack) for target in order.targets}
-    progress = stack.enter_context(observer().image(quiet=order.quiet))
+    progress = stack.enter_context(observer().progress())
     bases = [
         (target, plan, stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline)))
         for target, plan in plans
@@ -117,7 +118,7 @@ def _put(
     images: tuple[BuiltImage, ...],
     top: Descriptor,
     layout: Layout,
-    progress: ImageProgress,
+    progress: Progress,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Bring the image to where it is asked for. Gives a line and a name for each place."""
     told: list[str] = []
@@ -156,7 +157,7 @@ def _make_sif(
     name: str,
     blobs: list[Descriptor],
     layout: Layout,
-    progress: ImageProgress,
+    progress: Progress,
 ) -> str:
     """Make the SIF beside its place, and rename it once it is whole."""
     from envspec.image.sif import build_sif
@@ -176,7 +177,7 @@ def _make_sif(
 
 
 def _push(
-    output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: ImageProgress
+    output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: Progress
 ) -> str:
     from envspec.app.image.registry import registry_of
     from envspec.base.texts import byte_size

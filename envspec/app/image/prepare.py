@@ -12,13 +12,13 @@ from pathlib import Path
 from envspec import __version__
 from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
+from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.export.sums import digest
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
-from envspec.image.build import ImageProgress
 from envspec.image.conda import LinkedPackages
 from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.entry import LayerEntry
@@ -52,7 +52,6 @@ class ImageOrder:
     compression: str
     build_sources: bool
     offline: bool
-    quiet: bool
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def prepared(
     plan: Plan,
     built: BuiltHere,
     source: BaseSource,
-    progress: ImageProgress,
+    progress: Progress,
     stack: ExitStack,
 ) -> ReadyImage:
     """Read the base, and bring the files of all packages. `built` are the wheels of sources, `stack` holds what layers
@@ -84,7 +83,7 @@ def prepared(
     plan = reduced(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
     refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
-    files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
+    files = collect(order.spec, wheels, again=True, offline=order.offline)
     document = json.loads(plan.carried[SLICE])
     slice_parts = parted(document, layer_of)
     bill = sbom(order.lock, target)
@@ -108,18 +107,17 @@ def prepared(
 
 
 def linked_packages(
-    order: ImageOrder, target: LockedTarget, progress: ImageProgress, stack: ExitStack, placed: str = ENVIRONMENT
+    order: ImageOrder, target: LockedTarget, progress: Progress, stack: ExitStack, placed: str = ENVIRONMENT
 ) -> LinkedPackages | None:
     """Link the conda packages into a folder of this run, for the prefix `placed`; None without any."""
     if all(pin.kind != "conda" for pin in target.pins):
         return None
     from envspec.image.conda import link_packages
-    from envspec.install.model import SilentInstall
 
     progress.phase("linking conda packages")
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
     channels = order.spec.conda.channels
-    return link_packages(target, channels, Path(placed), folder, SilentInstall(), offline=order.offline)
+    return link_packages(target, channels, Path(placed), folder, progress, offline=order.offline)
 
 
 def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
@@ -134,7 +132,7 @@ def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: E
 
 
 def _borrowed(
-    order: ImageOrder, plan: Plan, one: Borrowed, progress: ImageProgress, stack: ExitStack
+    order: ImageOrder, plan: Plan, one: Borrowed, progress: Progress, stack: ExitStack
 ) -> Callable[[], list[LayerEntry]]:
     """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
     source = registry_source(one.image.pinned, progress.came, offline=order.offline)
@@ -154,7 +152,7 @@ def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Bui
 
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     wanted = (order.spec, order.lock, target, scratch)
-    return built_sources(*wanted, "an image", building=order.build_sources, quiet=order.quiet)
+    return built_sources(*wanted, "an image", building=order.build_sources)
 
 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
@@ -162,4 +160,4 @@ def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Pa
     from envspec.app.own_project import built_project
 
     settings = load_settings(os.environ)
-    return built_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())), quiet=order.quiet)
+    return built_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())))

@@ -31,7 +31,7 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, 
     found = {}
     with ExitStack() as stack:
         image_source = stack.enter_context(_opened(where, offline=order.offline))
-        progress = stack.enter_context(observer().image(quiet=order.quiet))
+        progress = stack.enter_context(observer().progress())
         for target in order.targets:
             plan = make_plan(order.spec, order.lock, target)
             image = read_image(image_source.top, image_source.read, plan.oci_platform, where)

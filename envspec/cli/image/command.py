@@ -133,7 +133,6 @@ def command(
         compression=compression,
         build_sources=build_sources,
         offline=offline,
-        quiet=as_json,
     )
     if verify is not None:
         return _verify(path, order, verify, as_json=as_json)
@@ -156,10 +155,10 @@ def _image(order: ImageOrder) -> MadeImage:
 
 
 def _squashfs(order: ImageOrder, file: Path) -> MadeSquashfs:
-    from envspec.cli.image.progress import image_progress
+    from envspec.app.observer import observer
     from envspec.cli.image.squashfs import make_squashfs
 
-    with image_progress(quiet=order.quiet) as progress:
+    with observer().progress() as progress:
         return make_squashfs(order, order.targets[0], file, progress)
 
 

@@ -21,11 +21,11 @@ from envspec.app.image.prepare import (
 from envspec.app.outputs import written
 from envspec.app.own_project import refuse_newer_glibc
 from envspec.base.errors import InputError
+from envspec.base.progress import Progress
 from envspec.base.texts import byte_size
 from envspec.cli.console import out, say
 from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, Plan
-from envspec.image.build import ImageProgress
 from envspec.image.entry import LayerEntry
 from envspec.image.python import standalone_python
 from envspec.image.squashfs import find_mksquashfs, write_squashfs
@@ -74,7 +74,7 @@ class MadeSquashfs:
 
 
 def make_squashfs(
-    order: ImageOrder, target: LockedTarget, file: Path, progress: ImageProgress, path: str = ENVIRONMENT
+    order: ImageOrder, target: LockedTarget, file: Path, progress: Progress, path: str = ENVIRONMENT
 ) -> MadeSquashfs:
     """Write the file of one target; `path` is where it is going to be. Raises InputError, IndexFailure, ToolError,
     StorageError."""
@@ -97,12 +97,12 @@ def make_squashfs(
 
 
 def _inputs(
-    order: ImageOrder, target: LockedTarget, plan: Plan, path: str, progress: ImageProgress, stack: ExitStack
+    order: ImageOrder, target: LockedTarget, plan: Plan, path: str, progress: Progress, stack: ExitStack
 ) -> TreeInputs:
     built = built_here(order, target, stack)
     refuse_newer_glibc(target, {name: path for name, (path, _) in built.items()})
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
-    files = collect(order.spec, wheels, again=True, offline=order.offline, quiet=order.quiet)
+    files = collect(order.spec, wheels, again=True, offline=order.offline)
     carried = {**plan.carried, BILL: sbom(order.lock, target)}
     conda = linked_packages(order, target, progress, stack, path)
     build: Sequence[LayerEntry] = ()

@@ -53,7 +53,7 @@ def _run_here(
 
     titles = [f"{case.spec} × {case.target}" for case in cases]
     try:
-        with progress(titles, quiet=options.output.as_json) as display:
+        with progress(titles) as display:
             runs = run_cases(runner, cases, options.checks, folders, display.update, display.ended)
     except KeyboardInterrupt:
         say(f"interrupted: finished runs are in {folders.results}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from envspec.cli.console import drawing, drawn_alone, json_is_asked
 from envspec.prove.smoke.report.words import clean
 
 if TYPE_CHECKING:
@@ -76,14 +77,12 @@ class LiveTable:
 
 
 @contextmanager
-def progress(titles: Sequence[str], *, quiet: bool) -> Iterator[RunDisplay]:
+def progress(titles: Sequence[str]) -> Iterator[RunDisplay]:
     """Show a table on stderr until the end of the block, if stderr is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if json_is_asked() or not sys.stderr.isatty():
         yield NoDisplay()
         return
     from rich.live import Live
-
-    from envspec.cli.console import drawing, drawn_alone
 
     live = Live(console=drawing(), transient=True, refresh_per_second=8)
     with drawn_alone(live):

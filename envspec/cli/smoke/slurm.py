@@ -92,7 +92,7 @@ def _hand_over(options: SmokeOptions, plan: JobPlan, skipped: tuple[Skipped, ...
 
     try:
         titles = [f"{case.spec} × {case.target}" for case in plan.cases]
-        with progress(titles, quiet=options.output.as_json) as display:
+        with progress(titles) as display:
             plan, failed = prepare_all(plan, display.update)
         submitted = submit_jobs(plan, Submitted((), failed, skipped), _remember(folders))
     except KeyboardInterrupt:
@@ -144,7 +144,7 @@ def _wait(options: SmokeOptions, submitted: Submitted, results: Path) -> int:
 
     failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
     try:
-        with progress(list(titles(submitted)), quiet=options.output.as_json) as display:
+        with progress(list(titles(submitted))) as display:
             runs = wait(submitted, results, display.update, display.ended)
     except KeyboardInterrupt:
         say("interrupted: the jobs keep running")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.errors import InputError, StorageError, ToolError
+from envspec.base.progress import Progress
 from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.resolve.conda.logins import Channels, apart, logins_file
 from envspec.resolve.conda.solve import CondaResolver
-from envspec.resolve.progress import ResolutionProgress
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rattler.networking import Client
 
 
-def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progress: ResolutionProgress) -> CondaResolver:
+def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progress: Progress) -> CondaResolver:
     """Make the resolver of a spec's conda half.
 
     Raises ToolError without py-rattler, InputError for a broken configuration, SpecError for channels that a lock can't

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.base.errors import Unsatisfiable, WrongBuild
+from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
 from envspec.packages.conda_build import BuildRecord, foreign_builds
@@ -24,7 +25,6 @@ from envspec.resolve.conda.records import best_of_each, build_of, pins_of_record
 from envspec.resolve.conda.request import CondaRequest, group_conda, virtual_packages
 from envspec.resolve.conda.variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 from envspec.resolve.pip.request import Preferences
-from envspec.resolve.progress import ResolutionProgress, SilentResolution
 
 if TYPE_CHECKING:
     from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, RepoDataRecord
@@ -108,7 +108,7 @@ class CondaResolver:
     gateway: Gateway
     channels: tuple[ChannelAddress, ...]
     offline: bool = False
-    progress: ResolutionProgress = field(default_factory=SilentResolution)
+    progress: Progress = field(default_factory=Progress)
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]

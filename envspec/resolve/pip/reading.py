@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envspec.base.errors import InternalError, SpecError, about
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.facts import wheels
@@ -22,7 +23,6 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, stated_for
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
 from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.progress import ResolutionProgress
 from envspec.resolve.uv.answer import Found, FoundFile
 
 _WORKERS = 8
@@ -38,7 +38,7 @@ Stated = tuple[StatedMetadata, ...]
 class Counting:
     """A counter of readings, for a progress that several threads report to."""
 
-    progress: ResolutionProgress
+    progress: Progress
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _done: int = 0
     _total: int = 0
@@ -55,7 +55,7 @@ class Counting:
         with self._lock:
             self._done += done
             self._total += total
-        self.progress.reading(self._done, self._total)
+        self.progress.counted(self._done, self._total)
 
 
 @dataclass

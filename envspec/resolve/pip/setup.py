@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.finding import Finding
+from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.lock.inputs import page_name
@@ -24,7 +25,6 @@ from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.static_source import StaticReader
-from envspec.resolve.progress import ResolutionProgress
 from envspec.resolve.uv.default_index import uvs_default_index
 from envspec.resolve.uv.program import Uv, find_uv
 from envspec.resolve.wheels.inspector import WheelInspector
@@ -61,7 +61,7 @@ def pip_resolver(
     offline: bool,
     refresh: bool,
     fresh: bool = False,
-    progress: ResolutionProgress,
+    progress: Progress,
     notice: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[PipResolver]:
     """Make the resolver of a spec's pip half. Its scratch folder goes when the block ends. `refresh` asks the live

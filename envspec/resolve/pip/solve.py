@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
+from envspec.base.progress import Progress
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.flat_hashes import FlatHashes
@@ -80,7 +81,6 @@ from envspec.resolve.pip.unbounded import (
     without_bounds,
 )
 from envspec.resolve.pip.variants import in_rounds, tell_variants
-from envspec.resolve.progress import ResolutionProgress, SilentResolution
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -189,7 +189,7 @@ class PipResolver:
     default_index: str | None = None
     live_pages: Callable[[str], LivePages | None] = lambda variant: None
     refresh: bool = False
-    progress: ResolutionProgress = field(default_factory=SilentResolution)
+    progress: Progress = field(default_factory=Progress)
     notice: Callable[[Finding], None] = lambda finding: None
     _solutions: dict[str, list[Solution]] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import OutsideError
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.resolve.conda.look_up import as_pin, records_of, uploaded
 from envspec.resolve.conda.setup import conda_resolver
-from envspec.resolve.progress import SilentResolution
 from envspec.review.verify import compare
 from envspec.review.verify.model import Outcome, PinClaim
 from envspec.spec.model import Spec
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def ask_channels(claims: Sequence[PinClaim], spec: Spec, env: Mapping[str, str]) -> Mapping[PinClaim, Outcome]:
     """Compare conda packages with their channels' repodata."""
     try:
-        resolver = conda_resolver(spec, env, offline=False, progress=SilentResolution())
+        resolver = conda_resolver(spec, env, offline=False, progress=Progress())
         pins = [claim.pin for claim in claims]
         subdirs = {pin.index.rpartition("/")[2] for pin in pins}
         records = records_of(resolver, pins, subdirs, "what conda's channels have")

@@ -9,10 +9,10 @@ import pytest
 from support.channel import LocalChannel, Record, pythons
 
 from envspec.base.errors import ToolError
+from envspec.base.progress import Progress
 from envspec.resolve.conda.channels import CondaConfig
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.conda.setup import conda_client, conda_resolver, config_text
-from envspec.resolve.progress import SilentResolution
 from envspec.spec.model import CondaTable, Spec, Target
 
 rattler = pytest.importorskip("rattler")
@@ -45,7 +45,7 @@ def test_a_mirror_in_a_folder_needs_no_network(tmp_path: Path, offline: bool) ->
     config = tmp_path / "envspec.toml"
     config.write_text(f'[mirrors]\nmine = "{channel.folder}"\n', encoding="utf-8")
     env = {"HOME": str(tmp_path), "ENVSPEC_CONFIG": str(config), "ENVSPEC_CACHE_DIR": str(tmp_path / "cache")}
-    resolver = conda_resolver(spec("https://channels.example/mine"), env, offline=offline, progress=SilentResolution())
+    resolver = conda_resolver(spec("https://channels.example/mine"), env, offline=offline, progress=Progress())
     request = CondaRequest("linux-64", "3.12", ("tool",), ("https://channels.example/mine",), glibc="2.28")
     pins = resolver.resolve({"t": request}, {})["t"]
     assert {(pin.name, pin.index) for pin in pins} == {("tool", "mine/linux-64"), ("python", "mine/linux-64")}

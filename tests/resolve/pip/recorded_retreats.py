@@ -21,10 +21,10 @@ from support.machine import Machine
 
 from envspec.base.errors import AnswerNo, Infeasible, InfeasibleTargets
 from envspec.base.finding import Finding
+from envspec.base.progress import Progress
 from envspec.packages.requirement import canonical_name, head_of
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.progress import SilentResolution
 from envspec.resolve.workflow.relock import relock
 from envspec.spec.parse import load_spec
 
@@ -125,7 +125,7 @@ def answer(one: Case, machine: Machine) -> Said:
     spec, told = load_spec(str(machine.folder / "specs" / "demo.toml")), list[Finding]()
     try:
         with pip_resolver(
-            spec, machine.environment(), offline=False, refresh=False, progress=SilentResolution(), notice=told.append
+            spec, machine.environment(), offline=False, refresh=False, progress=Progress(), notice=told.append
         ) as pip:
             (target,) = relock(spec, None, pip, notice=told.append, tell=pip.tell)
     except AnswerNo as no:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from support.machine import Machine
 
+from envspec.base.progress import Progress
 from envspec.lock.model import Lock
 from envspec.resolve.pip.setup import pip_resolver
-from envspec.resolve.progress import SilentResolution
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.relock import relock
 from envspec.spec.parse import load_spec
@@ -22,7 +22,7 @@ def targets(**lines: str) -> str:
     return "\n".join(f"[targets.{name}]\n{text}" for name, text in lines.items())
 
 
-class Watched(SilentResolution):
+class Watched(Progress):
     """A progress that remembers what was solved, in order, and how many artifacts were read."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Watched(SilentResolution):
             self.solved.append(tuple(targets))
         yield
 
-    def reading(self, done: int, total: int) -> None:
+    def counted(self, done: int, total: int) -> None:
         with self._lock:
             self.total = max(self.total, total)
 

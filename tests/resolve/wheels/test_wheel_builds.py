@@ -10,13 +10,13 @@ from support.packages import Dist, wheel
 from test_what_wheels_say import LINUX, pin
 
 from envspec.base.errors import IndexFailure
+from envspec.base.progress import Progress
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.resolve.pip.reading import Counting
-from envspec.resolve.progress import SilentResolution
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels import reader as reader_module
 from envspec.resolve.wheels.inspector import WheelInspector, build_questions
@@ -93,7 +93,7 @@ def inspector(index: Index, folder: Path, dist: Dist, asked: Pin) -> WheelInspec
     assert asked.artifact
     file = FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content))
     places._files[asked.index, dist.file, dist.sha256] = file
-    return WheelInspector(reader, places, Counting(SilentResolution()))
+    return WheelInspector(reader, places, Counting(Progress()))
 
 
 def pinned(dist: Dist) -> Pin:
