@@ -6,6 +6,7 @@ without one, as in a notebook, nothing is shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from envspec.base.progress import Progress
@@ -16,6 +17,10 @@ class Observer:
 
     def say(self, text: str, *, style: str | None = None) -> None:
         """Take a line for people; the word before its first colon has the style, a colour."""
+
+    def choose(self, question: str, answers: Mapping[str, str]) -> str | None:
+        """Let the user choose one of the described answers; None without a user at a terminal."""
+        return None
 
     def resolution(self) -> AbstractContextManager[Progress]:
         """Follow a resolution until the block ends."""

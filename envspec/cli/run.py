@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
+from envspec.app.run import RunRequest, enter, look, variables
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import out
-from envspec.cli.enter import RunOptions, enter, variables
 from envspec.install.environments.ready import Ready, program
 
 EPILOG = """\b
@@ -78,7 +78,7 @@ def command(
     words: tuple[str, ...] = ctx.meta.get(_COMMAND, ())
     if len(paths) > 1 or not words:
         _refuse(paths, words)
-    asked = RunOptions(paths[0] if paths else None, target, locks_dir, offline)
+    asked = RunRequest(paths[0] if paths else None, target, locks_dir, offline)
     if dry_run:
         return _show(asked, words, as_json=as_json)
     if as_json:
@@ -109,14 +109,11 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
     raise InputError("`envspec run` is given no command: it stands behind `--`", hint=hint)
 
 
-def _show(asked: RunOptions, words: tuple[str, ...], *, as_json: bool) -> int:
+def _show(asked: RunRequest, words: tuple[str, ...], *, as_json: bool) -> int:
     """Say what would run, and what would be installed for it."""
-    from envspec.base.progress import Progress
-    from envspec.cli.enter import plan
     from envspec.install.environments.make import variables_of
 
-    planned = plan(asked, asked.spec_path(), ask=False)
-    outcome = planned.installation(asked, Progress()).look()
+    planned, outcome = look(asked)
     fixed, own = variables_of(planned.spec, planned.target)
     if as_json:
         document = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from envspec.app.run import RunRequest, enter, variables
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import say
-from envspec.cli.enter import RunOptions, enter, variables
 
 EPILOG = """\b
 Examples:
@@ -33,7 +33,7 @@ def command(path: str | None, target: str | None, offline: bool, keep_pythonpath
     """
     from envspec.install.environments.shells import shell_of, started
 
-    ready = enter(RunOptions(path, target, locks_dir, offline))
+    ready = enter(RunRequest(path, target, locks_dir, offline))
     shell = shell_of(os.environ)
     env = variables(ready, keep_pythonpath=keep_pythonpath)
     say(f"{ready.spec} ({ready.target}) in {os.path.basename(shell)}: `exit` or Ctrl-D leaves it")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+import click
+
 from envspec.app.observer import Observer
-from envspec.cli.console import say
+from envspec.cli.console import has_terminal, say
 
 if TYPE_CHECKING:
     from envspec.base.progress import Progress
@@ -17,6 +20,16 @@ class Terminal(Observer):
 
     def say(self, text: str, *, style: str | None = None) -> None:
         say(text, style=style)
+
+    def choose(self, question: str, answers: Mapping[str, str]) -> str | None:
+        if not has_terminal():
+            return None
+        say(question, always=True)
+        for number, (name, description) in enumerate(answers.items(), start=1):
+            say(f"  {number}  {name}: {description}", always=True)
+        names, numbers = list(answers), [str(number) for number in range(1, len(answers) + 1)]
+        given: str = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
+        return names[numbers.index(given)] if given in numbers else given
 
     def resolution(self) -> AbstractContextManager[Progress]:
         from envspec.cli.progress import resolution

@@ -42,8 +42,8 @@ def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) 
     kept = list((locked.cache / memo.FOLDER).iterdir())
     assert len(kept) == 1
     script = (
-        "import sys; from envspec.cli import become, run, enter;"
-        "ready = enter.enter(enter.RunOptions(None, None, None));"
+        "import sys; from envspec.cli import become, run; from envspec.app import run as enter;"
+        "ready = enter.enter(enter.RunRequest(None, None, None));"
         "heavy = {'tomli', 'envspec.lock.model', 'envspec.spec.model', 'envspec.base.settings'};"
         "print(sorted(set(sys.modules) & heavy))"
     )

@@ -22,6 +22,7 @@ MODULES = (
     "envspec.cli.main",
     "envspec.cli.run",
     "envspec.cli.install",
+    "envspec.app.run",
     "envspec.install.environment",
     "envspec.install.environments.memo",
     "support.forked",

@@ -45,13 +45,13 @@ class ImageOrder:
     spec: Spec
     lock: SoundLock
     targets: tuple[LockedTarget, ...]
-    output: str | None
-    sif: Path | None
-    base: str | None
-    without: tuple[str, ...]
-    compression: str
-    build_sources: bool
-    offline: bool
+    output: str | None = None
+    sif: Path | None = None
+    base: str | None = None
+    without: tuple[str, ...] = ()
+    compression: str = "zstd"
+    build_sources: bool = False
+    offline: bool = False
 
 
 @dataclass(frozen=True)

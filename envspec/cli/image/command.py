@@ -19,7 +19,7 @@ from envspec.cli.console import out, say
 if TYPE_CHECKING:
     from envspec.app.image.make import MadeImage
     from envspec.app.image.prepare import ImageOrder
-    from envspec.cli.image.squashfs import MadeSquashfs
+    from envspec.app.image.squashfs import MadeSquashfs
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget
 
@@ -155,11 +155,9 @@ def _image(order: ImageOrder) -> MadeImage:
 
 
 def _squashfs(order: ImageOrder, file: Path) -> MadeSquashfs:
-    from envspec.app.observer import observer
-    from envspec.cli.image.squashfs import make_squashfs
+    from envspec.app.image.squashfs import make_squashfs
 
-    with observer().progress() as progress:
-        return make_squashfs(order, order.targets[0], file, progress)
+    return make_squashfs(order, file)
 
 
 def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
@@ -222,4 +220,6 @@ def _tell(path: str, made: MadeImage | None, one_file: MadeSquashfs | None, *, a
         for line in (*made.told, f"digest {made.top.digest}"):
             out(line)
     if one_file:
-        one_file.tell()
+        from envspec.cli.squashfs import tell
+
+        tell(one_file)

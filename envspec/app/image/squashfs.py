@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
 from envspec.app.collecting import collect
 from envspec.app.image.prepare import (
     ImageOrder,
@@ -18,18 +19,19 @@ from envspec.app.image.prepare import (
     linked_packages,
     own_project,
 )
+from envspec.app.install import InstallRequest, permitted
+from envspec.app.observer import observer
 from envspec.app.outputs import written
 from envspec.app.own_project import refuse_newer_glibc
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
-from envspec.base.texts import byte_size
-from envspec.cli.console import out, say
 from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, Plan
 from envspec.image.entry import LayerEntry
 from envspec.image.python import standalone_python
 from envspec.image.squashfs import find_mksquashfs, write_squashfs
-from envspec.image.tree import MOUNTER, TreeInputs, tree_entries
+from envspec.image.tree import TreeInputs, tree_entries
+from envspec.install.prefix import checked_prefix
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
 
@@ -52,15 +54,6 @@ class MadeSquashfs:
     digest: str
     at: str | None
 
-    def tell(self) -> None:
-        """Print what was made, and how to use it."""
-        where = f", for {self.at} alone" if self.at else ""
-        what = f"{self.target}, {self.packages} packages, {self.inside:,} files and folders in one{where}"
-        out(f"{self.file}: {what}, {byte_size(self.size)}")
-        out(f"digest {self.digest}")
-        file, at = shlex.quote(str(self.file)), f" --at {shlex.quote(self.at)}" if self.at else ""
-        say(f"hint: unsquashfs -cat {file} {MOUNTER} >envspec-mount && bash envspec-mount{at} {file} python")
-
     def document(self) -> dict[str, str | int | None]:
         return {
             "file": str(self.file),
@@ -73,11 +66,10 @@ class MadeSquashfs:
         }
 
 
-def make_squashfs(
-    order: ImageOrder, target: LockedTarget, file: Path, progress: Progress, path: str = ENVIRONMENT
-) -> MadeSquashfs:
-    """Write the file of one target; `path` is where it is going to be. Raises InputError, IndexFailure, ToolError,
-    StorageError."""
+def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> MadeSquashfs:
+    """Write the file of the order's only target; `path` is where it is going to be. Raises InputError, IndexFailure,
+    ToolError, StorageError."""
+    (target,) = order.targets
     if not target.inputs.platform.startswith("linux-"):
         raise InputError(
             f"{target.name} is for {target.inputs.platform}, and a squashfs is mounted on Linux",
@@ -86,13 +78,14 @@ def make_squashfs(
     program = find_mksquashfs(os.environ)
     plan = make_plan(order.spec, order.lock, target)
     with ExitStack() as stack:
-        inputs = _inputs(order, target, plan, path, progress, stack)
-        entries = tree_entries(inputs)
+        progress = stack.enter_context(observer().progress())
+        tree = _inputs(order, target, plan, path, progress, stack)
+        entries = tree_entries(tree)
         progress.phase(f"writing {file}")
         with written(file, OPTION, [order.spec.path]) as opened:
             write_squashfs(program, entries, opened, order.compression, plan.epoch, os.environ, progress.came)
             size, digest = _measured(opened.fileno())
-    at = path if inputs.conda else None
+    at = path if tree.conda else None
     return MadeSquashfs(file, target.name, len(target.pins), len(entries), size, digest, at)
 
 
@@ -118,3 +111,15 @@ def _measured(file: int) -> tuple[int, str]:
         digest.update(piece)
         at += len(piece)
     return at, f"sha256:{digest.hexdigest()}"
+
+
+def install_squashfs(asked: InstallRequest, file: Path) -> MadeSquashfs:
+    """Write a target's environment as one file, to be mounted at the request's prefix; sources are built here. Raises
+    EnvspecError."""
+    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    target = permitted(asked, spec, lock, inputs.one_target(lock, asked.target))
+    order = ImageOrder(spec, lock, (target,), build_sources=True, offline=asked.offline)
+    made = make_squashfs(order, file, str(checked_prefix(asked.prefix)) if asked.prefix else ENVIRONMENT)
+    keep_bounded()
+    return made

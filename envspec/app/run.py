@@ -1,4 +1,4 @@
-"""From a command line to an environment that is ready: the way of `envspec run` and `envspec shell`.
+"""From a spec to an environment that is ready: the way of `envspec run` and `envspec shell`.
 
 Most runs find everything as the last one left it (`envspec.install.environments.memo`), and read nothing but
 that. So all that judges, chooses and installs is imported where it is needed.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envspec.app.find_specs import all_specs, spec_file
+from envspec.app.observer import observer, say, warn
 from envspec.base.errors import InputError
 from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
-from envspec.base.texts import printable
-from envspec.cli.console import has_terminal, say, warn
+from envspec.base.progress import Progress
+from envspec.base.texts import plural, printable
 from envspec.install.environments import memo
 from envspec.install.environments.in_use import hold
 from envspec.install.environments.ready import Ready
@@ -47,7 +48,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunRequest:
     """The environment that a command line asks for.
 
     spec       as given; None: the only one of the nearest specs/
@@ -85,7 +86,7 @@ class Planned:
     def said(self) -> str:
         return f"target {self.target.name} of {self.spec.name}: {self.because}" if self.because else ""
 
-    def installation(self, asked: RunOptions, progress: Any) -> Installation:
+    def installation(self, asked: RunRequest, progress: Progress) -> Installation:
         from envspec.install.environment import Installation
 
         return Installation(
@@ -93,7 +94,13 @@ class Planned:
         )
 
 
-def enter(asked: RunOptions) -> Ready:
+def look(asked: RunRequest) -> tuple[Planned, InstallOutcome]:
+    """Plan what a run would enter, and what would be installed for it; change nothing. Raises EnvspecError."""
+    planned = plan(asked, asked.spec_path(), ask=False)
+    return planned, planned.installation(asked, Progress()).look()
+
+
+def enter(asked: RunRequest) -> Ready:
     """Give the environment, made or brought up to date if need be, and hold it until the program has ended that takes
     this process's place. Raises EnvspecError."""
     path = asked.spec_path()
@@ -108,7 +115,7 @@ def enter(asked: RunOptions) -> Ready:
     return ready
 
 
-def _made(asked: RunOptions, path: str, key: str) -> Ready:
+def _made(asked: RunRequest, path: str, key: str) -> Ready:
     sources = _sources(asked, path)
     found = plan(asked, path)
     for _ in range(_TRIES):
@@ -125,7 +132,7 @@ def _made(asked: RunOptions, path: str, key: str) -> Ready:
     return ready
 
 
-def _sources(asked: RunOptions, path: str) -> memo.Sources:
+def _sources(asked: RunRequest, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
     from envspec.app import inputs, site_policy
     from envspec.lock.signing.model import SUFFIX
@@ -144,7 +151,7 @@ def _sources(asked: RunOptions, path: str) -> memo.Sources:
     return memo.Sources({**first.files, **found.files, **project.files}, project.trees)
 
 
-def plan(asked: RunOptions, path: str, *, ask: bool = True) -> Planned:
+def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from envspec.app import inputs
@@ -177,7 +184,7 @@ def _able() -> LocalMachine:
 
 
 def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, ask: bool) -> tuple[LockedTarget, str]:
-    """Choose the target for this machine, and say why. With `ask`, a terminal is asked where only the user can choose.
+    """Choose the target for this machine, and say why. With `ask`, the observer chooses where only the user can.
     Raises InputError."""
     from envspec.install.environments.choose import ChosenTarget, choose
 
@@ -185,19 +192,16 @@ def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, a
     if isinstance(found, ChosenTarget):
         return found.target, found.because
     names = [target.name for target in found.targets]
-    hint = f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the configuration'
-    if not ask or not has_terminal():
-        raise InputError(f"{found.because}; the targets are {', '.join(names)}", hint=hint)
-    say(f"{spec.name}: {found.because}", always=True)
-    for number, target in enumerate(found.targets, start=1):
-        say(f"  {number}  {target.name}: {_described(target)}", always=True)
-    import click
-
-    numbers = [str(number) for number in range(1, len(names) + 1)]
-    given = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
-    target = found.targets[numbers.index(given) if given in numbers else names.index(given)]
-    say(f'hint: to be asked no more: [run] targets = ["{target.name}"] in the configuration, or --target')
-    return target, "as you said"
+    described = {target.name: _described(target) for target in found.targets}
+    name = observer().choose(f"{spec.name}: {found.because}", described) if ask else None
+    if name is None:
+        raise InputError(
+            f"{found.because}; the targets are {', '.join(names)}",
+            hint=f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the'
+            " configuration",
+        )
+    say(f'hint: to be asked no more: [run] targets = ["{name}"] in the configuration, or --target')
+    return found.targets[names.index(name)], "as you said"
 
 
 def _described(target: LockedTarget) -> str:
@@ -205,12 +209,11 @@ def _described(target: LockedTarget) -> str:
     return f"CUDA {inputs.cuda}, {', '.join(inputs.gpus) or 'any GPU'}" if inputs.cuda else "CPU"
 
 
-def make(asked: RunOptions, planned: Planned) -> Ready:
+def make(asked: RunRequest, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.app import inputs
     from envspec.app.cache_size import keep_bounded
     from envspec.app.malicious import refuse_malicious
-    from envspec.app.observer import observer
     from envspec.app.policy import refuse_fetched
     from envspec.install.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
@@ -221,20 +224,23 @@ def make(asked: RunOptions, planned: Planned) -> Ready:
         refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline)
         say(f"making the environment of {planned.target.name} in {planned.prefix}")
         inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
-    waiting = f"waiting: another envspec is working on {planned.prefix}"
     with observer().progress("reading the installed packages") as progress:
-        outcome = planned.installation(asked, progress).run(lambda: say(waiting))
+        outcome = run_installation(planned.installation(asked, progress))
     if outcome.status != "unchanged":
         keep_bounded()
         tell_outcome(outcome)
-        counted = f"{len(planned.target.pins)} packages" if len(planned.target.pins) != 1 else "1 package"
-        say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {counted}")
+        say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {plural(len(planned.target.pins), 'package')}")
     return ready_of(planned.spec, planned.target, planned.prefix, planned.said)
 
 
+def run_installation(made: Installation) -> InstallOutcome:
+    """Run an installation; tell where it waits for another one."""
+    return made.run(lambda: say(f"waiting: another envspec is working on {made.prefix}"))
+
+
 def tell_outcome(outcome: InstallOutcome) -> None:
-    """Print the notes and warnings of an installation."""
+    """Tell the notes and warnings of an installation."""
     for note in outcome.notes:
         say(f"note: {printable(note)}", style="cyan")
     for warning in outcome.warnings:
-        warn(f"{printable(warning)}")
+        warn(printable(warning))
