@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.lock.store import LockFile, LockFolder
-    from envspec.review.policy.model import Breach
     from envspec.spec.model import Spec
 
 
@@ -44,7 +43,7 @@ class SpecState:
     lock: str | None
     status: str
     summary: str = ""
-    reasons: tuple[Reason | Finding | Breach, ...] = ()
+    reasons: tuple[Reason | Finding, ...] = ()
     hint: str | None = None
     error: EnvspecError | None = None
     compared: SoundLock | None = None

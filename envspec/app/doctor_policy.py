@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,4 +49,4 @@ def forbidden(policy: Policy, spec: Spec, locks_dir: Path | None) -> tuple[Findi
     breaches = judge_spec(policy, spec)
     if file is not None:
         breaches += judge_lock(policy, file.lock) + judge_file(policy, file)
-    return tuple(Finding("error", one.code, one.message, remedy=ask(policy)) for one in breaches)
+    return tuple(replace(one, remedy=ask(policy)) for one in breaches)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal
 from envspec.app.observer import say
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, Place
+from envspec.base.finding import Finding
 from envspec.base.texts import printable
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFile
     from envspec.resolve.workflow.prepare import NotAfter
-    from envspec.review.policy.model import Breach, Policy
+    from envspec.review.policy.model import Policy
     from envspec.spec.model import Spec
 
 _TOLD = 8
@@ -28,10 +29,10 @@ Making = Literal["proof", "signature"]
 class Forbidden(AnswerNo):
     """The site's policy forbids it. `breaches` has everything that it forbids; the text names the first ones."""
 
-    def __init__(self, policy: Policy, breaches: Iterable[Breach], what: str, spec: str | None = None) -> None:
+    def __init__(self, policy: Policy, breaches: Iterable[Finding], what: str, spec: str | None = None) -> None:
         self.breaches = tuple(breaches)
         left = len(self.breaches) - _TOLD
-        lines = [f"{printable(one.message)}  [{one.code}]" for one in self.breaches[:_TOLD]]
+        lines = [f"{printable(one.text)}  [{one.code}]" for one in self.breaches[:_TOLD]]
         more = [f"and {left} more: `envspec check` names them"] if left > 0 else []
         super().__init__(
             "\n  ".join([f"the policy of this site, {policy.path}, forbids it:", *lines, *more]),
@@ -40,7 +41,7 @@ class Forbidden(AnswerNo):
         )
 
 
-def _remedy(breaches: Iterable[Breach], spec: str | None) -> str:
+def _remedy(breaches: Iterable[Finding], spec: str | None) -> str:
     """What takes older releases of what is too young: the old lock's pins stay otherwise."""
     young = dict.fromkeys(str(one.package) for one in breaches if one.code == "too-young")
     if not young or spec is None:
@@ -78,7 +79,7 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
     _refuse(policy, (*judge_spec(policy, spec), *judge_lock(policy, lock), *used), path)
 
 
-def judge_file(policy: Policy, file: LockFile) -> tuple[Breach, ...]:
+def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
     """What the policy demands of a lock that is used, and this one lacks. Raises ToolError without ssh-keygen."""
     from envspec.lock.signing.model import LOCK, Refusal, allowed_keys
     from envspec.review.policy.judge import judge_use
@@ -139,7 +140,7 @@ def refuse_fetched(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, o
         _refuse(policy, found, path, spec.path)
 
 
-def _refuse(policy: Policy, found: Iterable[Breach], what: str, spec: str | None = None) -> None:
+def _refuse(policy: Policy, found: Iterable[Finding], what: str, spec: str | None = None) -> None:
     breaches = tuple(found)
     if breaches:
         raise Forbidden(policy, breaches, what, spec)
@@ -154,7 +155,7 @@ def _indexes_of(spec: Spec) -> set[str]:
     return {"pypi", *torch, *spec.pip.indexes, *spec.flat_pages, *map(channel_name, spec.conda.channels)}
 
 
-def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Breach, ...]:
+def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Finding, ...]:
     """What the policy says of where this machine asks these indexes: by the user's settings, variables and all."""
     if policy.indexes is None and not policy.places:
         return ()
@@ -180,7 +181,7 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Breach
 
 def _ages(
     policy: Policy, spec: Spec, targets: tuple[LockedTarget, ...], lock: Lock, *, offline: bool
-) -> tuple[Breach, ...]:
+) -> tuple[Finding, ...]:
     if policy.minimum_age is None:
         return ()
     from dataclasses import replace

@@ -21,7 +21,7 @@ class Finding:
     message   for people, without the targets
     place     the cause's place in the spec
     remedy    the nearest change that works, None if there is nothing to change
-    key       the key that the finding is about: of the target, of the spec
+    key       the key that the finding is about: of the target, the spec or the site's policy
     targets   the names of the targets that it holds for, as far as the judge saw several
     package   the package that it is about, by its normalised name
     bound     the versions of the package without the fault (PEP 508), where it lies in a pin: the target may be solved

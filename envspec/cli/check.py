@@ -24,7 +24,7 @@ from envspec.lock.model import LOCK_VERSION
 
 if TYPE_CHECKING:
     from envspec.lock.freshness import Reason
-    from envspec.review.policy.model import Breach
+
 
 EPILOG = """\b
 Examples:
@@ -107,14 +107,15 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
     }
 
 
-def _text(reason: Reason | Finding | Breach) -> str:
+def _text(reason: Reason | Finding) -> str:
     return reason.text if isinstance(reason, Finding) else reason.message
 
 
-def _details(reason: Reason | Finding | Breach) -> dict[str, Any]:
+def _details(reason: Reason | Finding) -> dict[str, Any]:
     if isinstance(reason, Finding):
-        return {"targets": reason.targets, "package": reason.package}
-    return {f.name: getattr(reason, f.name) for f in fields(reason) if f.name not in ("code", "sentence")}
+        found = {"targets": reason.targets, "package": reason.package}
+        return {"key": reason.key, **found} if reason.key else found
+    return {f.name: getattr(reason, f.name) for f in fields(reason) if f.name != "code"}
 
 
 _SEVERAL = {
@@ -134,7 +135,7 @@ _NAMED = 3
 """The number of files that one line names; `--json` has them all."""
 
 
-def reason_lines(reasons: Iterable[Reason | Finding | Breach], locks: Path, recipes: Path) -> list[str]:
+def reason_lines(reasons: Iterable[Reason | Finding], locks: Path, recipes: Path) -> list[str]:
     """Describe the reasons, one line each with its code; files of a target with the same reason share a line.
 
     Gives at most `MOST` lines, and one that counts the rest.

@@ -203,7 +203,7 @@ def _verdict_lines(verdicts: tuple[Feasibility, ...]) -> Iterator[str]:
 def _finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
     for finding in findings:
         place = f"{finding.place}: " if finding.place else ""
-        yield f"  {coloured(finding.severity)}: {printable(place + finding.message)}  [{finding.code}]"
+        yield f"  {coloured(finding.severity)}: {printable(place + finding.text)}  [{finding.code}]"
         if finding.remedy:
             yield f"    remedy: {printable(finding.remedy)}"
 
@@ -269,7 +269,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "severity": finding.severity,
         "code": finding.code,
-        "message": finding.message,
+        "message": finding.text,
         "remedy": finding.remedy,
         "file": place.file if place else None,
         "line": place.line or None if place else None,

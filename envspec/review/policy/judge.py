@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
+from envspec.base.finding import Finding, merged
 from envspec.base.redact import redact
 from envspec.lock.model import Lock, Pin
 from envspec.lock.signing.model import Refusal
@@ -17,7 +18,7 @@ from envspec.packages.licences import is_acceptable
 from envspec.packages.names import channel_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.prove.rungs import RUNGS
-from envspec.review.policy.model import Breach, Policy, merged
+from envspec.review.policy.model import Policy
 from envspec.spec.model import Spec
 
 _INDEXES, _AT = "[indexes] allow", "[indexes] at"
@@ -25,40 +26,43 @@ _BUILD, _FROM = "[sources] allow", "[sources] from"
 _AGE = "[releases] minimum-age"
 
 
-def judge_spec(policy: Policy, spec: Spec) -> tuple[Breach, ...]:
+def _breach(code: str, key: str, said: str, targets: tuple[str, ...] = (), package: str | None = None) -> Finding:
+    """Make the finding that a key of the policy forbids something."""
+    return Finding("error", code, f"{said} ({key} of the site's policy)", key=key, targets=targets, package=package)
+
+
+def judge_spec(policy: Policy, spec: Spec) -> tuple[Finding, ...]:
     """What a spec asks for and may not have."""
-    return merged(tuple(_of_spec(policy, spec)))
+    return merged(_of_spec(policy, spec))
 
 
-def judge_lock(policy: Policy, lock: Lock) -> tuple[Breach, ...]:
+def judge_lock(policy: Policy, lock: Lock) -> tuple[Finding, ...]:
     """What a lock holds and may not hold. Where its named indexes and channels are is the spec's word: `judge_spec`."""
-    return merged(
-        tuple(breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin))
-    )
+    return merged(breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin))
 
 
-def judge_use(policy: Policy, unsigned: Refusal | None) -> tuple[Breach, ...]:
+def judge_use(policy: Policy, unsigned: Refusal | None) -> tuple[Finding, ...]:
     """What is demanded of a lock before it is used: a signature (`unsigned` says why this lock has none of the policy's
     signers), and what this envspec can't check: it refuses then, rather than to ignore it."""
     found = []
     if policy.signers and unsigned is not None:
-        found.append(Breach(unsigned.code, "[signatures] signers", unsigned.sentence))
+        found.append(_breach(unsigned.code, "[signatures] signers", unsigned.sentence))
     if policy.proof not in (None, RUNGS[0]):
         said = f"a target must be proved as far as {policy.proof!r}, and this envspec can't tell yet"
-        found.append(Breach("proof-unchecked", "[proof] required", said))
+        found.append(_breach("proof-unchecked", "[proof] required", said))
     return tuple(found)
 
 
-def judge_builds(policy: Policy, names: Iterable[str]) -> tuple[Breach, ...]:
+def judge_builds(policy: Policy, names: Iterable[str]) -> tuple[Finding, ...]:
     """Which packages may not be built from source."""
     return tuple(
-        Breach("source-forbidden", _BUILD, f"{name} may not be built from source", package=name)
+        _breach("source-forbidden", _BUILD, f"{name} may not be built from source", package=name)
         for name in sorted(names)
         if not policy.allows_build(name)
     )
 
 
-def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Breach, ...]:
+def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Finding, ...]:
     """Where this machine asks the indexes: name → address, None for where envspec or uv would ask by itself."""
     found = []
     for name, address in used.items():
@@ -66,20 +70,20 @@ def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Bre
         place = policy.places.get(name) or policy.places.get(name.partition("/")[0])
         if place is not None:
             if address is None or not is_within(address, place):
-                found.append(Breach("index-elsewhere", _AT, f"{said}, and has to be at {redact(place)}"))
+                found.append(_breach("index-elsewhere", _AT, f"{said}, and has to be at {redact(place)}"))
         elif address is not None and not policy.allows_address(address):
-            found.append(Breach("index-forbidden", _INDEXES, f"{said}, which isn't allowed"))
+            found.append(_breach("index-forbidden", _INDEXES, f"{said}, which isn't allowed"))
     return tuple(found)
 
 
 def judge_ages(
     policy: Policy, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
-) -> tuple[Breach, ...]:
+) -> tuple[Finding, ...]:
     """Which files are too young, or don't say how old they are. `uploaded` is when files came (RFC 3339), by index and
     file name."""
     if policy.minimum_age is None:
         return ()
-    return merged(tuple(_of_age(policy, policy.minimum_age, lock, uploaded, now)))
+    return merged(_of_age(policy, policy.minimum_age, lock, uploaded, now))
 
 
 def not_after(policy: Policy, now: datetime, own: str | None) -> str | None:
@@ -91,18 +95,18 @@ def not_after(policy: Policy, now: datetime, own: str | None) -> str | None:
     return moment if own is None or moment < own else own
 
 
-def _of_spec(policy: Policy, spec: Spec) -> Iterator[Breach]:
+def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:
     for name, url in sorted(spec.pip.indexes.items()):
         if not policy.allows_address(url):
-            yield Breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
+            yield _breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
     for name, urls in sorted(spec.flat_pages.items()):
         for url in urls:
             if not policy.allows_address(url):
-                yield Breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
+                yield _breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
     for channel in spec.conda.channels:
         fine = policy.allows_address(channel) if "://" in channel else policy.allows_index(channel_name(channel))
         if not fine:
-            yield Breach("index-forbidden", _INDEXES, f"the channel {redact(channel)} isn't allowed")
+            yield _breach("index-forbidden", _INDEXES, f"the channel {redact(channel)} isn't allowed")
     yield from judge_builds(policy, spec.pip.allow_source)
     for target in spec.targets:
         for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
@@ -111,21 +115,21 @@ def _of_spec(policy: Policy, spec: Spec) -> Iterator[Breach]:
             asked = parse_requirement(located.text)
             if asked.url and not policy.allows_origin(asked.url):
                 said = f"{redact(located.text)} names an address that isn't allowed"
-                yield Breach("origin-forbidden", _FROM, said, (target.name,), canonical_name(asked.name))
+                yield _breach("origin-forbidden", _FROM, said, (target.name,), canonical_name(asked.name))
 
 
-def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Breach]:
+def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Finding]:
     here = (target,)
     origin = f"git+{pin.git.url}" if pin.git else pin.url
     if origin is not None:
         if not policy.allows_origin(origin):
-            yield Breach("origin-forbidden", _FROM, f"{pin.name} is from {redact(origin)}", here, pin.name)
+            yield _breach("origin-forbidden", _FROM, f"{pin.name} is from {redact(origin)}", here, pin.name)
     elif _is_public(pin) and not policy.allows_index(pin.index):
-        yield Breach("index-forbidden", _INDEXES, f"{pin.name} is from {pin.index}", here, pin.name)
+        yield _breach("index-forbidden", _INDEXES, f"{pin.name} is from {pin.index}", here, pin.name)
     if pin.kind == "pip" and not pin.is_wheel and not policy.allows_build(pin.name):
-        yield Breach("source-forbidden", _BUILD, f"{pin.name} is built from source", here, pin.name)
+        yield _breach("source-forbidden", _BUILD, f"{pin.name} is built from source", here, pin.name)
     if pin.built_with and not policy.allows_index("pypi"):
-        yield Breach("index-forbidden", _INDEXES, f"{pin.name} is built with packages from pypi", here, pin.name)
+        yield _breach("index-forbidden", _INDEXES, f"{pin.name} is built with packages from pypi", here, pin.name)
     yield from _of_licence(policy, here, pin)
 
 
@@ -134,21 +138,21 @@ def _is_public(pin: Pin) -> bool:
     return pin.kind == "pip" and (pin.index == "pypi" or pin.index.startswith("pytorch/"))
 
 
-def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin) -> Iterator[Breach]:
+def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin) -> Iterator[Finding]:
     licence = policy.licences.get(canonical_name(pin.name), pin.licence)
     if licence is None:
         if policy.allow_licences:
             said = f"{pin.name} names no licence; [licences] known can say it"
-            yield Breach("licence-unknown", "[licences] allow", said, here, pin.name)
+            yield _breach("licence-unknown", "[licences] allow", said, here, pin.name)
     elif not is_acceptable(licence, (), policy.deny_licences):
-        yield Breach("licence-forbidden", "[licences] deny", f'{pin.name} is under "{licence}"', here, pin.name)
+        yield _breach("licence-forbidden", "[licences] deny", f'{pin.name} is under "{licence}"', here, pin.name)
     elif not is_acceptable(licence, policy.allow_licences, ()):
-        yield Breach("licence-forbidden", "[licences] allow", f'{pin.name} is under "{licence}"', here, pin.name)
+        yield _breach("licence-forbidden", "[licences] allow", f'{pin.name} is under "{licence}"', here, pin.name)
 
 
 def _of_age(
     policy: Policy, least: timedelta, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
-) -> Iterator[Breach]:
+) -> Iterator[Finding]:
     for target in lock:
         for pin in target.pins:
             if canonical_name(pin.name) in policy.young:
@@ -157,10 +161,10 @@ def _of_age(
             moment = _moment(uploaded.get((pin.index, named)))
             if moment is None:
                 said = f"{named} has no publication date"
-                yield Breach("age-unknown", _AGE, said, (target.name,), pin.name)
+                yield _breach("age-unknown", _AGE, said, (target.name,), pin.name)
             elif now - moment < least:
                 said = f"{named} was published on {moment:%Y-%m-%d}, and may be used {_days(least)} later"
-                yield Breach("too-young", _AGE, said, (target.name,), pin.name)
+                yield _breach("too-young", _AGE, said, (target.name,), pin.name)
 
 
 def _days(age: timedelta) -> str:

@@ -68,36 +68,3 @@ class Policy:
     def allows_build(self, package: str) -> bool:
         """Whether a package may be built from source."""
         return self.build is None or canonical_name(package) in self.build
-
-
-@dataclass(frozen=True)
-class Breach:
-    """Something that the policy forbids.
-
-    code      names the rule for machines (docs/policy.md lists them)
-    key       what in the policy says so: `[indexes] allow`
-    sentence  for people, without the targets
-    targets   where it holds; empty where it is about the spec or this machine
-    package   the package that it is about
-    """
-
-    code: str
-    key: str
-    sentence: str
-    targets: tuple[str, ...] = ()
-    package: str | None = None
-
-    @property
-    def message(self) -> str:
-        where = f"{', '.join(self.targets)}: " if self.targets else ""
-        return f"{where}{self.sentence} ({self.key} of the site's policy)"
-
-
-def merged(breaches: tuple[Breach, ...]) -> tuple[Breach, ...]:
-    """Each breach once, with all targets that it holds for."""
-    targets: dict[tuple[str, str, str, str | None], dict[str, None]] = {}
-    for one in breaches:
-        targets.setdefault((one.code, one.key, one.sentence, one.package), {}).update(dict.fromkeys(one.targets))
-    return tuple(
-        Breach(code, key, said, tuple(names), package) for (code, key, said, package), names in targets.items()
-    )

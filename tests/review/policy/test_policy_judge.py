@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.signing.model import Refusal
 from envspec.prove.rungs import RUNGS
@@ -19,7 +20,7 @@ from envspec.review.policy.judge import (
     judge_use,
     not_after,
 )
-from envspec.review.policy.model import Breach, Policy
+from envspec.review.policy.model import Policy
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
 
@@ -38,7 +39,7 @@ def lock(*pins: Pin) -> Lock:
     return Lock("demo", SpecInputs(), tuple(LockedTarget(name, inputs, pins) for name in ("a", "b")))
 
 
-def codes(found: tuple[Breach, ...]) -> list[str]:
+def codes(found: tuple[Finding, ...]) -> list[str]:
     return [f"{one.code} {one.key}" for one in found]
 
 
@@ -62,14 +63,14 @@ def test_indexes() -> None:
     found = judge_lock(policy, lock(pin(), pin("torch", "pytorch/cu128"), pin("acme", "internal")))
     assert codes(found) == ["index-forbidden [indexes] allow"]
     assert found[0].targets == ("a", "b") and found[0].package == "alpha"
-    assert found[0].message == "a, b: alpha is from pypi ([indexes] allow of the site's policy)"
+    assert found[0].text == "a, b: alpha is from pypi ([indexes] allow of the site's policy)"
     asked = spec("indexes = { fine = 'https://ok.example/simple/', other = 'https://ok.example/simple-evil' }")
-    assert [one.sentence for one in judge_spec(policy, asked)] == [
-        'the index "other" (https://ok.example/simple-evil) isn\'t allowed'
+    assert [one.message for one in judge_spec(policy, asked)] == [
+        "the index \"other\" (https://ok.example/simple-evil) isn't allowed ([indexes] allow of the site's policy)"
     ]
     flat = spec("find-links = { fine = 'https://ok.example/simple/a.html', other = 'https://evil.example/a.html' }")
-    assert [one.sentence for one in judge_spec(policy, flat)] == [
-        'the index "other" (https://evil.example/a.html) isn\'t allowed'
+    assert [one.message for one in judge_spec(policy, flat)] == [
+        "the index \"other\" (https://evil.example/a.html) isn't allowed ([indexes] allow of the site's policy)"
     ]
     variant = replace(POLICY, indexes=("pytorch/cu128",))
     assert not variant.allows_index("pytorch/cu126") and variant.allows_index("pytorch/cu128")
