@@ -7,9 +7,9 @@ A label proves nothing, for anyone can write one; where it says something else, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from envspec import __version__
+from envspec.base.finding import Finding
 from envspec.export.metadata import labels
 from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
@@ -21,14 +21,6 @@ _LOCK = "envspec.lock.digest"
 _BY_LABEL = ("envspec.spec", "envspec.target", _LOCK, "envspec.fingerprint")
 
 
-@dataclass(frozen=True)
-class ImageDifference:
-    """How an image differs from what the lock gives. `code` is stable, the words aren't."""
-
-    code: str
-    message: str
-
-
 def label_of(image: ImageManifest, name: str) -> str:
     """Give a label of an image; an empty text where it has none."""
     config = image.config.get("config")
@@ -37,7 +29,7 @@ def label_of(image: ImageManifest, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def by_labels(plan: Plan, image: ImageManifest) -> tuple[ImageDifference, ...]:
+def by_labels(plan: Plan, image: ImageManifest) -> tuple[Finding, ...]:
     """Compare what an image says of itself with the lock."""
     own = labels(plan)
     found = []
@@ -45,7 +37,7 @@ def by_labels(plan: Plan, image: ImageManifest) -> tuple[ImageDifference, ...]:
         said = label_of(image, name)
         if said != own.get(name, ""):
             what = f"says {said}" if said else "isn't there"
-            found.append(ImageDifference("label", f"the label {name} {what}; the lock gives {own.get(name)}"))
+            found.append(Finding("error", "label", f"the label {name} {what}; the lock gives {own.get(name)}"))
     return tuple(found)
 
 
@@ -58,7 +50,7 @@ def by_content(
     annotations: Mapping[str, str],
     on_layer: Callable[[str], None] = lambda name: None,
     on_bytes: Callable[[int], None] = lambda count: None,
-) -> tuple[ImageDifference, ...]:
+) -> tuple[Finding, ...]:
     """Make the layers anew, write none, and compare them and the configuration with an image's."""
     made = []
     for layer in layers:
@@ -75,21 +67,21 @@ def _compared(
     made: tuple[PackedLayer, ...],
     more: Mapping[str, str],
     annotations: Mapping[str, str],
-) -> Iterator[ImageDifference]:
+) -> Iterator[Finding]:
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
     right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
     there = list(image.diff_ids)
     if len(there) != len(right):
-        yield ImageDifference("layers", f"the image has {len(there)} layers, and the lock gives {len(right)}")
+        yield Finding("error", "layers", f"the image has {len(there)} layers, and the lock gives {len(right)}")
     for name, own, found in zip(names, right, there, strict=False):
         if own != found:
-            yield ImageDifference("layer", f"the layer {name} is {found}, and the lock gives {own}")
+            yield Finding("error", "layer", f"the layer {name} is {found}, and the lock gives {own}")
     config = config_document(plan, base, made, more)
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
-            yield ImageDifference("configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
+            yield Finding("error", "configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
     if image.annotations and dict(image.annotations) != {**image_labels(plan, base), **more, **annotations}:
-        yield ImageDifference("annotations", "its annotations aren't what the lock gives")
+        yield Finding("error", "annotations", "its annotations aren't what the lock gives")
 
 
 def _why(image: ImageManifest, key: str) -> str:

@@ -13,6 +13,7 @@ from envspec.app.image.prepare import ImageOrder, built_here, prepared
 from envspec.app.observer import observer
 from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
+from envspec.base.finding import Finding
 from envspec.export.make import make_plan
 from envspec.image.archive import opened_archive
 from envspec.image.base import BaseSource
@@ -21,11 +22,11 @@ from envspec.image.layer import Descriptor
 from envspec.image.layout import layout_source
 from envspec.image.manifest import read_image
 from envspec.image.requirements import FEATURES, refuse_unpinned
-from envspec.image.verify import ImageDifference, by_content, by_labels, label_of
+from envspec.image.verify import by_content, by_labels, label_of
 from envspec.net.file_store import ARTIFACTS
 
 
-def verified(order: ImageOrder, where: str) -> dict[str, tuple[ImageDifference, ...]]:
+def verified(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
     """Compare an image with what the lock gives, target by target. Raises InputError, IndexFailure, ToolError,
     StorageError."""
     found = {}
