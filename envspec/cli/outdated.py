@@ -14,7 +14,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, warn
-from envspec.cli.groups import heading
+from envspec.cli.table import heading
 
 if TYPE_CHECKING:
     from envspec.resolve.workflow.outdated import Newer

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from envspec.cli.console import columns, styled
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock
 
 COLOURS: Mapping[str, str] = {
     "error": "red",
@@ -27,6 +31,13 @@ COLOURS: Mapping[str, str] = {
 }
 
 _GAP = "  "
+
+
+def heading(names: tuple[str, ...], lock: Lock) -> str:
+    """Name a group: "all 6 targets", or its targets' names."""
+    if len(names) == len(lock.targets) > 1:
+        return "both targets" if len(names) == 2 else f"all {len(names)} targets"
+    return ", ".join(names)
 
 
 def aligned(

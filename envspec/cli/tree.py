@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from envspec.app import inputs
-from envspec.base.errors import AnswerNo, InputError
+from envspec.app.graph import Branch, trees
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, styled
-from envspec.cli.groups import grouped, heading
-from envspec.lock.graph import Edge, Graph, Tree
-from envspec.lock.model import LockedTarget
-from envspec.packages.requirement import head_of
+from envspec.cli.table import heading
 
 EPILOG = """\b
 Examples:
@@ -28,26 +23,6 @@ Examples:
 """
 
 REPEATED = "(*)"
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A package in its place in the tree.
-
-    `requirement` led to it (in an inverse tree: its requirement of the package above); None at the top of one package's
-    tree. `condition` is the requirement's marker, "" without one. `direct` says that the spec itself asks for the
-    package. `repeated` says that its branches stand at its first place.
-    """
-
-    kind: str
-    name: str
-    version: str
-    extras: tuple[str, ...]
-    requirement: str | None
-    condition: str
-    direct: bool
-    repeated: bool
-    branches: tuple[Branch, ...]
 
 
 @click.command(epilog=EPILOG)
@@ -77,61 +52,18 @@ def command(
     envspec draws a package's branches once; later, (*) stands for them. Extras follow the name of the package that they
     belong to. A requirement's condition follows `if`; the condition holds for these targets.
     """
-    if inverse and package is None:
-        raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
-    spec, lock = inputs.look_at_lock(path, locks_dir)
-    inputs.warn_if_stale(spec, lock)
-    chosen = inputs.locked_targets(lock, targets)
-    groups = grouped(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
-    if package is not None and not any(branches for _, branches in groups):
-        raise AnswerNo(
-            f"{printable(package)} isn't in the lock of {lock.name}",
-            hint=inputs.did_you_mean(package, lock),
-        )
+    found = trees(path, targets, package, depth, locks_dir, inverse=inverse)
     if as_json:
-        options.print_json("tree", _as_json(spec.path, package, groups, inverse=inverse))
-    else:
-        trees = (_lines(f"{lock.name}, {heading(names, lock)}", found, inverse=inverse) for names, found in groups)
-        out("\n\n".join("\n".join(lines) for lines in trees))
-
-
-def _branches(target: LockedTarget, package: str | None, depth: int | None, *, inverse: bool) -> tuple[Branch, ...]:
-    graph = Graph.of(target)
-    if package is None:
-        trees = graph.tree(depth)
-    elif inverse:
-        trees = graph.inverse(package, depth)
-    else:
-        # a tree whose roots are the package itself
-        starts = tuple(Edge(None, node, "", node.kind) for node in graph.find(package))
-        trees = tuple(replace(tree, edge=None) for tree in replace(graph, roots=starts).tree(depth))
-    direct = {edge.target for edge in graph.roots}
-
-    def branch(tree: Tree) -> Branch:
-        pin = graph.pins[tree.node]
-        return Branch(
-            kind=pin.kind,
-            name=pin.name,
-            version=pin.version,
-            extras=() if inverse or tree.edge is None else _extras(tree.edge),
-            requirement=None if tree.edge is None else tree.edge.told,
-            condition="" if tree.edge is None else _condition(tree.edge),
-            direct=tree.node in direct,
-            repeated=tree.repeated,
-            branches=tuple(map(branch, tree.children)),
-        )
-
-    return tuple(map(branch, trees))
-
-
-def _extras(edge: Edge) -> tuple[str, ...]:
-    return tuple(sorted(head_of(edge.requirement).extras)) if edge.kind == "pip" else ()
-
-
-def _condition(edge: Edge) -> str:
-    """Give the marker of a requirement; a conda package's has none."""
-    marker = head_of(edge.requirement).marker if edge.kind == "pip" else None
-    return str(marker) if marker else ""
+        about = {"spec": found.spec.path, "package": package, "inverse": inverse}
+        groups = [
+            {"targets": list(names), "tree": [_branch_as_json(branch) for branch in branches]}
+            for names, branches in found.groups
+        ]
+        options.print_json("tree", {**about, "groups": groups})
+        return
+    lock = found.lock
+    drawn = (_lines(f"{lock.name}, {heading(names, lock)}", one, inverse=inverse) for names, one in found.groups)
+    out("\n\n".join("\n".join(lines) for lines in drawn))
 
 
 def _lines(title: str, branches: tuple[Branch, ...], *, inverse: bool) -> Iterator[str]:
@@ -167,20 +99,6 @@ def _dim(text: str) -> str:
 def _draws_unicode() -> bool:
     encoding = (sys.stdout.encoding or "").lower().replace("-", "").replace("_", "")
     return sys.stdout.isatty() and encoding == "utf8"
-
-
-def _as_json(
-    spec: str, package: str | None, groups: tuple[tuple[tuple[str, ...], tuple[Branch, ...]], ...], *, inverse: bool
-) -> dict[str, Any]:
-    return {
-        "spec": spec,
-        "package": package,
-        "inverse": inverse,
-        "groups": [
-            {"targets": list(names), "tree": [_branch_as_json(branch) for branch in branches]}
-            for names, branches in groups
-        ],
-    }
 
 
 def _branch_as_json(branch: Branch) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.texts import printable, shown
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, styled, warn
-from envspec.cli.groups import heading
 from envspec.cli.sign import show_signer
+from envspec.cli.table import heading
 from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
