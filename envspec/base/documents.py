@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
+
+from envspec.base.errors import InputError, Place
 
 _Value = TypeVar("_Value")
 
@@ -63,6 +66,22 @@ def decode(content: str | bytes, kind: type[_Value]) -> _Value:
         raise Unreadable(_DEEP) from None
     except ValueError as error:
         raise Unreadable(str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Versioned:
+    format: int
+
+
+def decode_format(content: bytes, kind: type[_Value], newest: int, place: Place, hint: str | None = None) -> _Value:
+    """Read a record of envspec's own, whose `format` is a number. Raises InputError for one of a newer format, and for
+    one that envspec didn't write."""
+    try:
+        if decode(content, _Versioned).format > newest:
+            raise InputError("a newer envspec wrote this", place=place, hint="update envspec")
+        return decode(content, kind)
+    except Unreadable as error:
+        raise InputError(f"this file wasn't written by envspec: {error.reason}", place=place, hint=hint) from None
 
 
 def encode(value: object) -> bytes:

@@ -16,10 +16,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from envspec.base import atomic
-from envspec.base.documents import read_json
+from envspec.base.documents import decode_format
 from envspec.base.errors import InputError, Place
 from envspec.base.open_folder import Location
 from envspec.base.storage import storage_error
@@ -132,20 +131,11 @@ def is_whole(prefix: Path, lock: Lock, target: LockedTarget) -> bool:
 def _read_state(prefix: Path) -> PrefixState | None:
     path = prefix / STATE_PATH
     try:
-        content: Any = read_json(path.read_bytes())
+        return decode_format(
+            path.read_bytes(), PrefixState, _FORMAT, Place(str(path)), f"remove {prefix} and install again"
+        )
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError:
-        content = None
-    if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > _FORMAT:
-        raise InputError("a newer envspec made this environment", place=Place(str(path)), hint="update envspec")
-    try:
-        fields = {key: value for key, value in content.items() if key != "format"}
-        return PrefixState(**{**fields, "pip": dict(fields["pip"])})
-    except (AttributeError, TypeError, KeyError, ValueError):
-        raise InputError(
-            "this file wasn't written by envspec", place=Place(str(path)), hint=f"remove {prefix} and install again"
-        ) from None
 
 
 def write_state(prefix: Path, state: PrefixState) -> None:

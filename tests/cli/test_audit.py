@@ -174,11 +174,14 @@ def test_offline_answers_grow_old(pypi: Pypi, envspec: Envspec, tmp_path: Path) 
     as_json(envspec)
     path = stored(tmp_path)
     document = json.loads(path.read_text())
-    for row in (*document["releases"], *document["files"]):
-        row["fetched"] = f"{datetime.now(timezone.utc) - timedelta(days=8):%Y-%m-%dT%H:%M:%SZ}"
+    old = f"{datetime.now(timezone.utc) - timedelta(days=8):%Y-%m-%dT%H:%M:%SZ}"
+    for _, answer in document["releases"]:
+        answer["fetched"] = old
+    for row in document["files"]:
+        row[2] = old
     path.write_text(json.dumps(document))
     as_json(envspec, "--offline", code=3)
-    assert as_json(envspec, "--offline", "--max-age", "9")["database"]["oldest"] == document["releases"][0]["fetched"]
+    assert as_json(envspec, "--offline", "--max-age", "9")["database"]["oldest"] == old
 
 
 def test_damaged_answers_are_no_pass(pypi: Pypi, envspec: Envspec, tmp_path: Path) -> None:

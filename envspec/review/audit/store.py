@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from envspec.base import atomic
-from envspec.base.documents import read_json
+from envspec.base.documents import decode, encode
 from envspec.base.errors import OutsideError, Place, StorageError
 from envspec.review.audit.kept import kept_files
-from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
+from envspec.review.audit.model import DatabaseAnswer, FileFacts, PublishedRelease
 
-_SCHEMA = "envspec/audit-database/1"
+_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,15 @@ class Stored:
         return Stored({**self.answers, **other.answers}, {**self.files, **other.files})
 
 
+@dataclass(frozen=True)
+class _Document:
+    """A stored file: its source, answers by release, and facts by index and file with the time of reading."""
+
+    source: str
+    releases: tuple[tuple[PublishedRelease, DatabaseAnswer], ...]
+    files: tuple[tuple[str, str, str, FileFacts], ...]
+
+
 def all_kept(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
     """Yield the answers of every source that there are any of, leaving out what can't be read."""
     for path in kept_files(cache_dir):
@@ -39,7 +46,7 @@ def all_kept(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnsw
 
 def store_path(cache_dir: Path, source: str) -> Path:
     """Return where the answers of one source are stored. `source` is an address without credentials."""
-    return cache_dir / "audit" / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.json"
+    return cache_dir / "audit" / f"{hashlib.sha256(f'{_SCHEMA} {source}'.encode()).hexdigest()[:16]}.json"
 
 
 def load(path: Path) -> Stored:
@@ -51,32 +58,22 @@ def load(path: Path) -> Stored:
     except (OSError, UnicodeDecodeError) as error:
         raise OutsideError(f"the stored answers can't be read: {error}", place=Place(str(path))) from None
     try:
-        document = read_json(text)
-        if document["schema"] != _SCHEMA:
-            raise ValueError
-        return Stored(
-            {PublishedRelease(row["name"], row["version"]): _answer(row) for row in document["releases"]},
-            {(row["index"], row["file"]): (row["fetched"], _facts(row)) for row in document["files"]},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        document = decode(text, _Document)
+    except ValueError:
         raise OutsideError(
             "the stored answers are damaged", place=Place(str(path)), hint="delete the file, then run without --offline"
         ) from None
+    return Stored(
+        dict(document.releases), {(index, file): (fetched, facts) for index, file, fetched, facts in document.files}
+    )
 
 
 def save(path: Path, source: str, stored: Stored) -> None:
     """Store the answers, whole or not at all. Raises StorageError."""
-    document = {
-        "schema": _SCHEMA,
-        "source": source,
-        "releases": [_row(release, answer) for release, answer in sorted(stored.answers.items(), key=_by_release)],
-        "files": [
-            {"index": index, "file": file, "fetched": fetched, **_facts_row(facts)}
-            for (index, file), (fetched, facts) in sorted(stored.files.items())
-        ],
-    }
+    files = tuple((*key, *known) for key, known in sorted(stored.files.items(), key=lambda item: item[0]))
+    document = _Document(source, tuple(sorted(stored.answers.items(), key=_by_release)), files)
     try:
-        atomic.write_file(path, json.dumps(document, indent=1, ensure_ascii=False))
+        atomic.write_file(path, encode(document).decode())
     except OSError as error:
         raise StorageError(
             f"the answers can't be stored for --offline: {error.strerror}",
@@ -87,45 +84,3 @@ def save(path: Path, source: str, stored: Stored) -> None:
 
 def _by_release(item: tuple[PublishedRelease, DatabaseAnswer]) -> tuple[str, str]:
     return (item[0].name, item[0].version)
-
-
-def _row(release: PublishedRelease, answer: DatabaseAnswer) -> dict[str, Any]:
-    return {
-        "name": release.name,
-        "version": release.version,
-        "fetched": answer.fetched,
-        "known": answer.known,
-        "page": answer.page,
-        "advisories": [asdict(advisory) for advisory in answer.advisories],
-        "files": {name: _facts_row(facts) for name, facts in sorted(answer.files.items())},
-    }
-
-
-def _facts_row(facts: FileFacts) -> dict[str, Any]:
-    # only what an index said is kept, and an index says which files are yanked
-    return {"sha256": facts.sha256, "uploaded": facts.uploaded, "yanked": facts.yanked}
-
-
-def _answer(row: Mapping[str, Any]) -> DatabaseAnswer:
-    advisories = tuple(
-        Advisory(
-            str(one["id"]),
-            tuple(one["aliases"]),
-            str(one["summary"]),
-            tuple(one["fixed_in"]),
-            one["link"],
-            one["severity"],
-        )
-        for one in row["advisories"]
-    )
-    return DatabaseAnswer(
-        row["fetched"],
-        advisories,
-        {name: _facts(one) for name, one in row["files"].items()},
-        row["known"],
-        row.get("page"),
-    )
-
-
-def _facts(row: Mapping[str, Any]) -> FileFacts:
-    return FileFacts(str(row["sha256"]), row["uploaded"], row["yanked"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from envspec.base.documents import read_json
+from envspec.base.documents import decode
 from envspec.base.errors import EnvspecError, InputError, StorageError
 from envspec.base.open_folder import located
 from envspec.export.carried import check_digest
@@ -268,7 +268,7 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
     log_path = str(slurm_log) if slurm_log else None
     over = ENDINGS.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
-        status = int(done["status"])
+        status = done.status
         run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path, one.by)
         if run.status != "error":
             return run
@@ -315,23 +315,26 @@ def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
     return report if (report.spec, report.target) == (task.spec, task.target) else None
 
 
-def _done(path: Path) -> dict[str, str | int] | None:
+@dataclass(frozen=True)
+class _Done:
+    status: int
+    node: str = ""
+
+
+def _done(path: Path) -> _Done | None:
     try:
-        value = read_json(path.read_bytes())
+        return decode(path.read_bytes(), _Done)
     except (OSError, ValueError):
         return None
-    if isinstance(value, dict) and isinstance(value.get("status"), int):
-        return {"status": value["status"], "node": str(value.get("node", ""))}
-    return None
 
 
-def _where(one: Expected, done: Mapping[str, str | int] | None, state: TaskState | None) -> str | None:
+def _where(one: Expected, done: _Done | None, state: TaskState | None) -> str | None:
     """Name a run's place: `node/partition`, as far as known; `4 nodes/partition` for a run across all of them."""
     count = len(one.task.outputs) - 1
     if count and one.output == one.task.outputs[-1]:
         node = f"across {count} nodes"
     else:
-        node = str(done["node"]) if done else state.nodes if state else ""
+        node = done.node if done else state.nodes if state else ""
     return "/".join(word for word in (node, one.task.partition) if word) or None
 
 

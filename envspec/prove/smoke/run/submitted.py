@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
 
 from envspec.base.atomic import write_file
-from envspec.base.documents import read_json
+from envspec.base.documents import decode_format
 from envspec.base.errors import InputError, Place, StorageError
 
 STATE = "state.json"
@@ -36,7 +37,7 @@ class SubmittedJob:
     partition: str | None
     argv: tuple[str, ...]
     tasks: tuple[SubmittedTask, ...]
-    job: str | None = None
+    job: Annotated[str, Meta(pattern=r"^[0-9]+\Z")] | None = None
     refused: str | None = None
     unsure: str | None = None
 
@@ -80,50 +81,14 @@ def read_submitted(results: Path) -> Submitted:
     """Read the record. Raises InputError for a missing or damaged one."""
     path = results / STATE
     try:
-        value: Any = read_json(path.read_bytes())
+        submitted = decode_format(path.read_bytes(), Submitted, FORMAT, Place(str(path)))
     except OSError as error:
         raise InputError(
             f"{path} can't be read: {error.strerror}",
             hint="give --attach a folder that `envspec smoke --runner slurm` made",
         ) from None
-    except ValueError:
-        value = None
-    if isinstance(value, dict) and isinstance(value.get("format"), int) and value["format"] > FORMAT:
-        raise InputError("a newer envspec wrote this", place=Place(str(path)), hint="update envspec")
-    try:
-        jobs = tuple(_job(one) for one in value["jobs"])
-        failed = tuple((str(s), str(t), str(r), None if log is None else str(log)) for s, t, r, log in value["failed"])
-        skipped = tuple((str(s), str(t), str(r)) for s, t, r in value["skipped"])
-        check = _text(value.get("check"))
-    except (TypeError, KeyError, ValueError, AttributeError):
-        raise InputError("this file wasn't written by envspec", place=Place(str(path))) from None
-    return Submitted(jobs, failed, skipped, check)
-
-
-def _job(value: dict[str, Any]) -> SubmittedJob:
-    job = value["job"]
-    if job is not None and not (isinstance(job, str) and job.isdecimal()):
-        raise ValueError(job)
-    tasks = tuple(
-        SubmittedTask(str(t["spec"]), str(t["target"]), _text(t["partition"]), tuple(_inside(o) for o in t["outputs"]))
-        for t in value["tasks"]
-    )
-    argv = _texts(value["argv"])
-    said = _text(value["refused"]), _text(value["unsure"])
-    return SubmittedJob(str(value["name"]), _text(value["partition"]), argv, tasks, job, *said)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _texts(values: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)
-
-
-def _inside(value: Any) -> str:
-    """Check a folder below the results: a record edited by hand must not lead out of them."""
-    path = Path(str(value))
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(value)
-    return str(value)
+    outputs = (Path(output) for job in submitted.jobs for task in job.tasks for output in task.outputs)
+    if any(output.is_absolute() or ".." in output.parts for output in outputs):
+        # a record edited by hand must not lead out of the results
+        raise InputError("this file wasn't written by envspec", place=Place(str(path)))
+    return submitted
