@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
@@ -53,9 +53,6 @@ class VariantRow:
     ptx: tuple[str, ...] = ()
     driver_floor: str | None = None
     properties: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 def published(package: str, index: str | None) -> tuple[str, Page, Mapping[Version, VersionFiles]]:

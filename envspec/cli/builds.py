@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -129,7 +130,7 @@ def _variants(
     if not found:
         raise AnswerNo(f"no variant of {package} is like that", hint="leave out an option")
     if as_json:
-        options.print_json("variants", {"package": package, "variants": [row.as_json() for row in found]})
+        options.print_json("variants", {"package": package, "variants": [asdict(row) for row in found]})
     else:
         out("\n".join(aligned(table(found))))
     return 0

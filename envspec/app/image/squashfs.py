@@ -55,15 +55,7 @@ class MadeSquashfs:
     at: str | None
 
     def document(self) -> dict[str, str | int | None]:
-        return {
-            "file": str(self.file),
-            "target": self.target,
-            "packages": self.packages,
-            "inside": self.inside,
-            "size": self.size,
-            "digest": self.digest,
-            "at": self.at,
-        }
+        return {**vars(self), "file": str(self.file)}
 
 
 def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> MadeSquashfs:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from envspec.lock.model import LockedPython
-from envspec.review.diff.facts import Fact
 from envspec.review.diff.rows import Asked, LookedUp, Move, Review, Row
 
 
@@ -21,9 +20,9 @@ def as_json(review: Review) -> dict[str, Any]:
         "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
         "verified": _asked(review.asked) if review.asked else None,
-        "flaws": [_fact(fact) for fact in review.flaws],
-        "spec": [_fact(fact) for fact in review.settings],
-        "gpu": [_fact(fact) for fact in review.gpu],
+        "flaws": [asdict(fact) for fact in review.flaws],
+        "spec": [asdict(fact) for fact in review.settings],
+        "gpu": [asdict(fact) for fact in review.gpu],
         "pythons": [
             {"platform": one.platform, "old": _python(one.old), "new": _python(one.new)} for one in review.pythons
         ],
@@ -74,25 +73,9 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
+_MOVE = ("action", "targets", "old", "new", "jump", "facts", "needs", "drops", "partner")
+
+
 def _move(move: Move) -> dict[str, Any]:
-    return {
-        "action": move.action,
-        "targets": list(move.targets),
-        "old": asdict(move.old) if move.old else None,
-        "new": asdict(move.new) if move.new else None,
-        "jump": move.jump,
-        "facts": [_fact(fact) for fact in move.facts],
-        "needs": list(move.needs),
-        "drops": list(move.drops),
-        "partner": move.partner,
-    }
-
-
-def _fact(fact: Fact) -> dict[str, Any]:
-    return {
-        "risk": fact.risk,
-        "code": fact.code,
-        "message": fact.message,
-        "targets": list(fact.targets),
-        "package": fact.package,
-    }
+    values = asdict(replace(move, parts=()))
+    return {key: values[key] for key in _MOVE}

@@ -301,7 +301,7 @@ def test_json_has_each_file_of_each_target() -> None:
     assert (move.targets, move.drops, size(move)) == ((), ("inner",), "up to +4.0 MB")
     assert list(edges(move)) == ["no longer needs inner [hopper]"]
     (package,) = as_json(reviewed(change))["packages"]
-    found = {one["targets"][0]: (one["new"]["file"], one["drops"]) for one in package["changes"]}
+    found = {one["targets"][0]: (one["new"]["file"], list(one["drops"])) for one in package["changes"]}
     assert found == {
         "cpu": ("lib-2.5.2-cpu.whl", []),
         "hopper": ("lib-2.5.2-py3-none-any.whl", ["inner"]),

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from envspec.prove.smoke.report.read import KIND, SCHEMA
-from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run, SmokeReport
+from envspec.prove.smoke.report.result import Figure, Results, Run, SmokeReport
 
 
 def as_json(results: Results) -> dict[str, Any]:
@@ -19,25 +19,13 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kind": KIND,
-        "spec": report.spec,
-        "target": report.target,
-        "lock_digest": report.lock_digest,
-        "fingerprint": report.fingerprint,
-        "workload": report.workload,
-        "steps": report.steps,
-        "device": report.device,
-        "cuda": report.cuda,
-        "evidence": report.evidence,
-        "check_digest": report.check_digest,
-        "quick": report.quick,
-        "seed": report.seed,
-        "started": report.started,
-        "seconds": report.seconds,
+        **vars(report),
         "machine": asdict(report.machine) | {"gpus": [asdict(gpu) for gpu in report.machine.gpus]},
         "torch": asdict(report.torch) | {"architectures": list(report.torch.architectures)} if report.torch else None,
-        "checks": [_check(check) for check in report.checks],
+        "checks": [
+            {**vars(check), "details": dict(check.details), "slow": list(check.slow)} for check in report.checks
+        ],
         "figures": [_figure(figure) for figure in report.figures],
-        "complete": report.complete,
         "curves": {name: list(losses) for name, losses in report.curves.items()},
         "summary": {
             "passed": report.passed,
@@ -53,31 +41,7 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
 
 
 def _run(run: Run) -> dict[str, Any]:
-    return {
-        "spec": run.spec,
-        "target": run.target,
-        "runner": run.runner,
-        "where": run.where,
-        "status": run.status,
-        "reason": run.reason,
-        "report": report_json(run.report) if run.report else None,
-        "log": run.log,
-    }
-
-
-def _check(check: CheckResult) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "group": check.group,
-        "needs_gpu": check.needs_gpu,
-        "status": check.status,
-        "reason": check.reason,
-        "remedy": check.remedy,
-        "seconds": check.seconds,
-        "details": dict(check.details),
-        "slow": list(check.slow),
-        "output": check.output,
-    }
+    return {**vars(run), "report": report_json(run.report) if run.report else None}
 
 
 _REFERENCE = ("value", "low", "high", "unit")
