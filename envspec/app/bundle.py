@@ -1,0 +1,185 @@
+"""`envspec bundle`: all files of a target in one tar, for a machine without internet."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.app import inputs
+from envspec.app.bundle_base import bundled_base
+from envspec.app.cache_size import keep_bounded
+from envspec.app.collecting import collect_conda_too
+from envspec.app.malicious import refuse_malicious
+from envspec.app.observer import observer, say, warn
+from envspec.app.outputs import written
+from envspec.app.own_project import built_project, built_sources, refuse_newer_glibc
+from envspec.app.policy import refuse_fetched
+from envspec.base.errors import InputError, Place
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import load_settings
+from envspec.export.make import make_plan
+from envspec.export.plan import CARRIED_FOLDER
+from envspec.install.build import BuildRules
+from envspec.install.bundle import (
+    INSTALLER,
+    LIMITS,
+    LOOK,
+    PROJECT,
+    SUMS,
+    build_files,
+    explicit_list,
+    held_by,
+    place_of,
+    with_wheels,
+    write_bundle,
+)
+from envspec.install.collect import refuse_git
+from envspec.install.python_archive import fetched_build
+from envspec.install.python_builds import are_asked_for
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedPython, LockedTarget
+from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class BundleRequest:
+    """A bundle to make.
+
+    since         an earlier bundle, its SHA256SUMS or its lock: what it holds is left out
+    build_wheels  build wheels of sources here
+    with_base     bring the image's base; `base` is where that is, None: the spec's, as locked
+    """
+
+    path: str
+    target: str | None
+    output: Path
+    since: Path | None
+    build_wheels: bool
+    with_base: bool
+    base: str | None
+    locks_dir: Path | None
+
+
+@dataclass(frozen=True)
+class MadeBundle:
+    """A bundle that was written: `files` packages are in it, `needed` more in the earlier one; `title` is the plan's,
+    where it brings a base."""
+
+    target: str
+    size: int
+    files: int
+    needed: int
+    digest: str
+    built: tuple[str, ...]
+    is_partial: bool
+    base: str | None
+    title: str | None
+
+
+def make_bundle(asked: BundleRequest) -> MadeBundle:
+    """Write a bundle, every file checked against its hash. Raises EnvspecError."""
+    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    chosen = inputs.one_target(lock, asked.target)
+    if not chosen.inputs.platform.startswith("linux-"):
+        raise InputError(
+            f"a bundle is for Linux, and the target {chosen.name} is for {chosen.inputs.platform}",
+            hint="choose another target with --target, or use `envspec install` on the machine itself",
+            place=Place(asked.path),
+        )
+    inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
+    refuse_fetched(spec, lock, chosen, asked.path, offline=False)
+    refuse_malicious(spec, (chosen,), asked.path, offline=False)
+    refuse_git(chosen.pins, "a bundle")
+    if asked.base is not None and not asked.with_base:
+        raise InputError("--base says which base a bundle brings, and this one brings none", hint="add --with-base")
+    if asked.since is not None and asked.with_base:
+        raise InputError("an image is made from a whole bundle, and --since leaves files out", hint="give one of both")
+    rules = BuildRules.of(spec, chosen)
+    sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]
+    compiled = [pin.name for pin in chosen.pins if rules.concerns(pin)]
+    if (sources or compiled) and asked.with_base and not asked.build_wheels:
+        raise InputError(
+            f"the base has no compilers for {', '.join(compiled + sources)}, which the lock has as source",
+            hint="add --build-wheels, which builds their wheels here",
+        )
+    if asked.build_wheels:
+        sources = compiled = []
+    if compiled:
+        warn(f"installing compiles {', '.join(compiled)} against the bundle's own packages, and needs the compilers")
+    if sources:
+        warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
+    known = held_by(asked.since, chosen.name) if asked.since else frozenset()
+    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        built = _built(spec, lock, chosen, scratch) if asked.build_wheels else {}
+        held, found = with_wheels(chosen, built)
+        whole = held.fetched
+        pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
+        fetched = [pin for pin in pins if pin.name not in built or pin.kind != "pip"]
+        found = {**found, **collect_conda_too(spec, chosen, fetched)}
+        carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, held, rules)}
+        carried |= _project(spec, chosen)
+        brought = None
+        if asked.with_base:
+            plan = make_plan(spec, lock, chosen)
+            brought = bundled_base(plan, lock, chosen, asked.base, spec.path, scratch)
+        python = brought.python if brought else _python(lock, chosen)
+        if brought:
+            carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
+        of_base = brought.files if brought else {}
+        with observer().progress() as progress, written(asked.output, "-o", [asked.path]) as file:
+            progress.phase(f"writing {asked.output}")
+            digest = write_bundle(file, held, carried, found, known, python, of_base, progress.came)
+            size = file.tell()
+    keep_bounded()
+    return MadeBundle(
+        target=chosen.name,
+        size=size,
+        files=len(pins),
+        needed=len(whole) - len(pins),
+        digest=digest,
+        built=tuple(sorted(built)),
+        is_partial=bool(known),
+        base=brought.digest if brought else None,
+        title=brought.plan.title if brought else None,
+    )
+
+
+def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path) -> dict[str, Path]:
+    """Build the wheels of what the lock has as source, by package."""
+    folder = scratch / "built"
+    folder.mkdir()
+    made = built_sources(spec, lock, target, folder, "a bundle")
+    wheels = {name: wheel for name, (wheel, _) in made.items()}
+    refuse_newer_glibc(target, wheels)
+    return wheels
+
+
+def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] | None:
+    """Fetch the build of Python that the lock names; None where it names none, or the user lets none be fetched."""
+    build = lock.python(target)
+    if build is None:
+        return None
+    if not are_asked_for(os.environ):
+        said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
+        say(f"note: the bundle has no Python: {said}", style="cyan")
+        return None
+    return build, fetched_build(build, load_settings(os.environ), os.environ)
+
+
+def _carried(
+    spec: Spec, lock: SoundLock, target: LockedTarget, held: LockedTarget, rules: BuildRules
+) -> dict[str, str]:
+    """Give the carried files, as in an image, and the lists of pip's and conda's packages as the bundle holds them."""
+    plan = make_plan(spec, lock, target)
+    carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
+    pip = build_files(lock, held, rules) if plan.pip else {}
+    return carried | pip | explicit_list(target)
+
+
+def _project(spec: Spec, target: LockedTarget) -> dict[str, bytes]:
+    """Build the wheel of the spec's own project, by its path in the bundle."""
+    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        wheel = built_project(spec, target, scratch)
+        return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()} if wheel else {}
