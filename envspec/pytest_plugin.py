@@ -127,7 +127,7 @@ def prove(
     reason = serves(case, words)
     if reason:
         pytest.skip(f"{case}: {reason}")
-    from envspec.cli.smoke.table import lines
+    from envspec.prove.smoke.report.lines import lines
     from envspec.prove.smoke.report.result import Results
 
     code, out, err = ask([case.path, "--target", case.target, "--json", *case.words, *words])
@@ -193,7 +193,7 @@ class SpecTarget(pytest.Item):
         self.add_marker("slow")
 
     def runtest(self) -> None:
-        from envspec.cli.smoke.table import lines
+        from envspec.prove.smoke.report.lines import lines
         from envspec.prove.smoke.report.result import Results
 
         run = prove(self.case, _words(self.config))

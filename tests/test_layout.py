@@ -53,8 +53,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("prove.proof",),
     ("review.report", "draft", "install.environments", "image"),
     ("app",),
-    ("cli", "library"),
-    ("pytest_plugin", "__main__"),
+    ("cli", "library", "pytest_plugin"),
+    ("__main__",),
     ("tools",),
 )
 """The parts of the package from the ground up. A part imports what stands on floors below its own."""

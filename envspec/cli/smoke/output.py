@@ -15,7 +15,7 @@ from envspec.base.atomic import refuse_read_only
 from envspec.base.errors import StorageError
 from envspec.base.storage import storage_error
 from envspec.base.texts import printable
-from envspec.cli.console import out, say
+from envspec.cli.console import columns, out, say
 from envspec.cli.failure import tell
 from envspec.cli.options import print_json
 from envspec.prove.smoke.report.result import Results, Run
@@ -87,9 +87,10 @@ def finish(options: SmokeOptions, runs: tuple[Run, ...], results: Path) -> int:
 
         print_json("smoke", as_json(whole))
     else:
-        from envspec.cli.smoke.table import lines
+        from envspec.cli.table import coloured
+        from envspec.prove.smoke.report.lines import WIDTH, lines
 
-        out("\n".join(lines(whole)))
+        out("\n".join(lines(whole, columns() or WIDTH, coloured)))
     if any(run.status != "skip" for run in runs):
         say(f"reports and logs: {results}")
     return EXIT[whole.verdict] if failed is None else failed.exit_code

@@ -1,24 +1,20 @@
-"""Smoke runs for a terminal."""
+"""Smoke runs as lines of text, and in colour on a terminal."""
 
 from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from support.examples import examples
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "prove" / "smoke"))
-
 from smoke_golden import golden
 from smoke_samples import blind, failed, left_out, several
 from smoke_strategies import results
+from support.examples import examples
 
 from envspec.cli import console
-from envspec.cli.smoke import table as smoke_table
-from envspec.cli.smoke.table import lines
+from envspec.cli.table import coloured
+from envspec.prove.smoke.report.lines import WIDTH, lines
 from envspec.prove.smoke.report.result import Results
 
 
@@ -32,7 +28,7 @@ def test_golden() -> None:
 
 
 def test_the_headline_is_last() -> None:
-    assert list(lines(Results((blind(), left_out()))))[-1] == "no GPU check ran: 2 runs: 1 passed, 0 failed, 1 skipped"
+    assert lines(Results((blind(), left_out())))[-1] == "no GPU check ran: 2 runs: 1 passed, 0 failed, 1 skipped"
 
 
 def test_a_failed_check_has_its_remedy_and_last_words() -> None:
@@ -47,7 +43,7 @@ def test_a_failed_check_has_its_remedy_and_last_words() -> None:
 def test_any_results_keep_the_width_and_steer_no_terminal(found: Results) -> None:
     for line in lines(found):
         assert all(character.isprintable() for character in line)
-        assert len(line) <= smoke_table.WIDTH or line.startswith("      log: ")
+        assert len(line) <= WIDTH or line.startswith("      log: ")
 
 
 @pytest.fixture
@@ -58,7 +54,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_colour_is_all_that_colour_adds(terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # a style is an escape sequence no sooner than it leaves
-    coloured = console._safe("\n".join(lines(several())))
-    assert "\x1b[31m" in coloured and "\x1b[32m" in coloured
+    text = console._safe("\n".join(lines(several(), marked=coloured)))
+    assert "\x1b[31m" in text and "\x1b[32m" in text
     monkeypatch.setenv("NO_COLOR", "1")
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == "\n".join(lines(several()))
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text) == "\n".join(lines(several()))
