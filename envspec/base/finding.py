@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from envspec.base.errors import Place
 
@@ -24,10 +24,12 @@ class Finding:
     key       the key that the finding is about: of the target, the spec or the site's policy
     targets   the names of the targets that it holds for, as far as the judge saw several
     package   the package that it is about, by its normalised name
+    file      the file that it is about: a package's, a rendered one
     bound     the versions of the package without the fault (PEP 508), where it lies in a pin: the target may be solved
               again with it
     outgrown  the pin is made for less than the target has: an older release that doesn't name what the target has is
               no answer
+    evidence  what the judge saw: a frozen value of its own
     """
 
     severity: Severity
@@ -38,8 +40,10 @@ class Finding:
     key: str | None = None
     targets: tuple[str, ...] = ()
     package: str | None = None
+    file: str | None = None
     bound: str | None = None
     outgrown: bool = False
+    evidence: Any = None
 
     @property
     def text(self) -> str:

@@ -16,6 +16,7 @@ from envspec.app.collecting import collect
 from envspec.app.evidence import keep
 from envspec.app.observer import observer
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
+from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, styled
@@ -23,7 +24,7 @@ from envspec.cli.console import out, say, styled
 if TYPE_CHECKING:
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import LockedTarget, Pin
-    from envspec.prove.link.model import LinkedPackage, LinkFinding, WheelFacts
+    from envspec.prove.link.model import LinkedPackage, WheelFacts
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -45,12 +46,12 @@ class _Answer:
 
     target: LockedTarget
     packages: Sequence[LinkedPackage]
-    findings: Sequence[LinkFinding]
+    findings: Sequence[Finding]
     unread: Sequence[Pin]
 
     @property
     def is_ok(self) -> bool:
-        return all(finding.level != "error" for finding in self.findings)
+        return all(finding.severity != "error" for finding in self.findings)
 
 
 @click.command(epilog=EPILOG)
@@ -217,15 +218,15 @@ def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Seque
 def _lines(answer: _Answer) -> Iterator[str]:
     files = sum(len(package.facts.files) for package in answer.packages)
     read = f"{plural(files, 'compiled file')} of {plural(len(answer.packages), 'wheel')}"
-    errors = sum(finding.level == "error" for finding in answer.findings)
+    errors = sum(finding.severity == "error" for finding in answer.findings)
     there = "nothing is missing in these" if answer.unread else "all that importing needs is there"
     verdict = styled(plural(errors, "error"), "red;bold") if errors else there
     yield f"{answer.target.name}: {read}: {verdict}"
     for finding in answer.findings:
-        what = printable(f"{finding.package} {finding.version}")
-        yield f"  {styled(finding.level, _COLOURS[finding.level])}  {what}  {finding.code}"
+        what = printable(f"{finding.package} {finding.evidence.version}")
+        yield f"  {styled(finding.severity, _COLOURS[finding.severity])}  {what}  {finding.code}"
         yield f"    {printable(finding.message)}"
-        yield f"    → {printable(finding.remedy)}"
+        yield f"    → {printable(str(finding.remedy))}"
     if answer.unread:
         conda = sum(pin.kind == "conda" for pin in answer.unread)
         built = [pin.name for pin in answer.unread if pin.kind != "conda"]
@@ -255,9 +256,14 @@ def _document(path: str, answers: Sequence[_Answer]) -> dict[str, Any]:
                     for package in answer.packages
                 ],
                 "unread": [{"kind": pin.kind, "name": pin.name, "version": pin.version} for pin in answer.unread],
-                "findings": [asdict(finding) for finding in answer.findings],
+                "findings": [_finding(finding) for finding in answer.findings],
                 "compiled": None,
             }
             for answer in answers
         ],
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    about = {name: getattr(finding, name) for name in ("code", "package", "file", "message", "remedy")}
+    return {"level": finding.severity, **about, **asdict(finding.evidence)}

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from envspec.base.finding import Finding, Severity
 from envspec.prove.link import remedies
 from envspec.prove.link.libraries import Libraries, LoadedFile
-from envspec.prove.link.model import Level, LinkedPackage, LinkFinding
+from envspec.prove.link.model import LinkedPackage, Unloadable
 from envspec.prove.link.symbols import families_of, family, plain_name, shared_by_overloads
 from envspec.prove.link.system import System
 
@@ -16,14 +17,14 @@ _NAMED = 3
 """The number of files or symbols that a message names before it counts the rest."""
 
 
-def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[LinkFinding, ...]:
+def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[Finding, ...]:
     """Find what the loader would refuse of a target's wheels, errors first.
 
     A library is found when a wheel, the base image, the driver or Python brings it, wherever that is: in which order
     a program imports isn't judged. Of the symbols, those of torch and of the CUDA libraries are asked for.
     """
     found = [*_Judge(packages, system).findings(), *_unread(packages)]
-    return tuple(sorted(found, key=lambda one: (one.level != "error", one.package, one.code, one.names)))
+    return tuple(sorted(found, key=lambda one: (one.severity != "error", one.package, one.code, one.evidence.names)))
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class _Judge:
         self._system = system
         self._packages = {package.name: package for package in packages}
 
-    def findings(self) -> Iterator[LinkFinding]:
+    def findings(self) -> Iterator[Finding]:
         """Put together what the files of a package lack of one library, or of one family of symbols."""
-        together: defaultdict[tuple[str, str, str, Level], list[_Missing]] = defaultdict(list)
+        together: defaultdict[tuple[str, str, str, Severity], list[_Missing]] = defaultdict(list)
         self._lacking = {library: tuple(self._libraries(library)) for library in self._files.all}
         for library in self._files.all:
             for one in (*self._lacking[library], *self._versions(library), *self._symbols(library)):
@@ -57,7 +58,7 @@ class _Judge:
         for (name, code, by, level), several in together.items():
             yield self._finding(self._packages[name], code, by, level, several)
 
-    def _level(self, one: _Missing) -> Level:
+    def _level(self, one: _Missing) -> Severity:
         if one.code == "symbol-elsewhere" or self._unsure(one):
             return "warning"
         # a library for another GPU, CUDA or MPI may lie there unused; none is built for a newer glibc than the rest
@@ -121,8 +122,8 @@ class _Judge:
         return (one for other in self._files.loading(library) for one in self._files.scope(other))
 
     def _finding(
-        self, package: LinkedPackage, code: str, by: str, level: Level, several: Sequence[_Missing]
-    ) -> LinkFinding:
+        self, package: LinkedPackage, code: str, by: str, level: Severity, several: Sequence[_Missing]
+    ) -> Finding:
         paths = sorted({one.library.path for one in several})
         names = sorted({one.name for one in several})
         message, remedy = self._words(package, code, by, paths, names)
@@ -134,9 +135,7 @@ class _Judge:
             message += f"; {other.path} fits in its place"
         elif level == "warning" and code != "symbol-elsewhere":
             message += "; importing doesn't load this file"
-        return LinkFinding(
-            level, code, package.name, package.version, package.file, tuple(paths), tuple(names), message, remedy
-        )
+        return _finding_of(package, level, code, message, remedy, paths, names)
 
     def _words(
         self, package: LinkedPackage, code: str, by: str, paths: Sequence[str], names: Sequence[str]
@@ -185,15 +184,26 @@ class _Judge:
         return None
 
 
-def _unread(packages: Iterable[LinkedPackage]) -> Iterator[LinkFinding]:
+def _finding_of(
+    package: LinkedPackage,
+    severity: Severity,
+    code: str,
+    message: str,
+    remedy: str,
+    paths: Sequence[str],
+    names: Sequence[str],
+) -> Finding:
+    evidence = Unloadable(package.version, tuple(paths), tuple(names))
+    return Finding(severity, code, message, remedy=remedy, package=package.name, file=package.file, evidence=evidence)
+
+
+def _unread(packages: Iterable[LinkedPackage]) -> Iterator[Finding]:
     for package in packages:
         if package.facts.unread:
             paths = tuple(path for path, _ in package.facts.unread)
             message = f"{_some(paths)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
             remedy = f"report it to {package.name}'s authors"
-            yield LinkFinding(
-                "warning", "elf-unreadable", package.name, package.version, package.file, paths, (), message, remedy
-            )
+            yield _finding_of(package, "warning", "elf-unreadable", message, remedy, paths, ())
 
 
 def _symbol(name: str) -> str:

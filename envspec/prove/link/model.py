@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from envspec.binaries.elf import DynamicFacts
-
-Level = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
@@ -41,22 +38,14 @@ class LinkedPackage:
 
 
 @dataclass(frozen=True)
-class LinkFinding:
-    """What the loader would refuse, or what can't be said.
+class Unloadable:
+    """The evidence of a finding of link, about a file of a wheel.
 
-    level    an error where Python modules, or what they need, can't be loaded; else a warning
-    code     library-missing, version-missing, symbol-missing, symbol-elsewhere, elf-unreadable
-    package  with `version` and `file`, whose files these are
-    paths    the files, from site-packages
-    names    the libraries, symbol versions or symbols
+    version  the package's
+    paths    the files that can't be loaded, from site-packages
+    names    the libraries, symbol versions or symbols that they lack
     """
 
-    level: Level
-    code: str
-    package: str
     version: str
-    file: str
     paths: tuple[str, ...]
     names: tuple[str, ...]
-    message: str
-    remedy: str

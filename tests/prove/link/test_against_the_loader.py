@@ -11,8 +11,9 @@ import pytest
 from support.compiled import Compiler, loaded, needs_compiler, platform_wheel
 from support.packages import Dist
 
+from envspec.base.finding import Finding
 from envspec.prove.link.judge import judge
-from envspec.prove.link.model import LinkedPackage, LinkFinding
+from envspec.prove.link.model import LinkedPackage
 from envspec.prove.link.system import System, runtime_of_glibc
 from envspec.prove.link.wheel import MACHINES, read_wheel
 
@@ -69,7 +70,7 @@ def stack(tmp_path: Path) -> Stack:
     return Stack(tmp_path, compiler)
 
 
-def only(findings: tuple[LinkFinding, ...]) -> LinkFinding:
+def only(findings: tuple[Finding, ...]) -> Finding:
     assert len(findings) == 1, findings
     return findings[0]
 
@@ -127,8 +128,8 @@ def test_link_says_what_the_loader_says(stack: Stack, make: Making, code: str | 
     words = loaded(extension, stack.torch)
     assert (said in words) if said else not words
     for finding in findings:
-        assert finding.level == "error" and finding.package == "acme" and finding.paths == ("acme/_C.so",)
-        assert any(name in words for name in finding.names)
+        assert finding.severity == "error" and finding.package == "acme" and finding.evidence.paths == ("acme/_C.so",)
+        assert any(name in words for name in finding.evidence.names)
 
 
 def test_a_missing_symbol_is_told_with_its_name_and_what_to_lock(stack: Stack) -> None:
@@ -149,7 +150,7 @@ def test_a_function_with_other_arguments_is_told_as_such(stack: Stack) -> None:
 
 def test_more_of_the_stable_abi_than_the_locked_torch_has_asks_for_a_newer_torch(stack: Stack) -> None:
     finding = only(judge(stack.packages(uses(STABLE, NEWER_STABLE)(stack.compiler)), system()))
-    assert finding.names == (NEWER_STABLE,) and finding.remedy.startswith("lock a newer torch than 2.13.0")
+    assert finding.evidence.names == (NEWER_STABLE,) and finding.remedy.startswith("lock a newer torch than 2.13.0")
 
 
 def test_the_driver_is_there_for_a_cuda_target_alone(stack: Stack) -> None:
@@ -176,14 +177,14 @@ def test_what_apt_brings_is_there_when_the_spec_says_so(stack: Stack) -> None:
 @pytest.mark.parametrize("changes", [{"known": False, "base": "example.org/own:1"}, {"conda": True}])
 def test_what_isnt_read_may_bring_a_library(stack: Stack, changes: dict[str, object]) -> None:
     finding = only(judge(stack.packages(beside("libfoo.so.1")(stack.compiler)), system(**changes)))
-    assert finding.level == "warning"
+    assert finding.severity == "warning"
 
 
 def test_a_symbol_of_a_library_that_isnt_named_is_a_warning(stack: Stack) -> None:
     """The loader refuses it, unless a package loads torch's libraries for all."""
     extension = stack.compiler.extension("_C.so", uses=[HAS])
     finding = only(judge(stack.packages(extension), system()))
-    assert (finding.level, finding.code, finding.names) == ("warning", "symbol-elsewhere", (HAS,))
+    assert (finding.severity, finding.code, finding.evidence.names) == ("warning", "symbol-elsewhere", (HAS,))
     assert f"undefined symbol: {HAS}" in loaded(extension, stack.torch)
 
 
@@ -195,7 +196,7 @@ def test_libraries_that_nothing_imports_needs_are_told_in_one_line(stack: Stack)
         flags = ["-L", str(built.folder)]
         plugins.append(stack.compiler.library(f"plugin{number}.so", needs=[soname], flags=flags))
     finding = only(judge(stack.packages(*plugins), system()))
-    assert finding.level == "warning" and len(finding.paths) == len(finding.names) == 3
+    assert finding.severity == "warning" and len(finding.evidence.paths) == len(finding.evidence.names) == 3
     assert finding.remedy.endswith('in images [image] apt = ["libibverbs1", "libopenmpi3"]')
 
 
@@ -209,9 +210,9 @@ def test_of_files_for_several_releases_of_a_library_one_must_load(stack: Stack) 
         flags = ["-L", str(built.folder)]
         made.append(stack.compiler.extension(f"core{number}.so", needs=[*TORCH, soname], flags=flags))
     packages = stack.packages(*made)
-    assert {finding.level for finding in judge(packages, system())} == {"error"}
+    assert {finding.severity for finding in judge(packages, system())} == {"error"}
     finding = only(judge(packages, system(packages=frozenset({"ffmpeg"}))))
-    assert finding.level == "warning" and finding.names == ("libavcodec.so.58",)
+    assert finding.severity == "warning" and finding.evidence.names == ("libavcodec.so.58",)
     assert finding.message.endswith("; acme/core5.so fits in its place")
 
 
@@ -220,7 +221,7 @@ def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     built.library("libmpi.so.40", soname="libmpi.so.40")
     plugin = stack.compiler.library("plugin.so", needs=["libmpi.so.40"], flags=["-L", str(built.folder)])
     finding = only(judge(stack.packages(plugin), system()))
-    assert (finding.level, finding.names) == ("warning", ("libmpi.so.40",))
+    assert (finding.severity, finding.evidence.names) == ("warning", ("libmpi.so.40",))
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ TORCH_2_1, TORCH_2_6, TORCH_2_9 = ("mm-v2.1", "cu121"), ("deit-v2.6", "cu124"), 
 
 @pytest.mark.parametrize("lock", [TORCH_2_1, TORCH_2_6, TORCH_2_9, ("team-v2.9", "cu128-hopper"), ("cpu-py311", "cpu")])
 def test_torch_and_its_cuda_fit_each_other(lock: tuple[str, str]) -> None:
-    assert [one for one in judge(packages(*lock), system()) if one.level == "error"] == []
+    assert [one for one in judge(packages(*lock), system()) if one.severity == "error"] == []
 
 
 @pytest.mark.slow
@@ -123,5 +123,5 @@ OLD_STRINGS = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
 def test_an_extension_beside_a_torch_that_was_never_fetched(lock: tuple[str, str], symbol: str, fits: bool) -> None:
     """Symbols judge: what uses the stable ABI alone fits every torch that has it, whatever it was built with."""
     found = judge([*packages(*lock), extension(symbol)], system())
-    told = [(one.code, one.names) for one in found if one.package == "acme"]
+    told = [(one.code, one.evidence.names) for one in found if one.package == "acme"]
     assert told == ([] if fits else [("symbol-missing", (symbol,))])

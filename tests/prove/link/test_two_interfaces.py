@@ -60,11 +60,11 @@ def test_the_wheels_use_the_interface_that_they_stand_for() -> None:
 def test_one_wheel_of_each_kind_under_torches_of_both_cuda_majors(name: tuple[str, str], release: str) -> None:
     cuda, stack = torch(release)
     system = System((2, 28), runtime_of_glibc((2, 28)), "3.12", True, cuda, "debian:bookworm-slim")
-    found = [one for one in judge([*stack, wheel(*name)], system) if one.package == name[0] and one.level == "error"]
+    found = [one for one in judge([*stack, wheel(*name)], system) if one.package == name[0] and one.severity == "error"]
     assert (not found) == (release in FITS[name]), found
     for one in found:
         assert one.remedy and one.code in ("library-missing", "symbol-missing")
-    libraries = {library for one in found if one.code == "library-missing" for library in one.names}
+    libraries = {library for one in found if one.code == "library-missing" for library in one.evidence.names}
     built_for = "13" if name in {("torchaudio", "2.11.0"), ("torchvision", "0.26.0")} else "12"
     # torchvision brings the CUDA runtime that its image functions need
     same_major = cuda.startswith(built_for) or name[0] == "torchvision"
