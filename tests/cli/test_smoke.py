@@ -30,7 +30,7 @@ pytestmark = pytest.mark.e2e
 
 APP = wheel("app", "1.0")
 START = (
-    "import sys; from envspec.cli import main; from envspec.cli.smoke import cases as smoke_cases;"
+    "import sys; from envspec.cli import main; from envspec.app.smoke import cases as smoke_cases;"
     "from support.fake_check import PROGRAM;"
     "smoke_cases._programs = lambda multi_node: {'check/__main__.py': PROGRAM};"
     "main.main()"
