@@ -14,7 +14,7 @@ from support.packages import wheel
 from support.site import place_policy
 from support.ssh import Key, allow, make_key, signature
 
-from envspec.cli import enter
+from envspec.app import run
 from envspec.lock.signing.model import LOCK, MOST_BYTES
 
 SPEC = "specs/demo.toml"
@@ -202,11 +202,11 @@ def test_a_key_that_goes_stops_the_next_run(
     policy = place_policy(monkeypatch, tmp_path, f"[signatures]\nsigners = ['{ada.public}']\n")
     assert project.envspec("check", SPEC).status == 0
     monkeypatch.chdir(project.folder)
-    asked = enter.RunOptions(spec=SPEC, target=None, locks_dir=None, offline=True)
-    files = enter._sources(asked, SPEC).files
+    asked = run.RunRequest(spec=SPEC, target=None, locks_dir=None, offline=True)
+    files = run._sources(asked, SPEC).files
     assert {str(beside(project)), str(policy), str(project.lock_path())} <= files.keys()
     by_hand(project, eve)
-    assert enter._sources(asked, SPEC).files != files
+    assert run._sources(asked, SPEC).files != files
 
 
 @pytest.mark.parametrize(
