@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 from envspec.app import inputs
@@ -22,32 +22,30 @@ from envspec.review.audit.waivers import about_waivers
 
 @dataclass(frozen=True)
 class Audited:
-    """An audit, of which lock, and the facts that it judged by."""
+    """An audit, its lock, and the facts that it judged by."""
 
     report: AuditReport
     lock: Lock
-    path: Path
     facts: Facts
 
 
-def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How, min_age: timedelta) -> Audited:
-    """Look up the packages of a lock's targets, and judge them; releases younger than `min_age` are reported.
+def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -> Audited:
+    """Look up the packages of a lock's targets, and judge them.
 
     Raises as `look_at_lock`, InputError for an unknown target or a database that isn't one, OutsideError.
     """
     spec, lock = inputs.look_at_lock(path, locks_dir)
     inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
-    lock_path = inputs.folder_of(spec, locks_dir).path
     now, found = datetime.now(timezone.utc), packages(chosen)
     with observer().progress("looking up releases") as progress:
         name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, progress.counted, warn)
-    told = findings(found, facts, spec.audit, now, min_age)
+    told = findings(found, facts, spec.audit, now, how.min_age)
     if len(chosen) == len(lock.targets):
         told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))
     report = AuditReport(
         spec.path,
-        str(lock_path),
+        str(inputs.folder_of(spec, locks_dir).path),
         tuple(target.name for target in chosen),
         found,
         Database(name, oldest(found, facts)),
@@ -56,7 +54,7 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How, m
         (*facts.unread, *facts.unread_files),
         tuple((one, published((one,), facts), page_of(one, facts)) for one in found),
     )
-    return Audited(report, lock, lock_path, facts)
+    return Audited(report, lock, facts)
 
 
 def tell_unread(facts: Facts) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 from envspec.app import inputs
@@ -45,7 +45,7 @@ class DiffRequest:
     """What to compare: a spec's lock (`path`) with a git revision (HEAD), or two files (`path` and `other`).
 
     `wish` chooses extras, groups and platforms of universal files. `verify` asks the indexes for the changed pins;
-    `audit` looks up the changed versions, `how` and since when a release is old enough.
+    `audit` looks up the changed versions; `how` says from where.
     """
 
     path: str
@@ -56,7 +56,6 @@ class DiffRequest:
     verify: bool
     audit: bool
     how: How
-    min_age: timedelta
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: D
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
     incomplete = tell_unread(facts)
-    found = findings(chosen, facts, spec.audit if spec else Audit(), now, request.min_age)
+    found = findings(chosen, facts, spec.audit if spec else Audit(), now, request.how.min_age)
     told = (
         (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
         for one in (not_asked(chosen, facts) if name else ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +64,6 @@ def command(
     as_json: bool,
     fail_on: str,
     how: How,
-    min_age: timedelta,
 ) -> int:
     """Look for known vulnerabilities and other risks in exactly the locked packages
 
@@ -78,18 +76,18 @@ def command(
 
     if as_json and form in ("sarif", "gitlab"):
         raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
-    audited = audit(path, targets, locks_dir, how, min_age)
+    audited = audit(path, targets, locks_dir, how)
     report = audited.report
     try:
         if form == "sarif":
             from envspec import __version__
             from envspec.review.audit.sarif import sarif
 
-            out_json(sarif(report, within_repository(audited.path), dumps(audited.lock), __version__))
+            out_json(sarif(report, within_repository(Path(report.lock)), dumps(audited.lock), __version__))
         elif form == "gitlab":
             from envspec.review.audit.code_quality import code_quality
 
-            out(code_quality(report, within_repository(audited.path), dumps(audited.lock)))
+            out(code_quality(report, within_repository(Path(report.lock)), dumps(audited.lock)))
         elif form == "json" or as_json:
             options.print_json("audit", _as_json(report, digest(audited.lock), fail_on))
         else:

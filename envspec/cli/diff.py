@@ -17,8 +17,6 @@ from envspec.cli.diff_choices import choices
 from envspec.cli.look_up import look_up
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from envspec.review.audit.learn import How
     from envspec.review.diff.facts import Risk
     from envspec.review.diff.foreign.selection import Wish
@@ -83,7 +81,6 @@ def command(
     also: tuple[tuple[str, Path], ...],
     wish: Wish,
     how: How,
-    min_age: timedelta,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -101,7 +98,7 @@ def command(
     from envspec.review.diff.rows import few
 
     _refuse_without(context, audit=audit, verify=verify)
-    compared = compare(DiffRequest(path, other, revision, wish, locks_dir, verify, audit, how, min_age))
+    compared = compare(DiffRequest(path, other, revision, wish, locks_dir, verify, audit, how))
     found, lock = compared.review, compared.lock
     for one_form, file in also:
         write_text(file, _rendered(found, one_form, lock), "--also")

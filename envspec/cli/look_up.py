@@ -40,7 +40,7 @@ max_age = click.option(
 
 
 def look_up(function: Callable[..., int]) -> Callable[..., int]:
-    """Add these options to a command, which gets their values as `how` and `min_age`."""
+    """Add these options to a command, which gets their values as `how`."""
 
     @functools.wraps(function)
     def with_how(
@@ -54,8 +54,8 @@ def look_up(function: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         from envspec.review.audit.learn import How
 
-        how = How(database, offline, timedelta(days=max_age), not skip_files)
-        return function(*arguments, how=how, min_age=timedelta(days=min_age), **others)
+        how = How(database, offline, timedelta(days=max_age), not skip_files, timedelta(days=min_age))
+        return function(*arguments, how=how, **others)
 
     for option in (max_age, min_age, skip_files, database, offline):
         option(with_how)

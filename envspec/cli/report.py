@@ -68,9 +68,9 @@ def command(
     lock gives the same bytes. envspec uses no network: vulnerabilities come from --audit or --database, else they are
     "not checked".
     """
-    from envspec.app.report import ReportRequest, report
+    from envspec.app.report import report
 
-    text = report(ReportRequest(path, targets, revision, audit_file, database, evidence, locks_dir))
+    text = report(path, targets, revision, audit_file, database, evidence, locks_dir)
     if str(output) == "-":
         out_file(text)
         return 0

@@ -85,3 +85,14 @@ def test_the_page_s_example_runs(
     name, *targets, first, error = capsys.readouterr().out.splitlines()
     assert name.startswith("mm-v2.9 ['cu128-ampere'") and "cu128-hopper 2.9.1" in targets
     assert first.startswith(("#", "FROM")) and error.startswith("specs/missing.toml")
+
+
+def test_what_a_command_does_is_a_value(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    from envspec.app.graph import why
+    from envspec.app.inputs import read_spec
+    from envspec.app.lock.make import LockRequest, lock_spec
+
+    done = lock_spec(read_spec("specs/demo.toml"), LockRequest(offline=True))
+    assert done.status == "written" and done.lock == done.folder.read() != done.old
+    assert why("specs/demo.toml", "fsspec", (), 1, None).groups[0][1].packages[0].version == "2026.9.0"
+    assert capsys.readouterr() == ("", "")
