@@ -144,13 +144,13 @@ def test_link_says_of_each_file_what_the_loader_says(installed: Installed, tmp_p
     libraries = installed.libraries
     assert len(libraries) > 150 and all(map(os.path.exists, libraries))
     findings = judge(installed.packages, system_of(installed.target, "debian:bookworm-slim", ()))
-    refused = {installed.path(path): one for one in findings for path in one.paths}
+    refused = {installed.path(path): one for one in findings for path in one.evidence.paths}
     loader = installed.loaded(libraries, stand_in_driver(tmp_path, libraries))
     assert {path: words for path, words in loader.items() if bool(words) != (path in refused)} == {}
     assert set(refused) == {path for path, words in loader.items() if words}
     for path, finding in refused.items():
         # each is one that nothing imports, and the loader names one of the libraries that link misses
-        assert finding.level == "warning" and any(name in loader[path] for name in finding.names)
+        assert finding.severity == "warning" and any(name in loader[path] for name in finding.evidence.names)
 
 
 def test_only_the_driver_is_missing_where_there_is_none(installed: Installed) -> None:
@@ -169,4 +169,4 @@ def test_an_extension_beside_them(installed: Installed, tmp_path: Path, symbol: 
     (tmp_path / dist.file).write_bytes(dist.content)
     acme = LinkedPackage("acme", "1.0", dist.file, read_wheel(tmp_path / dist.file, X86_64))
     found = judge([*installed.packages, acme], system_of(installed.target, "debian:bookworm-slim", ()))
-    assert [one.names for one in found if one.package == "acme"] == ([] if fits else [(symbol,)])
+    assert [one.evidence.names for one in found if one.package == "acme"] == ([] if fits else [(symbol,)])

@@ -56,7 +56,7 @@ def test_extensions_beside_the_real_torch(smoke_env: Path, tmp_path: Path, symbo
     extension = Compiler(tmp_path).extension("_C.so", uses=[symbol], needs=TORCH, flags=flags)
     packages = [_installed("torch", site), _extension(extension, tmp_path)]
     findings = judge(packages, System((2, 28), runtime_of_glibc((2, 28)), "3.11", False, None, "debian:bookworm-slim"))
-    assert [finding.names for finding in findings] == ([] if fits else [(symbol,)])
+    assert [finding.evidence.names for finding in findings] == ([] if fits else [(symbol,)])
     env = {"PATH": os.defpath, "LD_BIND_NOW": "1"}
     code = "import ctypes, sys, torch; ctypes.CDLL(sys.argv[1])"
     words = [str(smoke_env / "bin" / "python"), "-c", code, str(extension)]

@@ -150,7 +150,9 @@ def test_a_function_with_other_arguments_is_told_as_such(stack: Stack) -> None:
 
 def test_more_of_the_stable_abi_than_the_locked_torch_has_asks_for_a_newer_torch(stack: Stack) -> None:
     finding = only(judge(stack.packages(uses(STABLE, NEWER_STABLE)(stack.compiler)), system()))
-    assert finding.evidence.names == (NEWER_STABLE,) and finding.remedy.startswith("lock a newer torch than 2.13.0")
+    assert finding.evidence.names == (NEWER_STABLE,) and str(finding.remedy).startswith(
+        "lock a newer torch than 2.13.0"
+    )
 
 
 def test_the_driver_is_there_for_a_cuda_target_alone(stack: Stack) -> None:
@@ -197,7 +199,7 @@ def test_libraries_that_nothing_imports_needs_are_told_in_one_line(stack: Stack)
         plugins.append(stack.compiler.library(f"plugin{number}.so", needs=[soname], flags=flags))
     finding = only(judge(stack.packages(*plugins), system()))
     assert finding.severity == "warning" and len(finding.evidence.paths) == len(finding.evidence.names) == 3
-    assert finding.remedy.endswith('in images [image] apt = ["libibverbs1", "libopenmpi3"]')
+    assert str(finding.remedy).endswith('in images [image] apt = ["libibverbs1", "libopenmpi3"]')
 
 
 @pytest.mark.slow
