@@ -66,31 +66,37 @@ def test_what_may_be_built_is_shown_beside_its_wheels(index: Index, tmp_path: Pa
     assert [one.kind for one in shown_files(tmp_path, index, allowed=True).values()] == [WHEEL, ALLOWED]
 
 
+LINUX, REST = "manylinux_2_28_x86_64", "linux_aarch64.macosx_11_0_arm64.macosx_11_0_x86_64"
+
+
 @pytest.mark.parametrize(
-    ("tags", "newer"),
+    ("tags", "without"),
     [
-        (["cp311-cp311-win_amd64", "cp312-cp312-manylinux_2_28_x86_64"], "cp313"),
-        (["cp312-none-any"], "cp313"),
-        (["cp39-abi3-manylinux_2_28_x86_64"], None),
-        (["cp312-cp312-manylinux_2_28_x86_64", "py3-none-any"], None),
-        (["py311-none-any"], None),
-        (["cp313-cp313t-manylinux_2_28_x86_64", "cp312-cp312-manylinux_2_28_x86_64"], "cp313"),
-        (["pp310-pypy310_pp73-manylinux_2_28_x86_64"], None),
+        (["cp311-cp311-win_amd64", f"cp312-cp312-{LINUX}"], ["cp313 linux_x86_64", f"py30 {REST}", "cp312 win_amd64"]),
+        (["cp312-none-any"], ["cp313 any"]),
+        ([f"cp39-abi3-{LINUX}"], [f"py30 {REST}.win_amd64"]),
+        ([f"cp312-cp312-{LINUX}", "py3-none-any"], []),
+        (["py311-none-any"], []),
+        ([f"cp313-cp313t-{LINUX}", f"cp312-cp312-{LINUX}", "py3-none-win_amd64"],
+         ["cp313 linux_x86_64", f"py30 {REST}"]),
+        ([f"pp310-pypy310_pp73-{LINUX}", "py2-none-any", "cp312-cp312-musllinux_1_2_x86_64"], ["py30 any"]),
+        (["cp312-cp312-macosx_15_0_universal2"], ["py30 linux_x86_64.linux_aarch64.win_amd64",
+                                                  "cp313 macosx_11_0_arm64.macosx_11_0_x86_64"]),
     ],
-)
-def test_a_source_stands_in_for_pythons_that_are_newer_than_all_wheels(
-    index: Index, tmp_path: Path, tags: list[str], newer: str | None
+)  # fmt: skip
+def test_a_source_stands_in_for_platforms_without_a_wheel_and_pythons_newer_than_all(
+    index: Index, tmp_path: Path, tags: list[str], without: list[str]
 ) -> None:
-    """It is the answer there, not an older release; beside a wheel that a Python takes, uv doesn't see it."""
+    """It is the answer there, not an older release; beside a wheel that a target takes, uv doesn't see it."""
     index.add(*(wheel("a-b", "1.0", tag=tag) for tag in tags), sdist("a-b", "1.0"))
-    stand_ins = [name for name, one in shown_files(tmp_path, index).items() if one.kind == REFUSED]
-    assert [name.split("-")[2].split(".")[0] for name in stand_ins] == ([newer] if newer else [])
+    names = [name[:-4].split("-") for name, one in shown_files(tmp_path, index).items() if one.kind == REFUSED]
+    assert sorted(f"{name[2].split('.')[0]} {name[4]}" for name in names) == sorted(without)
 
 
 def test_wheels_that_no_target_installs_are_left_out_beside_others(index: Index, tmp_path: Path) -> None:
     usual, other = "cp312-cp312-manylinux_2_28_aarch64", "pp310-pypy310_pp73-win_amd64"
     index.add(*(wheel("a-b", "2.0", tag=tag) for tag in (usual, other, "cp312-cp312-musllinux_1_2_x86_64")))
-    index.add(wheel("a-b", "1.0", tag=other), sdist("a-b", "1.0"))
+    index.add(wheel("a-b", "1.0", tag=other))
     assert sorted(shown_files(tmp_path, index)) == [f"a_b-1.0-{other}.whl", f"a_b-2.0-{usual}.whl"]
 
 

@@ -42,7 +42,7 @@ from envspec.packages.variants import WheelOfVariant
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "8"
+_FORMAT = "9"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 
 

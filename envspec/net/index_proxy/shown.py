@@ -2,23 +2,26 @@
 
 uv runs with sources switched off. It would not see a release that is published only as source, and would silently
 choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
-serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets one for the Pythons that are
-newer than all of them: its source is the answer there, and not an older release. Beside wheels it gets one for all
-Pythons only where its source may be built, or nothing else would do.
+serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets one for the platforms that
+none of them is for, and on each other one for the Pythons that are newer than all of them: its source is the answer
+there, and not an older release. Beside wheels it gets one for all Pythons and platforms only where its source may be
+built, or nothing else would do.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
 from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
-from envspec.packages.tags import installs_somewhere
+from envspec.packages.tags import installs_somewhere, wheel_parts
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
 
@@ -27,6 +30,14 @@ if TYPE_CHECKING:
 
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
+_PLATFORMS = {
+    "linux_x86_64": re.compile(r"(?:many)?linux\w*_x86_64"),
+    "linux_aarch64": re.compile(r"(?:many)?linux\w*_aarch64"),
+    "macosx_11_0_arm64": re.compile(r"macosx_\w+_(?:arm64|universal2)"),
+    "macosx_11_0_x86_64": re.compile(r"macosx_\w+_(?:x86_64|universal2?|intel|fat\w*)"),
+    "win_amd64": re.compile("win_amd64"),
+}
+"""The platform of a stand-in's tag: the platforms of the wheels beside which it isn't shown."""
 _NEWEST_MINOR = 16
 """The newest Python 3 that a stand-in beside wheels is for: newer than any that a spec can ask for."""
 
@@ -68,11 +79,9 @@ def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Whee
         wheels = [_row(row, WHEEL, differ=differ) for row in _of_some_target(own)]
     else:
         wheels = [*(_row(row, WHEEL, differ=differ) for row in variants[0]), *map(_variant_row, variants[1])]
-    tag = _TAG if sources.beside or not wheels else _newer_pythons(row["filename"] for row in own.wheels)
-    if tag is None:
-        return wheels
+    tags = (_TAG,) if sources.beside or not wheels else _without_wheel(_endings(own.wheels))
     archives = [row for row in own.rows if not row["filename"].endswith(".whl")]
-    if not archives:
+    if not archives or not tags:
         return wheels
     # of several forms of one source the one that is read without seeking
     source = min(
@@ -83,23 +92,44 @@ def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Whee
         ),
     )
     version = version_of(str(source_version(str(source["filename"]), project)))
-    stand_in = f"{project.replace('-', '_')}-{version}-{tag}.whl"
-    return [*wheels, _row(source, ALLOWED if sources.built else REFUSED, stand_in)]
+    kind, stem = ALLOWED if sources.built else REFUSED, f"{project.replace('-', '_')}-{version}"
+    return [*wheels, *(_row(source, kind, f"{stem}-{tag}.whl") for tag in tags)]
 
 
-def _newer_pythons(wheels: Iterable[str]) -> str | None:
-    """Give the tag of what is for the Pythons that are newer than all of these wheels; None where one of them takes
-    any newer Python too, or none is CPython's."""
+def _endings(wheels: Iterable[Row]) -> tuple[tuple[str, ...], ...]:
+    """List the tags of wheels, each once."""
+    parts = (wheel_parts(row["filename"].lower()) for row in wheels)
+    return tuple(dict.fromkeys(tuple(one[-3:]) for one in parts if one))
+
+
+@lru_cache(maxsize=1 << 12)
+def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Give the tags of what wheels with these tags leave without one: the platforms that none is for, and the Pythons
+    that are newer than all of a platform's."""
+    platforms: dict[str | None, list[str]] = {}
+    for platform, of_it in _PLATFORMS.items():
+        own = (one for one in wheels if any(end == "any" or of_it.fullmatch(end) for end in one[2].split(".")))
+        platforms.setdefault(_newer_pythons(own), []).append(platform)
+    return tuple(
+        f"{pythons}-none-{'any' if len(ends) == len(_PLATFORMS) else '.'.join(ends)}"
+        for pythons, ends in platforms.items()
+        if pythons
+    )
+
+
+def _newer_pythons(wheels: Iterable[tuple[str, ...]]) -> str | None:
+    """Name the Pythons that are newer than all wheels with these tags, all Pythons where none is CPython's; None where
+    one of the wheels takes any newer Python too."""
     newest = 0
-    for file in wheels:
-        interpreters, abis, _ = file[:-4].lower().rsplit("-", 3)[1:]
+    for interpreters, abis, _ in wheels:
         if "abi3" in abis or (abis == "none" and "py3" in interpreters):
             return None
         for one in interpreters.split("."):
             if one.startswith("cp3") and one[3:].isdecimal() and (one in abis.split(".") or abis == "none"):
                 newest = max(newest, int(one[3:]))
-    newer = [f"cp3{minor}" for minor in range(newest + 1, _NEWEST_MINOR + 1)] if newest else []
-    return f"{'.'.join(newer)}-none-any" if newer else None
+    if not newest:
+        return _TAG.partition("-")[0]
+    return ".".join(f"cp3{minor}" for minor in range(newest + 1, _NEWEST_MINOR + 1)) or None
 
 
 def _of_some_target(own: VersionFiles) -> list[Row]:

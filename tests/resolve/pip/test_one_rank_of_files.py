@@ -3,6 +3,8 @@ pages. docs/decisions/0346 has whose rule holds where they differ."""
 
 from __future__ import annotations
 
+import itertools
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -28,6 +30,7 @@ from uv import find_uv_bin
 
 from envspec.packages.tags import ReleaseFile, taken, takes_python
 from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.uv.program import find_uv
 
 PYTHONS = ("cp312-cp312", "cp312-abi3", "cp39-abi3", "cp310-abi3", "cp312-none", "cp312-cp312t", "cp311-cp311",
@@ -42,6 +45,10 @@ ENDS = {
 }  # fmt: skip
 OF_PIP = {"osx-arm64": ["macosx_14_0_arm64"], "osx-64": ["macosx_14_0_x86_64"], "win-64": ["win_amd64"]}
 """The platforms as pip is told them; Linux's are those of this machine, with the target's glibc."""
+
+NUMBERS = itertools.count()
+OTHER = re.compile("-cp31[13]-|macosx_15")
+"""What wants another Python or a newer macOS than a target's: docs/decisions has another rule than uv's for these."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +85,13 @@ def serve(index: Index, number: int, rows: tuple[Row, ...]) -> None:
         index.add(replace(made, file=file, requires_python=row.requires_python), yanked=row.yanked)
 
 
-def of_uv(index: Index, numbers: range, platform: str, folder: Path) -> list[str]:
+def of_uv(index: Index, numbers: range, platform: str, folder: Path, glibc: str = "2.28") -> list[str]:
     """The file that uv takes of each project."""
     index.asked.clear()
     (folder / "in.txt").write_text("\n".join(f"ab{number}-c" for number in numbers))
     uv = [find_uv_bin(), "pip", "compile", "in.txt", "--no-config", "--no-cache", "--index-url", index.url, "-q"]
     uv += ["--python", sys.executable, "--python-version", "3.12"]
-    uv += ["--python-platform", Request(platform, "3.12", "2.28", ()).uv_platform]
+    uv += ["--python-platform", Request(platform, "3.12", glibc, ()).uv_platform]
     variables = find_uv({"HOME": str(folder), "PATH": "/usr/bin:/bin"}).environment()
     done = subprocess.run(uv, cwd=folder, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -140,6 +147,34 @@ def test_it_is_uvs_choice_and_pips_where_they_agree(
             assert of_envspec(rows, platform).format(2 * number) == uvs[2 * number], rows
         # of what is neither yanked nor for another Python, it is uv's choice whether pip agrees or not
         assert of_envspec(good(rows), platform).format(2 * number + 1) == uvs[2 * number + 1], rows
+
+
+@pytest.mark.parametrize("platform", ENDS)
+@settings(
+    max_examples=examples(20),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    phases=[Phase.generate],
+)
+@given(data=st.data())
+def test_a_source_is_needed_where_uv_takes_it_and_no_wheel_wants_a_newer_glibc(
+    platform: str, data: st.DataObject, machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    """Also beside wheels for other platforms: an older release isn't the answer there. uv has the newest glibc."""
+    several = data.draw(st.lists(releases(platform), min_size=12, max_size=12, unique=True))
+    first = next(NUMBERS) * len(several)
+    numbers = range(first, first + len(several))
+    for number, rows in zip(numbers, several, strict=True):
+        free = (replace(row, requires_python=None, yanked=None) for row in rows if not OTHER.search(row.file))
+        serve(index, number, (*free, Row("ab{}_c-1.0.tar.gz", None, None)))
+    uvs = of_uv(index, numbers, platform, tmp_path, "2.40")
+    machine.spec(cpu(*(f"ab{number}-c" for number in numbers), targets=f"[targets.a]\nplatform = '{platform}'\n"))
+    try:
+        lock(machine)
+        needed: set[str] = set()
+    except SourcesNeeded as error:
+        needed = set(error.names)
+    assert needed == {file.partition("_")[0] + "-c" for file in uvs if file.endswith(".tar.gz")}
 
 
 def good(rows: tuple[Row, ...]) -> tuple[Row, ...]:
