@@ -172,7 +172,7 @@ def test_a_build_for_another_cuda_is_named(stack: Stack) -> None:
 
 def test_what_apt_brings_is_there_when_the_spec_says_so(stack: Stack) -> None:
     packages = stack.packages(beside("libGL.so.1")(stack.compiler))
-    assert only(judge(packages, system())).remedy.startswith('add to [image]: apt = ["libgl1"]')
+    assert str(only(judge(packages, system())).remedy).startswith('add to [image]: apt = ["libgl1"]')
     assert judge(packages, system(packages=frozenset({"libgl1"}))) == ()
 
 
