@@ -148,9 +148,15 @@ class UvIndexes:
 
         return releases
 
+    def named(self, request: Request, message: str) -> list[str]:
+        """List the packages in a message of uv's: its words whose pages were read."""
+        words = sorted({canonical_name(word) for word in _NAME.findall(message)})
+        store, special = self.pages.store, self._special(request)
+        return [one for one in words if self._read(request, one) or store.get(special.root, one)]
+
     def variants_named(self, request: Request, message: str) -> frozenset[str]:
-        """Find in a message of uv's the packages that have variants, among those whose pages were read."""
-        words = {canonical_name(word) for word in _NAME.findall(message)}
+        """Find in a message of uv's the packages that have variants."""
+        words = self.named(request, message)
         return frozenset(word for word in words if any(has_variants(one.wheels) for one in self._read(request, word)))
 
     def _read(self, request: Request, name: str) -> Sequence[Release]:

@@ -407,7 +407,9 @@ class PipResolver:
                         asked = replace(asked, unfit=(*asked.unfit, *older))
                         continue
                 except Unsatisfiable as conflict:
-                    unfit = _unfit(conflict.message, asked) or _dated(conflict.message, asked, releases)
+                    unfit = _unfit(conflict.message, asked) or _dated(
+                        self._uv_indexes.named(asked, conflict.message), asked, releases
+                    )
                     if unfit and sources:
                         # their sources may do: what they are needed for is told then, and nothing is built
                         asked = replace(asked, unfit=(*asked.unfit, *unfit))
@@ -609,16 +611,17 @@ def _unfit(message: str, request: Request) -> list[str]:
     return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
 
 
-def _dated(message: str, request: Request, releases: Releases) -> list[str]:
-    """Find packages in a conflict of which a release may have nothing but a source before `exclude-newer`, and whose
+def _dated(names: Iterable[str], request: Request, releases: Releases) -> list[str]:
+    """Find packages of a conflict of which a release may have nothing but a source before `exclude-newer`, and whose
     sources uv hasn't seen: the date is a file's, and its wheels may have come later."""
     if not request.exclude_newer:
         return []
     seen = {*request.allow_source, *request.unfit}
     return [
         name
-        for name in sorted({canonical_name(word) for word in _WORD.findall(message)} - seen)
-        if any(one.source and one.wheels and admitted(one, request, name, None) for one in releases(name))
+        for name in names
+        if name not in seen
+        and any(one.source and one.wheels and admitted(one, request, name, None) for one in releases(name))
     ]
 
 

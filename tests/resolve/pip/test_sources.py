@@ -44,6 +44,8 @@ def test_a_source_whose_wheels_came_after_exclude_newer_is_named(machine: Machin
     for asked in ("alpha>=1", "app"):
         machine.spec(cpu(asked).replace("[pip]", "exclude-newer = '2026-05-15'\n[pip]"))
         assert "alpha 1.0 (" in refused(machine, status=1)
+    # no word of uv's conflict ("because", "depends") is asked for as if it were a package
+    assert {one.path.split("/")[2] for one in index.asked if one.path.startswith("/simple/")} == {"alpha", "app"}
 
 
 def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index: Index) -> None:
