@@ -3,6 +3,5 @@
 PYTHONPATH=tests python -m stacks run [NAME…]      # locks from the real indexes, asks uv for the same: results.toml
 PYTHONPATH=tests python -m stacks table            # results.toml → docs/stacks.md
 PYTHONPATH=tests python -m stacks digests FOLDER   # reads the projects' own files → digests.toml
-PYTHONPATH=tests python -m stacks record [NAME…]   # what locking asks of the real index → recorded.xz
-PYTHONPATH=tests python -m stacks wheels [NAME…]   # of that, what the wheels say alone
+PYTHONPATH=tests python -m stacks record [NAME…]   # adds what locking asks of the real index → recorded.xz
 """

@@ -1,4 +1,4 @@
-"""The commands: `run`, `table`, `digests`, `record`, `wheels`."""
+"""The commands: `run`, `table`, `digests`, `record`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stacks.answers import envspec_answer, torch_index_of, uv_answer
 from stacks.checkouts import digests_text
 from stacks.flat_pages import flat_page
 from stacks.projects import DIGESTS, FOLDER, projects
-from stacks.recording import RECORDING, Recorder, Recording, WheelRecorder
+from stacks.recording import RECORDING, Recorder, Recording
 from stacks.results import RESULTS, TABLE, read_results, result_of, results_text, table_text
 
 CACHES = FOLDER.parents[1] / ".scratch" / "stacks"
@@ -62,33 +62,17 @@ def record(names: list[str]) -> None:
     recording.save()
 
 
-def record_wheels(names: list[str]) -> None:
-    """Add to the recording what the wheels say that locking these recorded stacks reads; pages and METADATA stay."""
-    upstream = uvs_default_index(find_uv(os.environ), Path(tempfile.gettempdir()))
-    recording = Recording.load()
-    known = projects()
-    for name in names or [name for name, project in known.items() if project.recorded]:
-        index = WheelRecorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
-        with index, tempfile.TemporaryDirectory() as folder, flat_page(known[name]) as page:
-            more = {"UV_DEFAULT_INDEX": index.url}
-            ours = envspec_answer(known[name].spec_path, Path(folder) / "caches", Path(folder), more, page)
-        sys.stderr.write(f"{name}: {len(ours.packages)}{'' if ours.packages else ours.told}\n")
-    recording.save()
-
-
 def main(command: str, *arguments: str) -> None:
     if command == "run":
         run(list(arguments))
     elif command == "record":
         record(list(arguments))
-    elif command == "wheels":
-        record_wheels(list(arguments))
     elif command == "table":
         TABLE.write_text(table_text(projects(), read_results()), encoding="utf-8")
     elif command == "digests":
         DIGESTS.write_text(digests_text(Path(arguments[0]), projects()), encoding="utf-8")
     else:
-        sys.exit(f"stacks: no command `{command}`: run, table, digests, record or wheels")
+        sys.exit(f"stacks: no command `{command}`: run, table, digests or record")
 
 
 if __name__ == "__main__":

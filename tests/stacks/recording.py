@@ -15,7 +15,7 @@ import os
 import threading
 import urllib.request
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +24,6 @@ from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 
-from packaging.utils import canonicalize_name
 from support.index import JSON, Answer, Index
 from support.packages import wheel
 
@@ -50,8 +49,8 @@ _NUMPYS = {1: b"module compiled against API version", 2: b"numpy._core._multiarr
 class Recording:
     """pages     project → its files up to the date; none for a project that the index doesn't have
     metadata  wheel → the read part of its METADATA
-    says      wheel → the NumPy that it was compiled for, the member that says it, and its modules that import
-              pkg_resources
+    says      wheel → the NumPy that it was compiled for, the member that says it, its modules that import
+              pkg_resources, and its paths that another project has too, with what tells their content
     files     source, or wheel of what builds sources → its content
     sources   source that is only read → the members by which it speaks: `stacks.read_sources`
     """
@@ -67,7 +66,7 @@ class Recording:
         asked = (*self.metadata, *self.says, *self.files)
         says = {wheel: said for wheel, said in self.says.items() if wheel not in self.files}
         sources = {source: members for source, members in self.sources.items() if source not in self.files}
-        more = {"metadata": self.metadata, "says": says, "sources": sources}
+        more = {"metadata": self.metadata, "says": _shared_paths(says), "sources": sources}
         path.write_bytes(pack(self.pages, self.files, asked, more))
 
     @staticmethod
@@ -96,7 +95,7 @@ class RecordedPyPI(Index):
         elif parts[0] == "files" and (content := self.content(parts[-1], self._whole(path))) is not None:
             return Answer(200, content)
         elif parts[0] == "files" and (said := self.said(parts[-1])) is not None:
-            return Answer(200, _stub(said))
+            return Answer(200, _stub(parts[-1], said))
         self.unknown.append(path)
         return Answer(404, b"not recorded", "text/plain")
 
@@ -136,49 +135,24 @@ class RecordedPyPI(Index):
 
 
 @dataclass
-class WheelRecorder(RecordedPyPI):
-    """A recording, with the real index behind it for the wheels that it lacks. `upstream` is the index's address,
-    `cache` a folder."""
-
-    upstream: str = ""
-    cache: Path = Path()
-    _files: dict[str, FoundFile] = field(default_factory=dict)
-
-    @cached_property
-    def fetcher(self) -> Fetcher:
-        return Fetcher(credentials={}, env=dict(os.environ))
-
-    def said(self, wheel: str) -> list[Any] | None:
-        known = self.recording.says
-        if wheel not in known and wheel.endswith(".whl"):
-            if wheel not in self._files:
-                self.listed(canonicalize_name(wheel.partition("-")[0]))
-            reader = WheelReader(WheelStore(self.cache), FileStore(self.cache / "artifacts", self.fetcher))
-            says = reader.ask(self._files[wheel], self.upstream, frozenset({"numpy", "pkg_resources"}))
-            assert isinstance(says, WheelSays) and says.numpy and says.pkg_resources, says
-            known[wheel] = [says.numpy.built_for, says.numpy.member, list(says.pkg_resources.modules)]
-        return known.get(wheel)
-
-    def listed(self, project: str) -> list[dict[str, Any]]:
-        """Ask the real index for a project's files."""
-        rows: list[dict[str, Any]] = json.loads(_get(f"{self.upstream.rstrip('/')}/{project}/", JSON))["files"]
-        for one in rows:
-            name, sha256 = one["filename"], one.get("hashes", {}).get("sha256")
-            self._files[name] = FoundFile(one["url"], name, sha256, one.get("size"))
-        return rows
-
-
-@dataclass
-class Recorder(WheelRecorder):
-    """The real index behind the same server; what is asked for goes into the recording.
+class Recorder(RecordedPyPI):
+    """A recording, with the real index behind it for what it lacks, which goes into it. `upstream` is the index's
+    address, `cache` a folder.
 
     builds        the packages that the spec allows to build: sources of others are only read
     passes_files  but for files, which uv asks for to build sources with, and a replay doesn't need
     """
 
+    upstream: str = ""
+    cache: Path = Path()
     builds: frozenset[str] = frozenset()
     passes_files: bool = False
+    _files: dict[str, FoundFile] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        return Fetcher(credentials={}, env=dict(os.environ))
 
     @cached_property
     def reader(self) -> MetadataReader:
@@ -187,17 +161,21 @@ class Recorder(WheelRecorder):
 
     def page(self, project: str) -> list[Row]:
         with self._locks.setdefault(project, threading.Lock()):
-            # a page of an earlier recording has no addresses
-            if project not in self.recording.pages or not any(row[0] in self._files for row in self._rows(project)):
+            if project not in self.recording.pages:
                 self.recording.pages[project] = self._fetched(project)
-        return self._rows(project)
+        return super().page(project)
 
-    def _rows(self, project: str) -> list[Row]:
-        return self.recording.pages.get(project, [])
+    def _found(self, file: str) -> FoundFile | None:
+        """Find a file on the real index; its page is recorded anew, with the hashes of what is looked into now."""
+        project = release(file)[0]
+        with self._locks.setdefault(project, threading.Lock()):
+            if file not in self._files:
+                self.recording.pages[project] = self._fetched(project)
+        return self._files.get(file)
 
     def _fetched(self, project: str) -> list[Row]:
         try:
-            listed = self.listed(project)
+            listed = json.loads(_get(f"{self.upstream.rstrip('/')}/{project}/", JSON))["files"]
         except HTTPError as error:
             if error.code == 404:
                 return []
@@ -207,14 +185,31 @@ class Recorder(WheelRecorder):
             uploaded, sha256 = str(one.get("upload-time") or ""), one.get("hashes", {}).get("sha256")
             if uploaded < DATE and sha256:
                 name, size = one["filename"], one.get("size")
+                self._files[name] = FoundFile(one["url"], name, sha256, size)
                 rows.append([name, sha256, size, uploaded, one.get("requires-python"), one.get("yanked") or None])
         return rows
 
+    def said(self, wheel: str) -> list[Any] | None:
+        known = self.recording.says.get(wheel, [])
+        if len(known) < 4 and wheel.endswith(".whl") and (found := self._found(wheel)) is not None:
+            reader = WheelReader(WheelStore(self.cache), FileStore(self.cache / "artifacts", self.fetcher))
+            says = reader.ask(found, self.upstream, frozenset({"numpy", "pkg_resources", "paths"}))
+            assert isinstance(says, WheelSays) and says.numpy and says.pkg_resources and says.paths is not None, says
+            row = [says.numpy.built_for, says.numpy.member, list(says.pkg_resources.modules), dict(says.paths)]
+            self.recording.says[wheel] = row
+        return self.recording.says.get(wheel)
+
+    def text(self, wheel: str) -> str | None:
+        known = self.recording.metadata
+        if wheel not in known and (found := self._found(wheel)) is not None:
+            known[wheel] = _read_part(self.reader.read(found))
+        return known.get(wheel)
+
     def content(self, file: str, whole: bool) -> bytes | None:
-        known = self.recording.files.get(file)
-        if known is not None or file not in self._files or not (whole or self.passes_files):
+        known = super().content(file, whole)
+        if known is not None or not (whole or self.passes_files) or (found := self._found(file)) is None:
             return known
-        content = _get(self._files[file].url, "*/*")
+        content = _get(found.url, "*/*")
         if not self.passes_files:
             self._keep(file, content)
         return content
@@ -226,24 +221,33 @@ class Recorder(WheelRecorder):
                 return
         self.recording.files[file] = content
 
-    def text(self, wheel: str) -> str | None:
-        known = self.recording.metadata
-        if wheel not in known and wheel in self._files:
-            known[wheel] = _read_part(self.reader.read(self._files[wheel]))
-        return known.get(wheel)
 
-
-def _stub(said: list[Any]) -> bytes:
+def _stub(file: str, said: list[Any]) -> bytes:
     """Make a wheel that says the same, and nothing else."""
-    built_for, member, modules = said
+    built_for, member, modules, *paths = said
     files: dict[str, bytes] = {member: _NUMPYS[built_for]} if member else {}
+    for path, content in (paths[0] if paths else {}).items():
+        files.setdefault(path, content.encode())
     for module in modules:
         top, below = module.partition(".")[::2]
         first = f"{top}/__init__.py"
         files[first] = files.get(first, b"") + (f"import {module}\n" if below else "import pkg_resources\n").encode()
         if below:
             files[f"{module.replace('.', '/')}.py"] = b"import pkg_resources\n"
-    return wheel("stub", "0", files=files).content
+    return wheel(file.split("-")[0], "0", files=files).content
+
+
+def _shared_paths(says: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Leave of the wheels' paths those that wheels of several projects have: the others lie alone in any lock."""
+    owners: dict[str, set[str]] = {}
+    for file, said in says.items():
+        for path in said[3] if len(said) > 3 else ():
+            owners.setdefault(path, set()).add(release(file)[0])
+    shared = {path for path, projects in owners.items() if len(projects) > 1}
+    return {
+        file: [*said[:3], *({path: one for path, one in paths.items() if path in shared} for paths in said[3:])]
+        for file, said in says.items()
+    }
 
 
 def _read_part(metadata: Metadata) -> str:

@@ -73,3 +73,22 @@ def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, s
             assert not back, (back, step)
             event("moved" if after != before else "unchanged")
             before = after
+
+
+@given(indexes(), st.integers(5, 20), ways)
+@settings(max_examples=examples(60), deadline=None)
+def test_every_way_to_upgrade_ends_at_one_lock(dists: list[tuple[str, ...]], known: int, first: Upgrade) -> None:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
+        early, later = (Machine(Path(folder) / name, default=index.url) for name in ("early", "later"))
+        for machine in (early, later):
+            machine.spec(cpu(*ASKED, targets=TARGETS))
+        index.add(*(wheel(*one) for one in dists[:known]))
+        try:
+            before = lock(early)
+        except Unsatisfiable:
+            return event("no solution")
+        index.add(*(wheel(*one) for one in dists[known:]))
+        end = lock(later, lock(later, before, first), Upgrade(everything=True))
+        for name in ASKED:
+            after = lock(later, end, Upgrade(packages=frozenset({name})))
+            assert versions(after) == versions(end), name
