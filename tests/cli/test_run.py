@@ -121,7 +121,7 @@ def test_a_target_is_named(machine: Machine) -> None:
 def test_the_choice_is_said_in_a_line(machine: Machine, index: Index) -> None:
     index.add(APP)
     write_lock(machine, {"one": [pip_pin(APP)], "two": []})
-    default = {"ENVSPEC_DEFAULT_TARGET": "one"}
+    default = {"ENVSPEC_DEFAULT_TARGET": "one", "PYTHONPATH": ""}
     said = "note: target one of demo: by the default of your settings\n"
     assert ran(machine, "--", "true", env=default).err.endswith(said)
     assert ran(machine, "--", "true", env=default).err == said

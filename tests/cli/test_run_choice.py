@@ -105,7 +105,7 @@ def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest
     """The memo of an earlier run holds only under the policy that it was made under."""
     policy = place_policy(monkeypatch, tmp_path, "")
     script = (
-        "from envspec.cli import main, site_policy; import os, sys;"
+        "from envspec.app import site_policy; from envspec.cli import main; import os, sys;"
         "site_policy.PLACE = sys.argv[1]; site_policy.OWNER = os.geteuid();"
         "sys.exit(main.run(['run', '--', 'echo', 'ran']))"
     )
@@ -113,7 +113,12 @@ def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest
 
     def go() -> tuple[int, str]:
         done = subprocess.run(
-            words, cwd=locked.folder, env=locked.environment(), capture_output=True, text=True, check=False
+            words,
+            cwd=locked.folder,
+            env={**locked.environment(), "PYTHONPATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.returncode, done.stdout + done.stderr
 

@@ -300,7 +300,7 @@ def test_builds_against_the_numpy_that_the_lock_has(machine: Machine, indexes: t
     pypi, index = indexes
     built = {f"np{major}": {"abi_dependency": {"numpy": [str(major)]}} for major in (1, 2)}
     pypi.add(*release("arrays", "1.0", built, "numpy", namespaces=("abi_dependency",)))
-    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"), wheel("setuptools", "80.0"))
     for asked, expected in (("numpy<2", "np1"), ("numpy", "np2")):
         spec = spec_of(machine, index, targets=hopper(), asked=f'"arrays", "{asked}"')
         shutil.rmtree(machine.locks, ignore_errors=True)
@@ -317,7 +317,7 @@ def test_the_companions_and_corrections_of_torch_hold_for_a_variant(
     old = {"null": {}, "cu121": cuda("12.1", 90)}
     for torch, vision, variants in (("2.9.1", "0.24.1", TORCH), ("2.2.2", "0.17.2", old), ("2.10.0", "0.25.0", TORCH)):
         pypi.add(*release("torch", torch, variants), *release("torchvision", vision, variants))
-    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"))
+    pypi.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.3.0"), wheel("setuptools", "80.0"))
 
     def pins(cuda: str, asked: str) -> dict[str, str]:
         text = (machine.folder / spec_of(machine, index, targets=hopper(cuda), asked=asked)).read_text()
@@ -327,7 +327,11 @@ def test_the_companions_and_corrections_of_torch_hold_for_a_variant(
         return {f"{pin.name} {label(target, pin.name)}": pin.version for pin in target.pins} if target else {}
 
     assert pins("12.8", '"torch==2.9.*", "torchvision"') == {"torch cu128": "2.9.1", "torchvision cu128": "0.24.1"}
-    assert pins("12.1", '"torch==2.2.*", "numpy"') == {"torch cu121": "2.2.2", "numpy None": "1.26.4"}
+    assert pins("12.1", '"torch==2.2.*", "numpy"') == {
+        "torch cu121": "2.2.2",
+        "numpy None": "1.26.4",
+        "setuptools None": "80.0",
+    }
 
 
 @needs_compiler
