@@ -127,14 +127,14 @@ if [ -f "$here/NEEDED" ]; then
 fi
 
 # What a failed or interrupted run made would stand in the way of the next one.
-list=
+conda_list=
 mine=
 existed=
 [ ! -d "$prefix" ] || existed=yes
 leave() {
     status=$?
     trap '' HUP INT TERM
-    [ -z "$list" ] || rm -f -- "$list"
+    [ -z "$conda_list" ] || rm -f -- "$conda_list"
     if [ -n "$mine" ] && [ -n "$existed" ]; then
         (cd -- "$prefix" && rm -rf -- ..?* .[!.]* *)
     elif [ -n "$mine" ]; then
@@ -150,7 +150,7 @@ trap 'exit 143' TERM
 if [ -f "$here/conda/explicit.txt" ]; then
     conda=$(first micromamba mamba conda)
     [ -n "$conda" ] || fail 'this bundle has conda packages: put micromamba, mamba or conda on PATH'
-    list=$(mktemp)
+    conda_list=$(mktemp)
     # a list of files in this very place, each with its hash
     while IFS= read -r line; do
         case $line in
@@ -162,9 +162,9 @@ if [ -f "$here/conda/explicit.txt" ]; then
                 printf 'file://%s/conda/%s\n' "$place" "$line"
                 ;;
         esac
-    done <"$here/conda/explicit.txt" >"$list"
+    done <"$here/conda/explicit.txt" >"$conda_list"
     mine=yes
-    "$conda" create --yes --offline --prefix "$prefix" --file "$list"
+    "$conda" create --yes --offline --prefix "$prefix" --file "$conda_list"
 else
     build=$(cat "$here/SHA256SUMS" "$needed" | sed -n 's/^[0-9a-f]*  \(python\/[^\/]*\.tar\.gz\)$/\1/p')
     if [ -z "${PYTHON:-}" ] && [ -n "$build" ]; then
