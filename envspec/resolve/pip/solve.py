@@ -528,8 +528,9 @@ class PipResolver:
             )
 
     def _tell_downgrades(self, found: tuple[Found, ...], last: Mapping[str, str], label: str, conflict: str) -> None:
-        """Warn of what is older than in the `last` lock. `conflict` is what uv said against the newer ones."""
-        now = versions_of(found)
+        """Warn of what is older than in the `last` lock, local parts aside, which name a CUDA. `conflict` is what uv
+        said against the newer ones."""
+        now, last = versions_of(found), {name: version.partition("+")[0] for name, version in last.items()}
         named = {canonical_name(word) for word in _WORD.findall(conflict)}
         for name in sorted(last.keys() & now.keys()):
             if is_older(now[name], last[name]):
