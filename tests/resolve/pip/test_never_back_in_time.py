@@ -102,17 +102,27 @@ def test_allow_needed_adds_to_what_is_there(machine: Machine, index: Index) -> N
 
 
 def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Machine, index: Index) -> None:
-    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_39_x86_64"), sdist("lib", "2.0"))
     machine.spec(cpu("lib"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
     assert ran.err.splitlines() == [
-        "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked"
+        "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked",
+        'hint: if the machines have it: glibc = "2.39" in the target',
     ]
     # what stays from the old lock was told when it was chosen
     index.add(wheel("more", "1.0"))
     machine.spec(cpu("lib", "more"))
     assert machine.envspec("lock", "specs/demo.toml").err == ""
+
+
+def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine: Machine, index: Index) -> None:
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
+    machine.spec(cpu("lib"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1
+    assert "needs a package from source: lib 2.0 (pure Python, none of its wheels fits)" in ran.error
+    assert 'allow-source = ["lib"]' in ran.hint
 
 
 def test_nor_is_it_passed_over_for_an_older_source(machine: Machine, index: Index) -> None:
