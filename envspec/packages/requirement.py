@@ -51,10 +51,10 @@ _LENIENT = (
     (re.compile(r"(\d)([<>=~^!])"), r"\1,\2"),  # >=1.0<2.0
     (re.compile(r"!=~((?:\d\.)*\d)"), r"!=\1.*"),
     (re.compile(r"(<=|>=|<|>|~=)(\s*\d[^,;)\s<>=~]*?)\.\*"), r"\1\2"),  # >=1.19.*
-    (re.compile(r"(\d\.\d)+\*"), r"\1.*"),  # ==1.0*
+    (re.compile(r"(?<!\d\.\d)(\d\.\d)+\*"), r"\1.*"),  # ==1.0*
     (re.compile(r",\s*(?=$|[;)])"), ""),  # >=1.0,
     (re.compile(r">dev"), ">0.0.0dev"),
-    (re.compile(r"(\d+(?:\.\d)*(?:a|b|rc|post|dev)\d+)\.0"), r"\1"),  # >=9.0.0a1.0
+    (re.compile(r"(\d(?:a|b|rc|post|dev)\d+)\.0"), r"\1"),  # >=9.0.0a1.0
 )
 """Spellings of old releases on PyPI that PEP 440 and 508 reject, and what uv reads them as, one after the other until
 the text can be read. A property test asks uv."""
