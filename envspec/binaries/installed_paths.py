@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel, UnreadableWheel, open_wheel
@@ -41,7 +42,9 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
         }
     except BudgetSpent:
         return {}
-    hashes = {row[0]: row[1] for row in csv.reader(texts.get("RECORD", "").splitlines()) if len(row) == 3}
+    hashes: dict[str, str] = {}
+    with suppress(csv.Error):
+        hashes = {row[0]: row[1] for row in csv.reader(texts.get("RECORD", "").splitlines()) if len(row) == 3}
     found = {
         place: hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
         for info in wheel.members

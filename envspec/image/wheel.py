@@ -15,6 +15,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,7 +173,9 @@ class _Record:
         self._site, self._own = scheme.site, f"{stem}.dist-info/RECORD"
         self._rows: list[tuple[str, str, str]] = [(self._own, "", "")]
         text = archive.read(self._own).decode("utf-8", "surrogateescape") if self._own in archive.NameToInfo else ""
-        self._known = {row[0]: (row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3}
+        self._known: dict[str, tuple[str, str]] = {}
+        with suppress(csv.Error):
+            self._known = {row[0]: (row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3}
 
     def kept(self, place: str, name: str) -> None:
         self._rows.append((self._listed(place), *self._known.get(name, ("", ""))))

@@ -24,7 +24,7 @@ FILE = "direct_url.json"
 
 def record_direct_url(pin: Pin, prefix: Path, python: str) -> None:
     """Write down where an installed pin came from; nothing for one of an index or from git. `python` as in
-    `site_packages`. Raises OSError."""
+    `site_packages`. A RECORD that can't be read is left as it is. Raises OSError."""
     if pin.url is None:
         return
     for info in site_packages(prefix, python).glob("*.dist-info"):
@@ -49,11 +49,14 @@ def _record(info: Path, content: bytes) -> None:
     """Put the file in place of the one in a dist-info folder, and into its RECORD."""
     own = f"{info.name}/{FILE}"
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        rows = [row for row in csv.reader(file) if row and row[0] != own]
+    _replace(info / FILE, content)
+    try:
+        with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = [row for row in csv.reader(file) if row and row[0] != own]
+    except csv.Error:
+        return
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(sorted([*rows, [own, f"sha256={digest}", str(len(content))]]))
-    _replace(info / FILE, content)
     _replace(info / "RECORD", text.getvalue().encode("utf-8", "surrogateescape"))
 
 
