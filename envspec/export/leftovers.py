@@ -45,6 +45,7 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
             in_shared(path)
             or path in flake
             or _is_of_a_target_that_is_gone(plan, path, first, name, read)
+            or (name == kubernetes.SERVE_FILE and _serves_no_more(plan, path, first, read))
             or (plan.shares and _is_shared_now(path, read))
         ):
             yield path
@@ -79,6 +80,12 @@ def _is_of_a_target_that_is_gone(plan: SpecPlan, path: str, first: str, name: st
         found = _owner(path, read)
         return found is not None and found[0] == plan.spec and found[1] not in plan.names
     return False
+
+
+def _serves_no_more(plan: SpecPlan, path: str, target: str, read: Read) -> bool:
+    return _owner(path, read) == (plan.spec, target) and any(
+        of.target == target and not of.kubernetes.serve for of in plan.targets
+    )
 
 
 def _owner(path: str, read: Read) -> tuple[str, str] | None:

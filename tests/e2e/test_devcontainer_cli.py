@@ -46,10 +46,10 @@ def test_the_reference_reads_what_was_exported(devcontainer: Path, spec: str, ta
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["configuration"]
-    context = f"../../recipes/{spec}"
+    context = "../../recipes"
     platform, *given = found["build"].pop("options")
     assert platform == "--platform=linux/amd64" and "--secret=id=apt-mirrors,env=APT_MIRRORS" in given
-    build = {"dockerfile": f"{context}/{target}/Dockerfile", "context": context}
+    build = {"dockerfile": f"{context}/{spec}/{target}/Dockerfile", "context": context}
     assert found["build"] == build and found["remoteUser"] == "dev"
     assert found["postStartCommand"].startswith("/opt/envspec/entrypoint.sh true")
     assert found.get("hostRequirements", {}).get("gpu") == gpu

@@ -231,7 +231,7 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["train.py", "--epochs", "3"]], ids=["smoke", "training"])
 def test_slurm_takes_the_exported_job(conf: Path, arguments: list[str]) -> None:
-    job = Path(SPEC).parents[1] / "export" / "cpu-py311" / "job.sbatch"
+    job = Path(SPEC).parents[1] / "recipes" / "cpu-py311" / "job.sbatch"
     env = environment({"SLURM_CONF": str(conf)})
     command = ["sbatch", "--test-only", str(job), *arguments]
     told = subprocess.run(command, capture_output=True, text=True, check=False, env=env)

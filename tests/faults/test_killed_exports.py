@@ -11,17 +11,23 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from posixpath import relpath
 
 import pytest
 from support.installs import pip_pin, write_lock
 from support.machine import ROOT, Machine
 from support.packages import wheel
 
+from envspec.export.sums import SUMS, digest, read_sums, sums_text
+
 pytestmark = pytest.mark.e2e
 
 EXPORT = ("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")
-IMAGES = {"old": '[image]\nservices = ["ssh"]\n', "new": '[image]\nenv = { WHO = "new" }\n'}
-"""The old recipes carry the files of a service that the new ones haven't; all others differ by the variable."""
+MORE = {
+    "old": '[image]\nservices = ["ssh"]\n[kubernetes.serve]\nprogram = ["served"]\nport = 8000\n',
+    "new": '[image]\nenv = { WHO = "new" }\n',
+}
+"""The old recipes have a Deployment that the new ones haven't; others differ by the service and the variable."""
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def exported(machine: Machine) -> Machine:
     spec = machine.folder / "specs" / "demo.toml"
     text = spec.read_text()
     for name in ("new", "old"):
-        spec.write_text(text + IMAGES[name])
+        spec.write_text(text + MORE[name])
         assert machine.envspec(*EXPORT).status == 0
         shutil.copytree(machine.folder, machine.base / name)
         shutil.rmtree(machine.folder / "recipes") if name == "new" else None
@@ -41,6 +47,14 @@ def exported(machine: Machine) -> Machine:
 def recipes(folder: Path) -> dict[str, bytes]:
     top = folder / "recipes"
     return {path.relative_to(top).as_posix(): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+
+
+def carry_an_earlier_file(recipes: Path) -> None:
+    """Add a carried file to those of all specs, as an envspec that still had it would have left it."""
+    shared, name, text = recipes / "_shared", "services/telnet.sh", "#!/bin/sh\n"
+    (shared / name).write_text(text)
+    sums = shared / SUMS
+    sums.write_text(sums_text({*read_sums(sums.read_text()), (name, digest(text))}))
 
 
 def assert_each_is_whole(found: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> None:
@@ -63,8 +77,9 @@ def dying(exported: Machine) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 def test_at_every_step_of_the_write(exported: Machine, dying: subprocess.Popen[str]) -> None:
+    carry_an_earlier_file(exported.base / "old" / "recipes")
     old, new = recipes(exported.base / "old"), recipes(exported.base / "new")
-    assert set(old) > set(new) and old.keys() & new.keys()
+    assert set(old) - set(new) == {"_shared/services/telnet.sh", "demo/cpu/serve.yaml"} and set(old) > set(new)
     shutil.copy(exported.base / "new" / "specs" / "demo.toml", exported.folder / "specs" / "demo.toml")
     assert dying.stdin and dying.stdout
     mixed = 0
@@ -88,7 +103,7 @@ def test_at_every_step_of_the_write(exported: Machine, dying: subprocess.Popen[s
                 whole = {path for path in found if "/.envspec-" not in path}
                 wrong = [path for path in {*whole, *new} if found.get(path) != new.get(path)]
                 assert check.status == (1 if wrong else 0)
-                assert all(f'"{path.partition("/")[2]}"' in check.out for path in wrong), check.out
+                assert all(f'"{relpath(path, "demo")}"' in check.out for path in wrong), check.out
         if step % 3 == 0 or mixed:
             assert exported.envspec(*EXPORT).status == 0
             assert recipes(exported.folder) == new, step
@@ -102,7 +117,7 @@ def test_at_every_step_of_the_write(exported: Machine, dying: subprocess.Popen[s
 def test_thirty_times_by_kill_9(exported: Machine) -> None:
     """The moment is drawn from the time in which the files are written, which a staging folder tells."""
     chosen = random.Random(7)
-    states = {name: recipes(exported.base / name) for name in IMAGES}
+    states = {name: recipes(exported.base / name) for name in MORE}
     spec = exported.folder / "specs" / "demo.toml"
     ended = {"killed": 0, "with leftovers": 0, "mixed": 0}
     for turn in range(30):
@@ -138,12 +153,12 @@ def test_two_at_once(exported: Machine) -> None:
     """Exports of two versions of a spec at once: one after the other, and the files are of one of them."""
     where = str(exported.folder / "recipes" / "demo")
     commands, states = [], []
-    for name in IMAGES:
+    for name in MORE:
         command = ("export", str(exported.base / name / "specs" / "demo.toml"), "--format", "all", "-o")
-        alone = exported.base / "alone" / name
-        assert exported.envspec(*command, str(alone / "recipes" / "demo")).status == 0
+        shutil.rmtree(exported.folder / "recipes")
+        assert exported.envspec(*command, where).status == 0
         commands.append((*command, where))
-        states.append(recipes(alone))
+        states.append(recipes(exported.folder))
     running = [exported.start(*command) for command in commands]
     for process in running:
         assert process.communicate(timeout=60) and process.returncode == 0
