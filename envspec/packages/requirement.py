@@ -171,11 +171,29 @@ def _kept(terms: list[Any]) -> list[Any]:
             # where what stands before an `or` is left out, so is the word itself
             joint = "or" if term == "or" or joint == "or" else term
             continue
-        own = _kept(term) if isinstance(term, list) else [term] if _says_something(term) else []
+        if not isinstance(term, list):
+            term = _one_of_versions(term) if _says_something(term) else []
+        own = _kept(term) if isinstance(term, list) else [term]
         if own:
             found += [*([joint or "and"] if found else []), own if isinstance(term, list) else own[0]]
             joint = ""
     return found
+
+
+def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
+    """Give `python_full_version in "3.11 3.12"` as the comparisons of versions that it is to uv: 3.12.0 is 3.12.
+    `packaging` looks for the one text in the other."""
+    from packaging._parser import Op, Variable
+
+    left, operator, right = term
+    listed = right.value.split()
+    if not isinstance(left, Variable) or left.value not in _VERSIONS or operator.value not in ("in", "not in"):
+        return term
+    alike, joint = ("==", "or") if operator.value == "in" else ("!=", "and")
+    found: list[Any] = []
+    for version in listed:
+        found += [*([joint] if found else []), (left, Op(alike), type(right)(version))]
+    return found or term
 
 
 def _says_something(term: tuple[Any, Any, Any]) -> bool:

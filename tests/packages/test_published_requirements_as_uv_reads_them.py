@@ -26,6 +26,7 @@ KNOWN = (
     "; python_version>='3.6.*'", "; python_version<'3.6.*'", "; python_version ~= '3.6.*'", "; 'a' == 'b'",
     "; python_version > '3.6.*' or sys_platform == 'win32'", "; python_version >= '3.6,<4' and sys_platform == 'win32'",
     "; (python_version == 'x') and (sys_platform == 'linux' or os_name == 'nt')",
+    "; implementation_version not in '3.12'", "; python_full_version in '3.11 3.12'",
     " @ git+https://packages.example.org/d; extra == 'all'",
 )  # fmt: skip
 CLAUSES = st.tuples(
