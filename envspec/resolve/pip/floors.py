@@ -21,7 +21,7 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
     is the newest. Nothing where all are at their floors.
 
     The torch family follows the target's CUDA, and what is named by its URL has one release. Versions `kept` from the
-    old lock stay as they are.
+    old lock stay as they are. Floors have no local part: a bound with one is no requirement.
     """
     direct = {requirement_name(line) for line in request.requirements if " @ " not in line}
     alone = asks_of(request, {})
@@ -30,12 +30,12 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
         name, version = package.name, version_of(package.version or "")
         if name not in direct or name in FAMILY or not package.files or version is None:
             continue
-        same[name] = str(version)
+        same[name] = version.public
         if kept.get(name) == package.version:
             continue
         for release in newer_than(releases(name), version):
             if admitted(release, request, name, alone.get(name)) and not is_skipped(release, request, name):
-                higher[name] = release.version
+                higher[name] = release.version.partition("+")[0]
                 break
     return {**same, **higher} if higher else {}
 

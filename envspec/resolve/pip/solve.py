@@ -464,8 +464,9 @@ class PipResolver:
                 refuse_retreats(lost, asking, label, releases)
             found = settle(asking, capped)
             stands_in_the_way, alone = "", asks_of(replace(asking, constraints=()), {})
+            # the releases alone, as versions_of gives them: a local part names a build, and no bound may name it
             last = {
-                name: version
+                name: version.partition("+")[0]
                 for name, version in last.items()
                 if name in alone and alone[name].specifier.contains(version, prereleases=True)
             }

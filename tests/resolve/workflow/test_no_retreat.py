@@ -234,6 +234,21 @@ def test_no_package_of_the_spec_goes_below_the_last_lock(machine: Machine, index
     assert found["alpha"] == "2.0"
 
 
+def test_only_an_older_release_goes_back(machine: Machine, index: Index) -> None:
+    """Its local part names a build, and a bound can't: neither torch 2.13.0+cpu nor another goes back to itself."""
+    index.add(wheel("base", "1.0"), wheel("alpha", "2.0+cpu", "base<=1.0"), wheel("alpha", "1.0+cpu"))
+    machine.spec(cpu("alpha"))
+    assert locked(machine)["alpha"] == "2.0+cpu"
+    machine.spec(cpu("alpha", "base"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "goes back" not in ran.err
+    machine.spec(cpu("alpha", "base>=2.0"))
+    index.add(wheel("base", "2.0"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0 and "alpha goes back from 2.0 to 1.0: " in ran.err, ran.err
+    assert 'to hold it, write "alpha>=2.0"' in ran.err
+
+
 def test_what_was_published_a_moment_ago_is_seen(machine: Machine, index: Index) -> None:
     """By an upgrade, and before it's said that nothing satisfies the spec: cached pages count for some minutes."""
     index.add(wheel("mine", "1.0"))

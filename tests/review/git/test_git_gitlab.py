@@ -169,7 +169,9 @@ def test_gitlab_asks_the_indexes_unless_told_not_to(tmp_path: Path, gitlab: tupl
 def test_gitlab_fails_with_the_audit(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     job = runner(tmp_path, BASE)
-    job.program(tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$1 $3" = "audit --strict" ] && exit 3\nexit 0\n')
+    job.program(
+        tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$*" = "audit --strict -- specs/demo.toml" ] && exit 3\nexit 0\n'
+    )
     assert in_gitlab(job, url, ENVSPEC_AUDIT="true", ENVSPEC_AUDIT_ARGS="--strict").returncode == 3
     assert in_gitlab(job, url).returncode == 0
 
