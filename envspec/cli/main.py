@@ -18,6 +18,7 @@ from envspec import __version__
 from envspec.app.observer import Observer, observe
 from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
+from envspec.base.shortage import shortage
 from envspec.cli.become import close_umask
 from envspec.cli.console import begin_output, out_json, printed_json, say, say_traceback, silence_stdout
 from envspec.cli.failure import Failure, told
@@ -295,10 +296,9 @@ def _attempt(argv: list[str]) -> int | Failure:
         if os.environ.get("ENVSPEC_TRACEBACK"):
             say_traceback()
             return 1
-        from envspec.base.shortage import shortage
-
         if short := shortage("envspec", f"{type(error).__name__}: {error}"):
-            error.__traceback__ = None  # what its frames hold is needed for the message
+            # what its frames hold, and those of what it came from, is needed for the message
+            error.__traceback__ = error.__context__ = error.__cause__ = None
             return told(Failure.of(short))
         if isinstance(error, FileNotFoundError) and not _here():
             return told(Failure.saying("the current folder doesn't exist any more", hint="change to one that exists"))
