@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.conda_archives import Archive, Channel, borrowed_python, data_package, python_module
-from support.index import Index, hanging, other_bytes, passing, slow, status, truncated
+from support.index import Index, hanging, other_bytes, passing, status, truncated, until
 from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
 from support.machine import Machine, Ran
 from support.matrix import first_by_day
@@ -188,15 +189,18 @@ def test_told_to_stop_while_conda_links(machine: Machine, channel: Channel, pref
 @pytest.mark.slow
 def test_two_at_once(machine: Machine, index: Index, prefix: Path) -> None:
     index.add(APP)
-    index.fail("/files/", slow(2))
+    go_on = threading.Event()
+    index.fail("/files/", until(go_on))
     write_lock(machine, [pip_pin(APP)])
     first = start(machine, prefix)
     index.wait_for("/files/")
     second = start(machine, prefix)
-    out, err = second.communicate(timeout=60)
+    assert second.stderr is not None
+    assert second.stderr.readline().startswith(f"waiting: another envspec is working on {prefix}")
+    go_on.set()
+    out, _ = second.communicate(timeout=60)
     first_out, _ = first.communicate(timeout=60)
     assert (first.returncode, second.returncode) == (0, 0)
-    assert f"waiting: another envspec is working on {prefix}" in err
     assert "installed" in first_out and "nothing to do" in out
 
 

@@ -9,11 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from support.index import Index, hanging, slow
+from support.index import Index, hanging, slow, until
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
@@ -275,16 +276,19 @@ def test_killed_at_every_step_of_the_write(machine: Machine, slow_index: Index) 
 
 @pytest.mark.slow
 def test_two_at_once(machine: Machine, slow_index: Index) -> None:
-    slow_index.fail("/simple/pkg1", slow(0.5))
+    go_on = threading.Event()
+    slow_index.fail("/simple/pkg1", until(go_on))
     machine.spec(cpu("pkg0"))
     first = machine.start("lock", "specs/demo.toml")
     slow_index.wait_for("/simple/pkg1")
     second = machine.start("lock", "specs/demo.toml")
+    assert second.stderr is not None
+    assert second.stderr.readline().startswith("waiting: another envspec is locking demo")
+    go_on.set()
     answers = [process.communicate(timeout=60) for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], answers
     assert answers[0][0].startswith("wrote locks/demo/envspec.lock")
     assert answers[1][0].startswith("locks/demo/envspec.lock is fresh")
-    assert "waiting: another envspec is locking demo" in answers[1][1]
     machine.lock()
     assert scratch(machine) == []
 

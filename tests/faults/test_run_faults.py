@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import selectors
 import shutil
 import threading
 import time
 
 import pytest
-from support.index import Index, hanging, slow
+from support.index import Index, hanging, until
 from support.installs import pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
@@ -60,14 +61,25 @@ def test_killed_at_many_moments(locked: Machine) -> None:
 @pytest.mark.slow
 def test_five_at_once(locked: Machine, index: Index) -> None:
     """One makes it, the others wait and say so; each file is fetched once."""
-    index.fail("/files/", slow(1))
+    go_on = threading.Event()
+    index.fail("/files/", until(go_on))
     started = [locked.start(*RUN) for _ in range(5)]
+    told: list[str] = []
+    with selectors.DefaultSelector() as selector:
+        for process in started:
+            assert process.stderr is not None
+            selector.register(process.stderr, selectors.EVENT_READ, process.stderr)
+        while sum(line.startswith("waiting:") for line in told) < 4:
+            for key, _ in selector.select(60):
+                told.append(key.data.readline())
+                if told[-1].startswith("waiting:"):
+                    selector.unregister(key.fileobj)
+    go_on.set()
     ended = [process.communicate(timeout=90) for process in started]
     assert [process.returncode for process in started] == [0] * 5, ended
     assert [out for out, _ in ended] == ["1.0 1.0\n"] * 5
     (prefix,) = sorted(locked.environments.iterdir())
-    waited = [err for _, err in ended if f"waiting: another envspec is working on {prefix}" in err]
-    assert len(waited) == 4
+    assert sum(f"waiting: another envspec is working on {prefix}" in line for line in told) == 4
     assert sum(one.path == f"/files/{APP.file}" for one in index.asked) == 1
     assert sum("installed" in err for _, err in ended) == 1
 

@@ -86,6 +86,17 @@ def slow(seconds: float) -> Fault:
     return fault
 
 
+def until(event: threading.Event) -> Fault:
+    """The real answer, once the test says so."""
+
+    def fault(handler: _Handler, answer: Answer) -> Answer:
+        while not event.is_set() and not handler.index.closing.wait(0.01):
+            pass
+        return answer
+
+    return fault
+
+
 def dripping(handler: _Handler, answer: Answer) -> None:
     """The head as usual, the body a byte at a time."""
     handler.close_connection = True
