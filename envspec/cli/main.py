@@ -63,7 +63,7 @@ COMMANDS = {
 }
 """Every command and its line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
 
-FOLDERS = ("export", "image", "smoke")
+FOLDERS = ("export", "smoke")
 """The commands made of several modules: `command` is in `envspec.cli.x.command`."""
 
 POSIX = ("install", "run", "shell", "bundle", "image", "smoke", "link")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from envspec.base.texts import byte_size
 from envspec.cli.console import out, say
-from envspec.image.tree import MOUNTER
 
 if TYPE_CHECKING:
     from envspec.app.image.squashfs import MadeSquashfs
@@ -19,5 +17,4 @@ def tell(made: MadeSquashfs) -> None:
     what = f"{made.target}, {made.packages} packages, {made.inside:,} files and folders in one{where}"
     out(f"{made.file}: {what}, {byte_size(made.size)}")
     out(f"digest {made.digest}")
-    file, at = shlex.quote(str(made.file)), f" --at {shlex.quote(made.at)}" if made.at else ""
-    say(f"hint: unsquashfs -cat {file} {MOUNTER} >envspec-mount && bash envspec-mount{at} {file} python")
+    say(f"hint: {made.start}")

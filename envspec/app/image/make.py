@@ -1,4 +1,4 @@
-"""Making an image as the command line orders it: the base, the files of packages, the layers, and where they go."""
+"""Making an image as it is ordered: the base, the files of packages, the layers, and where they go."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envspec.app.cache_size import keep_bounded
 from envspec.app.image.base import opened_base
 from envspec.app.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
-from envspec.app.image.prepare import ImageOrder, built_here, prepared
+from envspec.app.image.prepare import ImageOrder, built_here, permit, prepared
+from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
 from envspec.app.observer import observer, say
 from envspec.app.outputs import location, written
-from envspec.base.errors import NotPlain
+from envspec.base.errors import InputError, NotPlain
 from envspec.base.open_folder import Location, open_folder
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
@@ -65,8 +67,22 @@ class MadeImage:
         }
 
 
-def make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
-    """Make the image. Raises InputError, IndexFailure, ToolError, StorageError."""
+def make_images(order: ImageOrder) -> tuple[MadeImage | None, MadeSquashfs | None]:
+    """Make what is ordered. Raises InputError, Forbidden, IndexFailure, ToolError, StorageError."""
+    for kind, file in (("SIF", order.sif), ("squashfs", order.squashfs)):
+        if file is not None and len(order.targets) > 1:
+            raise InputError(f"a {kind} is for one platform", hint=f"choose with --target {order.targets[0].name}")
+    permit(order)
+    image = None
+    if order.output is not None or order.sif is not None:
+        with ExitStack() as stack:
+            image = _make_image(order, stack)
+    one_file = make_squashfs(order, order.squashfs) if order.squashfs is not None else None
+    keep_bounded()
+    return image, one_file
+
+
+def _make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     output = output_of(order.output) if order.output else None
     plans = [
         (target, refuse_unpinned(make_plan(order.spec, order.lock, target), target, order.without))

@@ -1,20 +1,25 @@
-"""What an image is made from, as the command line orders it: the base, the files of packages, the carried files."""
+"""What an image is made from, as an order says: the base, the files of packages, the carried files."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from envspec import __version__
+from envspec.app import inputs
 from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
+from envspec.app.policy import refuse_fetched
+from envspec.base.errors import InputError
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
+from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.export.sums import digest
 from envspec.image.base import BaseImage, BaseSource
@@ -26,7 +31,7 @@ from envspec.image.layer import LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans
 from envspec.image.parts import parted
 from envspec.image.python import image_python
-from envspec.image.requirements import reduced, refuse_newer, refuse_poor
+from envspec.image.requirements import FEATURES, base_recipe, reduced, refuse_newer, refuse_poor
 from envspec.install.host import this_host
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
@@ -37,21 +42,71 @@ from envspec.spec.model import Spec
 BuiltHere = dict[str, tuple[Path, str]]
 """Wheels that were built on this machine, by package, each with the key of what it was built from."""
 
+_ARENA_MAX = -8
+"""M_ARENA_MAX of glibc's malloc.h."""
+_ARENAS = 2
+
 
 @dataclass(frozen=True)
 class ImageOrder:
-    """What the command line asks for. `without` names what the base may lack."""
+    """An image, a SIF of it, a squashfs, or all of them. `without` names what the base may lack."""
 
     spec: Spec
     lock: SoundLock
     targets: tuple[LockedTarget, ...]
     output: str | None = None
     sif: Path | None = None
+    squashfs: Path | None = None
     base: str | None = None
     without: tuple[str, ...] = ()
     compression: str = "zstd"
     build_sources: bool = False
     offline: bool = False
+
+
+def linux_targets(
+    path: str, names: Sequence[str], locks_dir: Path | None
+) -> tuple[Spec, SoundLock, tuple[LockedTarget, ...]]:
+    """Read a lock and pick the named targets, or all of Linux; each is for another platform. Raises InputError and as
+    `read_lock`."""
+    spec, lock = inputs.read_lock(path, locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    found = inputs.locked_targets(lock, names)
+    if not names:
+        found = tuple(target for target in found if target.inputs.platform.startswith("linux-")) or found
+    if len({target.inputs.platform for target in found}) < len(found):
+        raise InputError(
+            "an image has one target for each platform, and these are more: " + ", ".join(one.name for one in found),
+            hint=f"choose with --target {found[0].name}",
+        )
+    return spec, lock, found
+
+
+def features(text: str) -> tuple[str, ...]:
+    """Read the list of features that an image may lack. Raises InputError."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in found:
+        if name not in FEATURES:
+            raise InputError(f"--without knows no `{name}`", hint=f"it takes {', '.join(FEATURES)}, split by commas")
+    return found
+
+
+def base_recipes(order: ImageOrder) -> Iterator[str]:
+    """Give a Dockerfile for each target, of a base that it can stand on."""
+    return (base_recipe(make_plan(order.spec, order.lock, target)) for target in order.targets)
+
+
+def permit(order: ImageOrder) -> None:
+    """Begin to make an image that the site's policy allows. Raises Forbidden, PolicyError, OutsideError.
+
+    All threads take memory from the same few arenas, where the C library is glibc: it gives each thread an arena of its
+    own, and each keeps the pieces of a stream that passed through it. With 16 downloads, two packers and two hashers,
+    that is 60 MB.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
+    for target in order.targets:
+        refuse_fetched(order.spec, order.lock, target, order.spec.path, offline=order.offline)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from envspec.export.plan import ENVIRONMENT, Plan
 from envspec.image.entry import LayerEntry
 from envspec.image.python import standalone_python
 from envspec.image.squashfs import find_mksquashfs, write_squashfs
-from envspec.image.tree import TreeInputs, tree_entries
+from envspec.image.tree import MOUNTER, TreeInputs, tree_entries
 from envspec.install.prefix import checked_prefix
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
@@ -53,6 +54,12 @@ class MadeSquashfs:
     size: int
     digest: str
     at: str | None
+
+    @property
+    def start(self) -> str:
+        """The command that starts Python in it."""
+        file, at = shlex.quote(str(self.file)), f" --at {shlex.quote(self.at)}" if self.at else ""
+        return f"unsquashfs -cat {file} {MOUNTER} >envspec-mount && bash envspec-mount{at} {file} python"
 
     def document(self) -> dict[str, str | int | None]:
         return {**vars(self), "file": str(self.file)}

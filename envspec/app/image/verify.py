@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envspec.app.image.base import opened_base
 from envspec.app.image.output import ToArchive, ToFolder, ToRegistry, output_of
-from envspec.app.image.prepare import ImageOrder, built_here, prepared
+from envspec.app.image.prepare import ImageOrder, built_here, permit, prepared
 from envspec.app.observer import observer
 from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
@@ -27,8 +27,9 @@ from envspec.net.file_store import ARTIFACTS
 
 
 def verified(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
-    """Compare an image with what the lock gives, target by target. Raises InputError, IndexFailure, ToolError,
-    StorageError."""
+    """Compare an image with what the lock gives, target by target. Raises InputError, Forbidden, IndexFailure,
+    ToolError, StorageError."""
+    permit(order)
     found = {}
     with ExitStack() as stack:
         image_source = stack.enter_context(_opened(where, offline=order.offline))

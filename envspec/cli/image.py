@@ -1,0 +1,133 @@
+"""`envspec image`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envspec.app.image.make import make_images
+from envspec.app.image.prepare import ImageOrder, base_recipes, features, linux_targets
+from envspec.app.image.verify import verified
+from envspec.base.errors import InputError
+from envspec.base.texts import byte_size, printable
+from envspec.cli import options
+from envspec.cli.console import out, say
+from envspec.cli.squashfs import tell
+
+EPILOG = """\b
+Examples:
+  envspec image specs/mm-v2.9.toml --target cu128-hopper -o mm.tar
+  envspec image specs/mm-v2.9.toml --target cu128-hopper -o registry.example/team/mm:2.9
+  envspec image specs/mm-v2.9.toml --target cpu --base ./base --without compile -o ./mm-cpu --sif mm-cpu.sif
+  envspec image specs/mm-v2.9.toml --target cu128-hopper --squashfs mm.sqfs
+  envspec image specs/mm-v2.9.toml --target cpu --base-recipe > Dockerfile
+  envspec image specs/mm-v2.9.toml --target cpu --verify registry.example/team/mm:2.9
+"""
+
+
+@click.command(epilog=EPILOG)
+@options.spec
+@options.target
+@click.option(
+    "--output", "-o", metavar="WHERE", help="A folder (an OCI layout), FILE.tar, or registry/name:tag to push to."
+)
+@click.option("--sif", type=click.Path(path_type=Path), metavar="FILE", help="Also make a SIF, with Apptainer.")
+@click.option(
+    "--squashfs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the environment without the base as one file, with mksquashfs: to be mounted, or bound into an image.",
+)
+@click.option(
+    "--base",
+    metavar="WHERE",
+    help="The base: an OCI layout's folder, or an image's name with its digest [default: the spec's, as locked].",
+)
+@click.option(
+    "--without",
+    metavar="LIST",
+    default="",
+    help="What the image may lack: compile, fabric, ssh, code-server.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(("zstd", "gzip")),
+    default="zstd",
+    show_default=True,
+    help="How layers are packed.",
+)
+@click.option(
+    "--build-sources",
+    is_flag=True,
+    help="Build wheels of what is locked as source here; other machines may then give another image.",
+)
+@click.option("--base-recipe", is_flag=True, help="Print a Dockerfile of a base that the target can stand on.")
+@click.option("--verify", metavar="WHERE", help="Say whether an image is this lock's, and make none.")
+@options.offline
+@options.locks_dir
+@options.as_json
+def command(
+    path: str,
+    targets: tuple[str, ...],
+    locks_dir: Path | None,
+    without: str,
+    base_recipe: bool,
+    verify: str | None,
+    as_json: bool,
+    **others: Any,
+) -> int:
+    """Make an OCI image straight from a lock: no daemon, no root, nothing is run
+
+    The same lock, base and envspec give the same image, by digest. Layers, from the bottom: the base, the user, Python,
+    CUDA's libraries, torch, everything else, the spec's project, the carried files. Nothing is installed into the
+    base, so it has to have the Debian packages of the recipe: --base-recipe prints one that does.
+    """
+    left_out = features(without)
+    order = ImageOrder(*linux_targets(path, targets, locks_dir), without=left_out, **others)
+    if base_recipe:
+        for text in base_recipes(order):
+            out(text.rstrip("\n"))
+        return 0
+    if (verify, order.output, order.sif, order.squashfs) == (None, None, None, None):
+        hint = "give -o DIR, -o FILE.tar, -o registry/name:tag, --sif, --squashfs or --verify"
+        raise InputError("nothing is asked for", hint=hint)
+    if verify is not None:
+        return _verify(path, order, verify, as_json=as_json)
+    try:
+        made, one_file = make_images(order)
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again; what isn't whole wasn't written")
+        return 130
+    if as_json:
+        own = {"squashfs": one_file.document()} if one_file else {}
+        options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})
+        return 0
+    for image in made.images if made else ():
+        for layer in image.layers:
+            out(f"{image.plan.target}: {layer.name:<8} {byte_size(layer.blob.size):>9}  {layer.diff_id}")
+    if made:
+        for line in (*made.told, f"digest {made.top.digest}"):
+            out(line)
+    if one_file:
+        tell(one_file)
+    return 0
+
+
+def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
+    """Compare an image with the lock, and say how it differs. Gives the exit code."""
+    found = verified(order, where)
+    if as_json:
+        rows = [
+            {"target": target, "differences": [{"code": one.code, "message": one.message} for one in differences]}
+            for target, differences in found.items()
+        ]
+        options.print_json("image", {"spec": path, "verified": {"image": where, "targets": rows}})
+    else:
+        for target, differences in found.items():
+            for one in differences:
+                out(printable(f"{target}: {one.message}  [{one.code}]"))
+            if not differences:
+                out(f"{where} is the image of {path}, target {target}: every layer is the lock's")
+    return 1 if any(found.values()) else 0

@@ -1,1 +1,0 @@
-"""`envspec image`."""
