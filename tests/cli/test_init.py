@@ -11,7 +11,7 @@ import pytest
 from cli_project import Envspec
 
 import envspec.cli
-from envspec.cli.init import options_of
+from envspec.app.init import options_of
 from envspec.prove.doctor.hardware import Hardware
 from envspec.spec.parse import load_spec
 
@@ -184,7 +184,7 @@ def test_a_terminal_is_asked(
     target: tuple[tuple[str, ...], str | None],
 ) -> None:
     monkeypatch.setattr("envspec.cli.console.has_terminal", lambda: True)
-    monkeypatch.setattr("envspec.prove.doctor.hardware.hardware_of", lambda machine: hardware)
+    monkeypatch.setattr("envspec.app.init.hardware_of", lambda machine: hardware)
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
     ran = envspec("init", "demo")
     assert ran.code == 0, ran.err
