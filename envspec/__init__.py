@@ -5,11 +5,11 @@ The names below are the library; the rest of the package may change with any ver
 
 TYPE_CHECKING = False  # which type checkers take for true: `typing` alone would take longer than this module
 if TYPE_CHECKING:
-    from envspec.library import Complaint, EnvspecError, Lock, Spec, check, load_lock, load_spec, render
+    from envspec.library import EnvspecError, Finding, Lock, Spec, check, load_lock, load_spec, render
 
 __version__ = "0.1.0"
 
-__all__ = ["Complaint", "EnvspecError", "Lock", "Spec", "__version__", "check", "load_lock", "load_spec", "render"]
+__all__ = ["EnvspecError", "Finding", "Lock", "Spec", "__version__", "check", "load_lock", "load_spec", "render"]
 
 
 if not TYPE_CHECKING:  # a checker would take any name for one of these

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, Union
 
 from envspec.base.errors import EnvspecError, InputError
+from envspec.base.finding import Finding
 from envspec.lock.model import Lock
 from envspec.spec.model import Spec
 
 StrPath: TypeAlias = Union[str, "os.PathLike[str]"]
-
-
-@dataclass(frozen=True)
-class Complaint:
-    """One reason why a lock isn't fresh: a stable code, which `envspec explain` knows, and a sentence."""
-
-    code: str
-    message: str
 
 
 def load_spec(path: StrPath) -> Spec:
@@ -46,7 +38,7 @@ def load_lock(path: StrPath, *, locks_dir: StrPath | None = None) -> Lock:
     return read_lock(os.fspath(path), _folder(locks_dir))[1]
 
 
-def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Complaint, ...]:
+def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Finding, ...]:
     """Say why a lock, the files beside it or the recipes made from it aren't fresh, as `envspec check` does; empty when
     they are. Asks no network. Raises SpecError and what else keeps it from judging.
     """
@@ -55,7 +47,7 @@ def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Complaint
     state = state_of(os.fspath(path), _folder(locks_dir))
     if state.error is not None:
         raise state.error
-    return tuple(Complaint(reason.code, reason.message) for reason in state.reasons)
+    return state.reasons
 
 
 def render(
@@ -81,4 +73,4 @@ def _folder(path: StrPath | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-__all__ = ["Complaint", "EnvspecError", "Lock", "Spec", "check", "load_lock", "load_spec", "render"]
+__all__ = ["EnvspecError", "Finding", "Lock", "Spec", "check", "load_lock", "load_spec", "render"]

@@ -14,11 +14,10 @@ from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.render import rendered_files
-from envspec.lock.signing.model import SUFFIX
+from envspec.lock.signing.model import LOCK, SUFFIX, Signer
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
-    from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.lock.store import LockFile, LockFolder
     from envspec.spec.model import Spec
@@ -43,7 +42,7 @@ class SpecState:
     lock: str | None
     status: str
     summary: str = ""
-    reasons: tuple[Reason | Finding, ...] = ()
+    reasons: tuple[Finding, ...] = ()
     hint: str | None = None
     error: EnvspecError | None = None
     compared: SoundLock | None = None
@@ -83,19 +82,19 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     try:
         file = folder.read_signed()
     except LockError as error:
-        from envspec.lock.freshness import LockDamaged
+        from envspec.lock.freshness import reason
 
-        return SpecState(
-            spec.path, lock_path, "stale", reasons=(LockDamaged("lock-damaged", str(error)),), hint=error.hint or relock
-        )
+        damaged = reason("lock-damaged", str(error), problem=str(error))
+        return SpecState(spec.path, lock_path, "stale", reasons=(damaged,), hint=error.hint or relock)
     if file is None:
-        from envspec.lock.freshness import LockMissing
+        from envspec.lock.freshness import reason
 
-        return SpecState(spec.path, lock_path, "stale", reasons=(LockMissing("lock-missing"),), hint=relock)
+        missing = reason("lock-missing", "there is no lock yet")
+        return SpecState(spec.path, lock_path, "stale", reasons=(missing,), hint=relock)
     lock = file.lock
     expected, found = rendered_files(lock), folder.rendered(lock)
-    stale: tuple[Reason, ...] = ()
-    drifted: tuple[Reason, ...] = ()
+    stale: tuple[Finding, ...] = ()
+    drifted: tuple[Finding, ...] = ()
     flaws: tuple[Finding, ...] = ()
     equal, accepted = has_equal_inputs(spec, lock), None
     if equal:
@@ -132,15 +131,17 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
     or the policy's."""
     if found.file is None or found.file.signature is None:
         return found
-    from envspec.lock.signed import stale_signature
+    from envspec.lock.freshness import reason
+    from envspec.lock.signing.ssh_keygen import signer_of
 
     try:
-        stale = stale_signature(found.file)
+        signer = signer_of(found.file.content, found.file.signature, LOCK, None)
     except ToolError as error:
         warn(f"the signature of {found.lock} wasn't checked: {error.message}")
         return found
-    if stale is None:
+    if isinstance(signer, Signer):
         return found
+    stale = reason("signature-stale", signer.message, problem=signer.message)
     again = f"{sign} (or remove {found.lock}{SUFFIX})"
     hint = f"{found.hint}, then {again}" if found.hint else again
     status = "drifted" if found.status == "fresh" else found.status

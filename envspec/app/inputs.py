@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envspec.app.policy import Making
-    from envspec.lock.freshness import Reason
+    from envspec.base.finding import Finding
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFile, LockFolder
@@ -215,7 +215,7 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
     """Warn when the lock doesn't answer the spec any more."""
     from envspec.lock.inputs import has_equal_inputs
 
-    found: tuple[Reason, ...] = ()
+    found: tuple[Finding, ...] = ()
     if lock.images and not lock.image(spec.image.base):
         from envspec.app.lock.images import stale_images
 
@@ -227,7 +227,7 @@ def warn_if_stale(spec: Spec, lock: Lock) -> None:
         found = (*reasons(spec, lock), *found)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        warn(f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}")
+        warn(f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}")
         say(f"hint: envspec lock {spec.path}")
 
 
@@ -242,7 +242,7 @@ def refuse_stale(spec: Spec, lock: Lock) -> None:
     found = reasons(spec, lock)
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     raise AnswerNo(
-        f"{spec.path} changed since it was locked: {printable(found[0].message)}{more}",
+        f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}",
         hint=f"envspec lock {spec.path}",
     )
 

@@ -81,7 +81,7 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
 
 def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
     """What the policy demands of a lock that is used, and this one lacks. Raises ToolError without ssh-keygen."""
-    from envspec.lock.signing.model import LOCK, Refusal, allowed_keys
+    from envspec.lock.signing.model import LOCK, Signer, allowed_keys
     from envspec.review.policy.judge import judge_use
 
     unsigned = None
@@ -89,7 +89,7 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
         from envspec.lock.signing.ssh_keygen import signer_of
 
         found = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.signers, LOCK))
-        unsigned = found if isinstance(found, Refusal) else None
+        unsigned = None if isinstance(found, Signer) else found
     return judge_use(policy, unsigned)
 
 

@@ -12,8 +12,9 @@ from envspec.app.outputs import shown_path
 from envspec.app.site_policy import site_policy
 from envspec.base import atomic
 from envspec.base.errors import InputError, Place, StorageError, ToolError
+from envspec.base.finding import Finding
 from envspec.base.open_folder import located
-from envspec.lock.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Refusal, Signer, allowed_keys
+from envspec.lock.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Signer, allowed_keys
 from envspec.lock.signing.ssh_keygen import sign, signer_of
 from envspec.prove.smoke.report.evidence import is_pretended
 from envspec.prove.smoke.report.read import report_bytes, report_in
@@ -36,7 +37,7 @@ class Signed:
     namespace: str
     about: Mapping[str, str]
     signed: bool
-    found: Signer | Refusal
+    found: Signer | Finding
     source: str | None = None
 
 
@@ -73,8 +74,8 @@ def sign_report(path: Path, key: Path | None) -> Signed:
 def _signature(content: bytes, key: Path | None, namespace: str) -> tuple[bytes, Signer]:
     signature = sign(content, key or _own_key(), namespace)
     found = signer_of(content, signature, namespace, None)
-    if isinstance(found, Refusal):
-        raise ToolError(f"ssh-keygen made a signature that it doesn't take: {found.sentence}")
+    if not isinstance(found, Signer):
+        raise ToolError(f"ssh-keygen made a signature that it doesn't take: {found.message}")
     return signature, found
 
 
@@ -104,7 +105,7 @@ def signer_of_report(path: Path, allowed: Path | None) -> Signed:
 
 def _signer(
     content: bytes, signature: bytes | None, namespace: str, allowed: Path | None
-) -> tuple[str, Signer | Refusal]:
+) -> tuple[str, Signer | Finding]:
     signers, source = _signers(allowed, namespace)
     return source, signer_of(content, signature, namespace, signers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ class Finding:
               again with it
     outgrown  the pin is made for less than the target has: an older release that doesn't name what the target has is
               no answer
-    evidence  what the judge saw: a frozen value of its own
+    evidence  what the judge saw: a frozen value of its own, or pairs of a name and a value
     """
 
     severity: Severity
@@ -50,15 +50,25 @@ class Finding:
         """The message, behind the targets that it holds for."""
         return f"{', '.join(self.targets)}: {self.message}" if self.targets else self.message
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the finding is about, beside its code and its words: as JSON has it."""
+        about = {name: value for name, value in (("key", self.key), ("path", self.file)) if value}
+        return {"targets": self.targets, "package": self.package, **about, **dict(self.evidence or ())}
+
 
 def errors(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings that stop a lock."""
     return tuple(finding for finding in findings if finding.severity == "error")
 
 
-def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Give each finding once, with all targets that it holds for, in the order in which they came."""
+def merged(findings: Iterable[Finding], every: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Give each finding once, with all targets that it holds for, in the order in which they came.
+
+    One that holds for `every` target has none.
+    """
     targets: dict[Finding, dict[str, None]] = {}
     for one in findings:
         targets.setdefault(replace(one, targets=()), {}).update(dict.fromkeys(one.targets))
-    return tuple(replace(one, targets=tuple(names)) for one, names in targets.items())
+    found = ((one, tuple(names)) for one, names in targets.items())
+    return tuple(replace(one, targets=() if len(names) == len(every) else names) for one, names in found)

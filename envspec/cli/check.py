@@ -5,10 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,10 +20,6 @@ from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.failure import error_json, parts, tell
 from envspec.lock.model import LOCK_VERSION
-
-if TYPE_CHECKING:
-    from envspec.lock.freshness import Reason
-
 
 EPILOG = """\b
 Examples:
@@ -96,26 +91,10 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
         "lock": finding.lock,
         "status": finding.status,
         "reasons": [
-            {
-                "code": reason.code,
-                "message": _text(reason),
-                "details": _details(reason),
-            }
-            for reason in finding.reasons
+            {"code": reason.code, "message": reason.text, "details": reason.details} for reason in finding.reasons
         ],
         "errors": [] if finding.error is None else [error_json(one) for one in parts(finding.error)],
     }
-
-
-def _text(reason: Reason | Finding) -> str:
-    return reason.text if isinstance(reason, Finding) else reason.message
-
-
-def _details(reason: Reason | Finding) -> dict[str, Any]:
-    if isinstance(reason, Finding):
-        found = {"targets": reason.targets, "package": reason.package}
-        return {"key": reason.key, **found} if reason.key else found
-    return {f.name: getattr(reason, f.name) for f in fields(reason) if f.name != "code"}
 
 
 _SEVERAL = {
@@ -135,31 +114,30 @@ _NAMED = 3
 """The number of files that one line names; `--json` has them all."""
 
 
-def reason_lines(reasons: Iterable[Reason | Finding], locks: Path, recipes: Path) -> list[str]:
+def reason_lines(reasons: Iterable[Finding], locks: Path, recipes: Path) -> list[str]:
     """Describe the reasons, one line each with its code; files of a target with the same reason share a line.
 
     Gives at most `MOST` lines, and one that counts the rest.
 
     `locks` and `recipes` are the spec's folders, to which the reasons' paths are relative.
     """
-    groups: dict[tuple[str, ...], list[Any]] = {}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for reason in reasons:
-        path = getattr(reason, "path", None)
-        folder = _folder(str(path)) if reason.code in _SEVERAL else _text(reason)
+        folder = _folder(str(reason.file)) if reason.code in _SEVERAL else reason.text
         groups.setdefault((reason.code, folder), []).append(reason)
     told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
     return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
 
 
-def _message(group: list[Any], locks: Path, recipes: Path) -> str:
+def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
     first = group[0]
     if first.code not in _SEVERAL:
-        return _text(first)
+        return first.text
     folder = recipes if first.code.startswith("recipe-") else locks
     if len(group) == 1:
-        return str(replace(first, path=_shown(folder, first.path)).message)
-    common = _folder(first.path)
-    names = [reason.path.removeprefix(f"{common}/") for reason in group]
+        return _shown(folder, str(first.file)) + first.message.removeprefix(str(first.file))
+    common = _folder(str(first.file))
+    names = [str(reason.file).removeprefix(f"{common}/") for reason in group]
     named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return f"{_shown(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
 

@@ -12,7 +12,7 @@ from envspec.base.errors import AnswerNo
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.lock.signing.model import SUFFIX, Refusal, Signer, signed_thing
+from envspec.lock.signing.model import SUFFIX, Signer, signed_thing
 
 if TYPE_CHECKING:
     from envspec.app.sign import Signed
@@ -69,7 +69,7 @@ def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_j
     elif isinstance(found, Signer):
         out(f"{where}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {asked.source}")
     else:
-        out(f"{where}: {printable(found.sentence)}  [{found.code}]")
+        out(f"{where}: {printable(found.message)}  [{found.code}]")
     if isinstance(found, Signer):
         return 0
     again = asked.path if is_report else f"{asked.about['spec']}{elsewhere(locks_dir)}"
@@ -81,7 +81,7 @@ def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_j
 def _document(asked: Signed) -> dict[str, object]:
     found = asked.found
     signer = {"name": found.name, "key": found.fingerprint} if isinstance(found, Signer) else None
-    refusal = {"code": found.code, "message": found.sentence} if isinstance(found, Refusal) else None
+    refusal = None if isinstance(found, Signer) else {"code": found.code, "message": found.message}
     return {
         "ok": refusal is None,
         **asked.about,

@@ -40,7 +40,7 @@ def test_fresh(project: Project, envspec: Envspec) -> None:
         ('"app>=1"', '"app>=2"', "app>=1 became app>=2  [requirement-changed]"),
         ('"app>=1", ', "", "app>=1 was removed  [requirement-removed]"),
         ('"3.12"', '"3.11"', "Python changed from 3.12 to 3.11  [python-changed]"),
-        ('cuda = "12.8"', 'cuda = "12.9"', "CUDA changed from 12.8 to 12.9 (cu128-hopper)  [cuda-changed]"),
+        ('cuda = "12.8"', 'cuda = "12.9"', "cu128-hopper: CUDA changed from 12.8 to 12.9  [cuda-changed]"),
         ("[targets.cpu]", "[targets.laptop]", "target laptop is not locked yet  [target-added]"),
         ("[pip]", '[pip]\nallow-source = ["app"]', "allow-source: app was added  [allow-source-changed]"),
     ],
@@ -202,8 +202,8 @@ def test_json(project: Project, envspec: Envspec) -> None:
         "reasons": [
             {
                 "code": "cuda-changed",
-                "message": "CUDA changed from 12.8 to 12.9 (cu128-hopper)",
-                "details": {"targets": ["cu128-hopper"], "old": "12.8", "new": "12.9"},
+                "message": "cu128-hopper: CUDA changed from 12.8 to 12.9",
+                "details": {"targets": ["cu128-hopper"], "package": None, "old": "12.8", "new": "12.9"},
             }
         ],
         "errors": [],

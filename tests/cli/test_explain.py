@@ -15,7 +15,6 @@ from support.parsed import PARSED, nodes_of
 
 import envspec as package
 from envspec.app.codes import meanings
-from envspec.lock import freshness, signed
 from envspec.resolve.pip.unbounded import FAR
 from envspec.review.audit.rules import CODES
 from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
@@ -77,15 +76,6 @@ def in_the_package() -> Iterator[str]:
         elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["CODE"]:
             yield from constants(node.value)
     yield from (FAR, *CODES, *ACCEPTABLE, *INTEGRITY)
-    # each module with reasons of its own has to be imported
-    assert issubclass(signed.SignatureStale, freshness.Reason)
-    yield from _reasons(freshness.Reason)
-
-
-def _reasons(kind: type[freshness.Reason]) -> Iterator[str]:
-    yield from vars(kind).get("codes", ())
-    for one in kind.__subclasses__():
-        yield from _reasons(one)
 
 
 @PARSED

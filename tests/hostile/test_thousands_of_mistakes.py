@@ -51,11 +51,10 @@ def test_targets_that_can_not_work() -> None:
 
 def test_reasons_of_a_stale_lock() -> None:
     from envspec.cli.check import reason_lines
-    from envspec.lock.freshness import TargetCameOrWent
+    from envspec.lock.freshness import reason
 
-    told = reason_lines(
-        [TargetCameOrWent("target-added", f"t{number}") for number in range(10_000)], Path("locks"), Path("recipes")
-    )
+    found = [reason("target-added", f"target t{number} is not locked yet") for number in range(10_000)]
+    told = reason_lines(found, Path("locks"), Path("recipes"))
     assert len(told) == MOST + 1 and told[-1] == "and 9,950 more: --json has them all"
 
 

@@ -17,13 +17,13 @@ from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER
 from envspec.export.sums import SUMS, digest, read_sums, sums_text
 
 if TYPE_CHECKING:
+    from envspec.base.finding import Finding
     from envspec.export.plan import SpecPlan
-    from envspec.lock.freshness import Reason
     from envspec.lock.judge import SoundLock
     from envspec.spec.model import Spec
 
 
-def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Reason, ...], str]:
+def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Finding, ...], str]:
     """Compare the folder with what a spec and its lock give; also give the command that writes the recipes again.
 
     Without differences both are empty. Raises InputError for a spec that admits no recipe.

@@ -13,7 +13,7 @@ from envspec.lock.model import Lock, LockedImage
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.lock.freshness import Reason
+    from envspec.base.finding import Finding
     from envspec.net.registry import Asking
 
 
@@ -27,7 +27,7 @@ def used_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
         return ()
 
 
-def stale_images(spec: Spec, lock: Lock) -> tuple[Reason, ...]:
+def stale_images(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
     """Say why the lock's digests belong to other images than the spec's; empty when they don't."""
     if not lock.images or lock.image(spec.image.base):
         return ()

@@ -1,4 +1,4 @@
-"""Signatures as values: what is signed for what purpose, by whom, and why one is refused."""
+"""Signatures as values: what is signed for what purpose, and by whom."""
 
 from __future__ import annotations
 
@@ -24,20 +24,6 @@ class Signer:
 
     name: str | None
     fingerprint: str
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why what is signed can't be taken for a signer's.
-
-    code      "signature-missing"; "signature-wrong": it is damaged, of another purpose, or of other content: it was
-              made for something else, or what it signs changed since; "signature-foreign": it is right, and its key may
-              not sign
-    sentence  for people, about "the lock" or "the report"
-    """
-
-    code: str
-    sentence: str
 
 
 def signed_thing(namespace: str) -> str:

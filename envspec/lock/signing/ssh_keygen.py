@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, StorageError, ToolError
-from envspec.lock.signing.model import MOST_BYTES, Refusal, Signer, signed_thing
+from envspec.base.finding import Finding
+from envspec.lock.signing.model import MOST_BYTES, Signer, signed_thing
 
 _SECONDS = 60
 _FINGERPRINT = re.compile(r"\bkey (SHA256:[A-Za-z0-9+/]{43})\b")
@@ -40,25 +41,27 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
     return ran.stdout
 
 
-def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: str | None) -> Signer | Refusal:
+def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: str | None) -> Signer | Finding:
     """Say who signed, by the text of an allowed_signers file, or why that can't be said. The time that counts is now:
     nothing proves an earlier one. With None, any right signature will do, and its signer has no name.
+
+    A signature is wrong that is damaged, of another purpose, or of other content: what it signs may have changed since.
+    One is foreign whose key may not sign.
 
     Raises ToolError, StorageError.
     """
     if signature is None:
-        return Refusal("signature-missing", f"the {signed_thing(namespace)} isn't signed")
+        return Finding("error", "signature-missing", f"the {signed_thing(namespace)} isn't signed")
     if len(signature) > MOST_BYTES:
-        return Refusal("signature-wrong", f"the signature is longer than {MOST_BYTES // 1024} KiB")
+        return Finding("error", "signature-wrong", f"the signature is longer than {MOST_BYTES // 1024} KiB")
     try:
         with TemporaryDirectory(prefix="envspec-") as name:
             folder = Path(name)
             (folder / _SIGNATURE).write_bytes(signature)
             ran = _run(["-Y", "check-novalidate", "-n", namespace, "-s", _SIGNATURE], content, folder)
             if ran.returncode:
-                return Refusal(
-                    "signature-wrong", f"the signature isn't one of this {signed_thing(namespace)}: {_reason(ran)}"
-                )
+                said = f"the signature isn't one of this {signed_thing(namespace)}: {_reason(ran)}"
+                return Finding("error", "signature-wrong", said)
             found = _FINGERPRINT.search(ran.stdout.decode(errors="replace"))
             fingerprint = found[1] if found else "a key"
             if allowed is None:
@@ -69,7 +72,7 @@ def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: 
         raise StorageError(f"the folder for temporary files can't be written: {error.strerror}") from None
 
 
-def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> Signer | Refusal:
+def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> Signer | Finding:
     files = ["-f", _SIGNERS, "-s", _SIGNATURE]
     ran = _run(["-Y", "find-principals", *files], None, folder)
     names = ran.stdout.decode(errors="replace").splitlines() if ran.returncode == 0 else []
@@ -80,7 +83,8 @@ def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> 
     reason = _reason(ran)
     why = "" if reason == "No principal matched." else f": {reason}"
     what = signed_thing(namespace)
-    return Refusal("signature-foreign", f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}")
+    said = f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}"
+    return Finding("error", "signature-foreign", said)
 
 
 def _run(

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from envspec.base.finding import Finding, merged
 from envspec.base.redact import redact
 from envspec.lock.model import Lock, Pin
-from envspec.lock.signing.model import Refusal
 from envspec.packages.address import is_within
 from envspec.packages.licences import is_acceptable
 from envspec.packages.names import channel_name
@@ -41,12 +40,12 @@ def judge_lock(policy: Policy, lock: Lock) -> tuple[Finding, ...]:
     return merged(breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin))
 
 
-def judge_use(policy: Policy, unsigned: Refusal | None) -> tuple[Finding, ...]:
+def judge_use(policy: Policy, unsigned: Finding | None) -> tuple[Finding, ...]:
     """What is demanded of a lock before it is used: a signature (`unsigned` says why this lock has none of the policy's
     signers), and what this envspec can't check: it refuses then, rather than to ignore it."""
     found = []
     if policy.signers and unsigned is not None:
-        found.append(_breach(unsigned.code, "[signatures] signers", unsigned.sentence))
+        found.append(_breach(unsigned.code, "[signatures] signers", unsigned.message))
     if policy.proof not in (None, RUNGS[0]):
         said = f"a target must be proved as far as {policy.proof!r}, and this envspec can't tell yet"
         found.append(_breach("proof-unchecked", "[proof] required", said))

@@ -9,7 +9,6 @@ import pytest
 
 from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.lock.signing.model import Refusal
 from envspec.prove.rungs import RUNGS
 from envspec.review.policy.judge import (
     judge_addresses,
@@ -27,7 +26,7 @@ from envspec.spec.parse import parse_spec
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 POLICY = Policy("/etc/envspec/policy.toml", "ada")
 SHA = "0" * 64
-UNSIGNED = Refusal("signature-missing", "the lock isn't signed")
+UNSIGNED = Finding("error", "signature-missing", "the lock isn't signed")
 
 
 def pin(name: str = "alpha", index: str = "pypi", licence: str | None = "MIT", file: str = "") -> Pin:
