@@ -59,6 +59,20 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
     return found
 
 
+def untrue_rows(path: Path) -> frozenset[str]:
+    """Give the places, from site-packages, of the files of a wheel on disk whose size its own RECORD says wrongly."""
+    try:
+        with path.open("rb") as file, open_wheel(file) as wheel:
+            sizes = {info.filename: str(info.file_size) for info in wheel.members}
+            (record,) = wheel.find(r"[^/]+\.dist-info/RECORD")
+            text = wheel.read(record, Budget(_PACKED, _UNPACKED)).decode("utf-8", "surrogateescape")
+            rows = [row for row in csv.reader(text.splitlines()) if len(row) == 3 and row[2]]
+    except (UnreadableWheel, BudgetSpent, ValueError, csv.Error):
+        return frozenset()
+    wrong = (name for name, _, size in rows if sizes.get(name, size) != size)
+    return frozenset(place for name in wrong if (place := installed_path(name)))
+
+
 def paths_of_wheel(path: Path) -> Mapping[str, str]:
     """Give `installed_paths` of a wheel on disk; none for one that can't be read, which its installer says."""
     try:

@@ -176,6 +176,10 @@ class _Record:
         self._known: dict[str, tuple[str, str]] = {}
         with suppress(csv.Error):
             self._known = {row[0]: (row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3}
+        # what a RECORD says wrongly of its wheel is left unsaid
+        for info in archive.infolist():
+            if self._known.get(info.filename, ("", ""))[1] not in ("", str(info.file_size)):
+                del self._known[info.filename]
 
     def kept(self, place: str, name: str) -> None:
         self._rows.append((self._listed(place), *self._known.get(name, ("", ""))))

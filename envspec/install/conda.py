@@ -301,4 +301,8 @@ def _failure(text: str, label: str) -> EnvspecError:
         return IndexFailure(message, hint="don't install from this channel until its owner has found the cause")
     if "failed to fetch" in told:
         return IndexFailure(message, hint=AGAIN)
-    return ToolError(message, hint="run the same command again; if it fails again, please report this")
+    return ToolError(
+        message,
+        hint="run the same command again; if it fails again, bound what it names in the spec to another build, and "
+        "tell whoever runs the channel",
+    )

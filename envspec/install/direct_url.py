@@ -1,6 +1,7 @@
-"""What an environment records of a package that came from a URL: the lock's URL, never the file that was installed.
+"""What an environment's RECORDs say otherwise than uv wrote them: the lock's URL, and nothing untrue of a file.
 
-uv installs a file of the cache and would record its path (PEP 610, `direct_url.json`).
+uv installs a file of the cache and would record its path (PEP 610, `direct_url.json`); it takes a wheel's RECORD as it
+is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from envspec.base.redact import without_credentials
@@ -22,14 +24,32 @@ from envspec.packages.requirement import canonical_name
 FILE = "direct_url.json"
 
 
+Row = list[str]
+
+
 def record_direct_url(pin: Pin, prefix: Path, python: str) -> None:
     """Write down where an installed pin came from; nothing for one of an index or from git. `python` as in
     `site_packages`. A RECORD that can't be read is left as it is. Raises OSError."""
-    if pin.url is None:
-        return
+    if pin.url is not None and (info := _folder(pin, prefix, python)):
+        content = direct_url(pin)
+        own, digest = f"{info.name}/{FILE}", base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+        row = [own, f"sha256={digest.rstrip(b'=').decode()}", str(len(content))]
+        _replace(info / FILE, content)
+        _rewrite(info, lambda rows: [*(one for one in rows if one[0] != own), row])
+
+
+def leave_unsaid(pin: Pin, places: Collection[str], prefix: Path, python: str) -> None:
+    """Take hash and size of files out of an installed pin's RECORD: its wheel's own says them wrongly. Otherwise as
+    `record_direct_url`."""
+    if info := _folder(pin, prefix, python):
+        _rewrite(info, lambda rows: [[row[0], "", ""] if row[0] in places else row for row in rows])
+
+
+def _folder(pin: Pin, prefix: Path, python: str) -> Path | None:
     for info in site_packages(prefix, python).glob("*.dist-info"):
         if canonical_name(info.name.removesuffix(".dist-info").rpartition("-")[0]) == pin.name:
-            _record(info, direct_url(pin))
+            return info
+    return None
 
 
 def direct_url(pin: Pin) -> bytes:
@@ -45,18 +65,14 @@ def direct_url(pin: Pin) -> bytes:
     return json.dumps(told).encode()
 
 
-def _record(info: Path, content: bytes) -> None:
-    """Put the file in place of the one in a dist-info folder, and into its RECORD."""
-    own = f"{info.name}/{FILE}"
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    _replace(info / FILE, content)
+def _rewrite(info: Path, change: Callable[[list[Row]], list[Row]]) -> None:
     try:
         with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            rows = [row for row in csv.reader(file) if row and row[0] != own]
+            rows = [row for row in csv.reader(file) if row]
     except csv.Error:
         return
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(sorted([*rows, [own, f"sha256={digest}", str(len(content))]]))
+    csv.writer(text, lineterminator="\n").writerows(sorted(change(rows)))
     _replace(info / "RECORD", text.getvalue().encode("utf-8", "surrogateescape"))
 
 

@@ -204,7 +204,8 @@ class Installation:
             settings = load_settings(self.env)
             self._remove(installed, found)
             self._link(settings, found)
-            known = self._install_pip(begun, settings, found, held)
+            notes: dict[str, None] = {}
+            known = self._install_pip(begun, settings, found, held, notes)
             self._write_scripts_and_lock()
             left: tuple[Change, ...] = self._left(known)
             before: tuple[Change, ...] = ()
@@ -212,7 +213,7 @@ class Installation:
                 # uv links out of its cache, so what was changed in some environment was changed there too; and what
                 # shares a path with a package that went or came may have lost its file
                 self._link(settings, left)
-                known = self._install_pip(replace(begun, pip=known), settings, left, held)
+                known = self._install_pip(replace(begun, pip=known), settings, left, held, notes)
                 left, before = self._left(known), left
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
@@ -220,7 +221,7 @@ class Installation:
             warnings = pip_check(self.prefix, find_uv(self.env), variants)
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
-            return InstallOutcome(status, (*found, *own), warnings, self._notes())
+            return InstallOutcome(status, (*found, *own), warnings, (*self._notes(), *notes))
 
     @cached_property
     def _project(self) -> Project | None:
@@ -387,9 +388,10 @@ class Installation:
         installer.install(self.target, self.spec.conda.channels, coming, damaged)
 
     def _install_pip(
-        self, begun: PrefixState, settings: Settings, found: Collection[Change], held: int
+        self, begun: PrefixState, settings: Settings, found: Collection[Change], held: int, notes: dict[str, None]
     ) -> Mapping[str, str]:
-        """Install new and changed pip packages, and give the file of each installed one."""
+        """Install new and changed pip packages, and give the file of each installed one. `notes` gets what is wrong
+        with their files."""
         uv = find_uv(self.env)
         uv.offline = self.offline
         if not self._has_python():
@@ -445,7 +447,7 @@ class Installation:
                 held=held,
                 progress=self.progress,
             )
-            installer.install(self.target.name, pins, damaged, done)
+            notes |= dict.fromkeys(installer.install(self.target.name, pins, damaged, done))
         return known
 
     def _write_scripts_and_lock(self) -> None:
@@ -466,5 +468,6 @@ class Installation:
             told = "; ".join(f"{change.name}: {change.reason or change.action}" for change in left[:5])
             raise ToolError(
                 f"{self.prefix} differs from the lock after installing: {told}",
-                hint="check whether another program writes there; otherwise please report this",
+                hint="check whether another program writes there; otherwise bound these packages in the spec to "
+                "other releases, and tell their publishers what their files' RECORDs say",
             )

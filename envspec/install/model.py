@@ -41,7 +41,7 @@ class InstallOutcome:
     status    "installed", "updated" or "unchanged"; for a dry run the status that a run would have
     changes   in the order of (kind, name)
     warnings  the findings of `pip check`, one per line
-    notes     how the environment differs from the lock
+    notes     how the environment differs from the lock, and what is wrong with files but does no harm
     """
 
     status: str

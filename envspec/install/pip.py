@@ -23,10 +23,10 @@ from envspec.base import programs
 from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.binaries.installed_paths import paths_of_wheel
+from envspec.binaries.installed_paths import paths_of_wheel, untrue_rows
 from envspec.install.build import WheelBuilder
 from envspec.install.collect import Collector, Paths
-from envspec.install.direct_url import record_direct_url
+from envspec.install.direct_url import leave_unsaid, record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
@@ -67,9 +67,9 @@ class PipInstaller:
 
     def install(
         self, label: str, pins: Sequence[Pin], damaged: Collection[str], done: Callable[[Sequence[Pin]], None]
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Install pins of the target `label`, replacing whatever version is there. `done` is called with those that are
-        in place.
+        in place. Gives what is wrong with their files, and did no harm.
 
         `damaged` are names whose files had changed: they may have been uv's own, for it links out of its cache, so that
         these are unpacked anew.
@@ -99,6 +99,20 @@ class PipInstaller:
         for pin in self.builder.rules.ordered(compiled):
             self._install_compiled(label, pin, files, fresh=pin.name in damaged)
             self._installed([pin], done)
+        return tuple(self._mended(pins, files))
+
+    def _mended(self, pins: Sequence[Pin], files: Paths) -> Iterator[str]:
+        """Leave unsaid in the environment what wheels' RECORDs say wrongly, and tell it."""
+        for pin in pins:
+            path = files[_key(pin)] if pin.is_wheel and _key(pin) in files else None
+            if path is None or not (places := untrue_rows(path)):
+                continue
+            leave_unsaid(pin, places, self.prefix, self.builder.rules.target.inputs.python)
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            yield (
+                f"{artifact_of(pin).file} says a wrong size of its {min(places)}{more} in its RECORD: the file of this"
+                f" hash is installed, and other tools may call {pin.name} damaged; tell its publisher"
+            )
 
     def _waves(self, pins: Sequence[Pin], files: Paths) -> Mapping[str, int]:
         """Number the wheels that overwrite files of others by when they are installed: uv installs those of one call

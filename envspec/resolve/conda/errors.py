@@ -15,6 +15,7 @@ _OTHER_PYTHON = re.compile(r"─ python(?:_abi)? .*no candidates were found")
 _NO_CANDIDATES = re.compile(r"No candidates were found for ([A-Za-z0-9_.-]+)")
 _REDIRECTED = re.compile(r"error following redirect for url \(([^)?]+)")
 _LOOSEN = "loosen one of these match specs, or leave out the target"
+_CHANNELS = "leave out one channel after the other, and tell who runs it that its repodata is damaged"
 
 
 def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecError:
@@ -40,7 +41,7 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
             hint="check the channel's name and the network; a mirror of it goes into envspec's configuration:"
             ' [mirrors] conda-forge = "https://…"',
         )
-    return ToolError(f"{label}: the conda solver failed: {text}", hint="please report this with the spec")
+    return ToolError(f"{label}: the conda solver failed: {text}", hint=_CHANNELS)
 
 
 def is_panic(error: BaseException) -> bool:
@@ -53,7 +54,7 @@ def panicked(label: str) -> IndexFailure:
     """The error to raise for that: what the channels serve is all that rattler was given."""
     return IndexFailure(
         f"{label}: rattler can't read what one of the channels serves, and says no more",
-        hint="leave out one channel after the other, and tell who runs it that its repodata is damaged",
+        hint=_CHANNELS,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from envspec.base.errors import InternalError
+from envspec.base.errors import Infeasible
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import bounds_of_extras
@@ -89,7 +89,12 @@ def installed(package: Found, request: Request) -> FoundFile | None:
     listed = (ReleaseFile(one.file, one.yanked, one.requires_python) for one in package.files)
     file = taken(listed, request.platform, request.full_python, request.glibc)
     if file is None:
-        raise InternalError(f"none of uv's wheels of {package.name} {package.version} runs on {request.uv_platform}")
+        names = " and ".join(sorted(files)[:3])
+        raise Infeasible(
+            f"none of the files of {package.name} {package.version} that uv takes runs on {request.uv_platform}: "
+            f"{names}",
+            hint=f"bound {package.name} in the spec to another release",
+        ).concerning(package.name)
     return files[file]
 
 

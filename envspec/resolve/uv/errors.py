@@ -35,6 +35,7 @@ _REFUSAL = re.compile(r"401|403|lack of valid")
 _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
+_DAMAGED = re.compile(r"Failed to [a-z]+ `([A-Za-z0-9._-]+)==")
 _UNKNOWN = re.compile(r"was not found in the package registry")
 _NO_MODULE = re.compile(r"No module named '(\w+)")
 _BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
@@ -83,6 +84,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return InputError(f"{label}: uv rejects one of your settings: {said}", hint=setting)
     if "Hash mismatch" in told:
         return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
+    if "`RECORD` file is invalid" in told:
+        name = _DAMAGED.search(told)
+        what = f"bound {name[1]} in the spec to another release" if name else "ask for another release"
+        return IndexFailure(message, hint=f"the wheel itself is damaged: {what}, and tell its publisher")
     if "Git executable not found" in told:
         return ToolError(message, hint="install git, or ask for a release instead")
     if "Git operation failed" in told:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from envspec.base.errors import Infeasible, InternalError, Place, SpecError, WrongBuild
+from envspec.base.errors import (
+    EnvspecError,
+    IndexFailure,
+    Infeasible,
+    InternalError,
+    Place,
+    SpecError,
+    WrongBuild,
+)
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.facts.minimum import architectures, driver_floor
@@ -125,6 +133,38 @@ def _places(spec: Spec, target: Target) -> dict[str, Place]:
     return {requirement_name(located.text): located.place for located in spec.pip_dependencies(target)}
 
 
+_OVERRIDE = (
+    'if it works all the same, add to [pip]: overrides = [{{ requirement = "{name}=={version}", reason = "why" }}]; '
+    "else bound what requires it to another release"
+)
+_ITS_INDEX = "bound {name} in the spec to another release, and tell whoever runs the index"
+_OF_OTHERS: Mapping[str, tuple[type[EnvspecError], str]] = {
+    # its page says less than its METADATA
+    REFUSED_PYTHON: (
+        Infeasible,
+        "bound it to a release that does, or if it works for you, add to [pip]: "
+        f'accept = {{{{ {REFUSED_PYTHON} = {{{{ {{name}} = "why" }}}} }}}}',
+    ),
+    # the METADATA of the file that is installed, which needn't be the one that uv read
+    "requirement-unmet": (Infeasible, _OVERRIDE),
+    "requirement-missing": (Infeasible, "add it to [pip] dependencies, or bound what requires it to another release"),
+    "constraint-unmet": (Infeasible, "write the constraint in another way, or bound {name} among the dependencies"),
+    "nothing-asks": (Infeasible, "add {name} to [pip] dependencies, or bound what requires it to another release"),
+    "installed-twice": (Infeasible, "take {name} from conda or from pip: leave one of them out of the spec"),
+    "built-for-another": (
+        Infeasible,
+        'bound {name} to another release, or add to [pip]: accept = {{ built-for-another = {{ {name} = "why" }} }}',
+    ),
+    "wrong-build-environment": (Infeasible, "name in [pip] build-dependencies what {name} is built with"),
+    "wrong-file": (IndexFailure, _ITS_INDEX),
+    "wrong-hash": (IndexFailure, _ITS_INDEX),
+    "wrong-index": (IndexFailure, _ITS_INDEX),
+    "wrong-platform": (IndexFailure, _ITS_INDEX),
+    "wrong-variant": (IndexFailure, _ITS_INDEX),
+}
+"""What packages and indexes of others may bring about, by the flaw's code: the error, and what to do."""
+
+
 def _locked(solved: Solved) -> LockedTarget:
     """Judge a target with its pins, as every reader of the lock does."""
     target, inputs = solved.prepared.target, solved.prepared.inputs
@@ -145,25 +185,31 @@ def _locked(solved: Solved) -> LockedTarget:
             hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
             place=target.places.get("cuda", target.place),
         )
-    if refused := [flaw for flaw in flaws if flaw.code == REFUSED_PYTHON]:
-        # its page says less than its METADATA
-        raise Infeasible(
-            f"{target.name}: {refused[0].message}",
-            hint="bound it to a release that does, or if it works for you, add to [pip]: "
-            f'accept = {{ {REFUSED_PYTHON} = {{ {refused[0].package} = "why" }} }}',
-        ).concerning(str(refused[0].package))
     for flaw in flaws:
         if flaw.code == "unasked-source" and (line := _asked_by_url(locked, flaw.package)):
             raise SpecError(
                 f"{target.name}: {flaw.message}",
                 hint=f"if you trust it, add to [pip] dependencies: {line}",
             ).concerning(str(flaw.package))
+    for flaw in flaws:
+        if flaw.code in _OF_OTHERS:
+            raise _of_others(flaw, locked)
     if flaws:
         raise InternalError(
             f"{target.name}: the resolution contradicts itself: {'; '.join(flaw.message for flaw in flaws[:5])}",
             hint="nothing was written; please report this with the spec",
         )
     return locked
+
+
+def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
+    error, hint = _OF_OTHERS[flaw.code]
+    # a requirement is that of the file that requires it
+    asker = flaw.message.partition(" requires ")[0] if flaw.code.startswith("requirement-") else flaw.package
+    said, about = target.pin(asker or ""), target.pin(flaw.package or "")
+    by = f" ({said.artifact.file} of {said.index})" if said and said.artifact else ""
+    told = hint.format(name=about.name, version=about.version) if about else hint
+    return error(f"{target.name}: {flaw.message}{by}", hint=told).concerning(*filter(None, [flaw.package or asker]))
 
 
 def _asked_by_url(locked: LockedTarget, package: str | None) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from support.told import Told, pin
 
-from envspec.base.errors import InfeasibleTargets, InternalError, WrongBuild
+from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, WrongBuild
 from envspec.base.finding import Finding
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, LockedTarget, Pin
@@ -61,7 +61,31 @@ def test_a_wheel_without_the_cuda_that_pypis_own_has_is_a_cpu_build() -> None:
 
 def test_a_result_that_contradicts_itself_is_never_written() -> None:
     with pytest.raises(InternalError, match="a: the resolution contradicts itself"):
-        accepted(Told(pin("numpy", "2.0", "beta>=2"), pin("beta", "1.0")), "'numpy'", [])
+        accepted(Told(replace(pin("numpy", "2.0"), build="py312_0")), "'numpy'", [])
+
+
+@pytest.mark.parametrize(
+    ("pins", "said", "hint"),
+    [
+        (
+            (pin("numpy", "2.0", "beta>=2"), pin("beta", "1.0")),
+            r"numpy requires beta>=2, but beta is 1\.0 \(numpy-2\.0-py3-none-any\.whl of pypi\)",
+            'overrides = [{ requirement = "beta==1.0", reason = "why" }]',
+        ),
+        ((pin("numpy", "2.0", "beta"),), r"numpy requires beta, but nothing .* \(numpy-2\.0", "add it to [pip]"),
+        ((pin("numpy", "2.0"), pin("beta", "1.0")), r"beta is pinned, but .* \(beta-1\.0", "add beta to [pip]"),
+        (
+            (replace(pin("numpy", "2.0"), artifact=Artifact("numpy-2.0-cp312-cp312-win32.whl", "0" * 64, 1)),),
+            r"numpy-2\.0-cp312-cp312-win32\.whl doesn't run on linux-64",
+            "bound numpy in the spec to another release, and tell whoever runs the index",
+        ),
+    ],
+)
+def test_what_files_of_others_say_is_never_envspecs_fault(pins: tuple[Pin, ...], said: str, hint: str) -> None:
+    """The file that is installed may say otherwise than the one that uv read, and an index may serve anything."""
+    with pytest.raises((Infeasible, IndexFailure), match=f"a: {said}") as error:
+        accepted(Told(*pins), "'numpy'", [])
+    assert hint in str(error.value.hint) and "report" not in str(error.value.hint)
 
 
 def test_corrections_are_told_before_what_is_odd_about_the_pins() -> None:
