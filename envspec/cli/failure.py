@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.errors import EnvspecError, InfeasibleTargets, OutsideError, SpecErrors
+from envspec.base.errors import EnvspecError, InfeasibleTargets, OutsideError, Place, SpecErrors
 from envspec.cli.console import say
 
 SCHEMA = "envspec/error/1"
@@ -53,11 +53,13 @@ def parts(error: EnvspecError) -> tuple[EnvspecError, ...]:
 
 
 def error_json(error: EnvspecError) -> dict[str, Any]:
-    """Give an error's JSON: message, hint, and the place in a file; null where it has none."""
-    place = error.place
+    """Give an error's JSON: message, hint, and the place in a file."""
+    return {"message": error.message, "hint": error.hint, **place_json(error.place)}
+
+
+def place_json(place: Place | None) -> dict[str, Any]:
+    """Give the JSON of a place in a file; null where there is none."""
     return {
-        "message": error.message,
-        "hint": error.hint,
         "file": place.file if place else None,
         "line": place.line or None if place else None,
         "column": place.column or None if place else None,

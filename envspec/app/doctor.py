@@ -1,0 +1,157 @@
+"""What doctor finds: of this machine, or of a spec, its lock and the site's policy on given hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from envspec.app import inputs
+from envspec.app.site_policy import site_policy
+from envspec.base.errors import LockError, ToolError
+from envspec.base.finding import Finding, errors
+from envspec.prove.doctor.result import Result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envspec.lock.model import Lock
+    from envspec.lock.store import LockFile
+    from envspec.prove.doctor.feasibility import Feasibility
+    from envspec.prove.doctor.hardware import Hardware
+    from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What doctor found.
+
+    checks    of this machine; empty where other hardware was described
+    hardware  what the spec was judged on; None without a spec
+    findings  of the spec as a whole
+    """
+
+    checks: tuple[Result, ...]
+    hardware: Hardware | None = None
+    findings: tuple[Finding, ...] = ()
+    targets: tuple[Feasibility, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no error was found."""
+        failed = any(check.state == "error" for check in self.checks)
+        return not (failed or errors(self.findings) or any(one.status == "infeasible" for one in self.targets))
+
+
+def examine_machine() -> Diagnosis:
+    """Examine this machine, git's configuration, and the site's policy."""
+    from envspec.prove.doctor.examine import examine
+    from envspec.prove.doctor.gather import gather
+
+    return Diagnosis((*examine(gather()), *_git_drivers(), *_policy()))
+
+
+def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, locks_dir: Path | None) -> Diagnosis:
+    """Judge a spec, the named targets or all, on described hardware, or on this machine's.
+
+    Raises SpecError, InputError for an unknown target, PolicyError, ToolError, StorageError.
+    """
+    from envspec.prove.doctor.feasibility import assess, overall
+    from envspec.spec.targets import refuse_unknown_targets
+
+    spec = inputs.read_spec(path)
+    refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
+    checks: tuple[Result, ...] = ()
+    if hardware is None:
+        from envspec.prove.doctor.examine import CPU, HARDWARE, examine
+        from envspec.prove.doctor.gather import gather_hardware
+        from envspec.prove.doctor.hardware import hardware_of
+
+        machine = gather_hardware()
+        checks = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
+        hardware = hardware_of(machine)
+    verdicts, general = assess(spec, hardware, targets), overall(spec, hardware)
+    file, relock = None, f"envspec lock {spec.path}{inputs.elsewhere(locks_dir)}"
+    if inputs.has_lock(spec, locks_dir):
+        try:
+            file = inputs.folder_of(spec, locks_dir).read_signed()
+        except LockError as error:
+            general += (Finding("error", "lock-damaged", str(error), remedy=error.hint or relock),)
+    if file is not None:
+        of_lock = tuple(_of_lock(spec, file.lock, relock))
+        verdicts = tuple(_with(verdict, of_lock) for verdict in verdicts)
+    return Diagnosis(checks, hardware, (*general, *_forbidden(spec, file)), verdicts)
+
+
+def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
+    """Find what can't be right in a lock, else what envspec's tables say otherwise since it was made: a warning, for
+    the lock holds the facts that it was judged with."""
+    from envspec.lock.inputs import has_equal_inputs
+    from envspec.lock.judge import judge, outdated_facts
+
+    flaws = judge(lock, spec if has_equal_inputs(spec, lock) else None)
+    for flaw in flaws:
+        message = f"its lock can't be right: {flaw.message}"
+        yield Finding("error", flaw.code, message, remedy=relock, targets=flaw.targets)
+    for name, said in () if flaws else outdated_facts(lock):
+        message = f"its lock was made with other facts: {said} by today's"
+        yield Finding("warning", "facts-changed", message, remedy=f"{relock} --upgrade", targets=(name,))
+
+
+def _with(verdict: Feasibility, of_lock: Sequence[Finding]) -> Feasibility:
+    own = tuple(replace(one, targets=()) for one in of_lock if verdict.target in one.targets)
+    findings = (*verdict.findings, *own)
+    if not errors(own):
+        return replace(verdict, findings=findings)
+    return (
+        verdict if verdict.status == "elsewhere" else replace(verdict, status="infeasible", torch=(), findings=findings)
+    )
+
+
+def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
+    """Find what the site's policy forbids of a spec and its lock. Raises PolicyError, ToolError."""
+    policy = site_policy()
+    if policy is None:
+        return ()
+    from envspec.app.policy import ask, judge_file
+    from envspec.review.policy import judge
+
+    breaches = judge.judge_spec(policy, spec)
+    if file is not None:
+        breaches += judge.judge_lock(policy, file.lock) + judge_file(policy, file)
+    return tuple(replace(one, remedy=ask(policy)) for one in breaches)
+
+
+def _policy() -> tuple[Result, ...]:
+    """Give what the policy demands, and whom to ask; empty where the site has none."""
+    from envspec.review.policy.read import PolicyError
+    from envspec.review.policy.tell import rules
+
+    try:
+        policy = site_policy()
+    except PolicyError as error:
+        broken = Finding("error", "policy-broken", error.message, error.place, error.hint)
+        return (Result("policy", "unknown", "the site's policy can't be used", (broken,)),)
+    if policy is None:
+        return ()
+    told = tuple(Finding("info", "policy", f"{key}: {sentence}") for key, sentence in rules(policy))
+    return (Result("policy", "ok", f"{policy.path} says what is allowed here; ask {policy.contact}", told),)
+
+
+def _git_drivers() -> tuple[Result, ...]:
+    """Say where git's configuration has a driver that runs modules of the folder that git is in; empty without one."""
+    from pathlib import Path
+
+    from envspec.review.git.setup import old_drivers
+
+    try:
+        found = old_drivers(Path.cwd())
+    except (ToolError, OSError):
+        return ()
+    findings = tuple(
+        Finding(
+            "error", "git-driver-old", f"{file}: git's driver for locks imports what lies in a repository", remedy=fix
+        )
+        for file, fix in found.items()
+    )
+    return (Result("git drivers", "ok", "any repository can run code in `git diff`", findings),) if findings else ()
