@@ -13,9 +13,10 @@ from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
 from envspec.app.verify import asked_of, claims_in
 from envspec.base.errors import InputError, OutsideError
+from envspec.base.finding import Finding
 from envspec.lock.model import Lock
 from envspec.review.audit.learn import How, look_up_facts
-from envspec.review.audit.model import AuditedPackage, AuditFinding, Facts
+from envspec.review.audit.model import AuditedPackage, Facts
 from envspec.review.audit.packages import packages
 from envspec.review.audit.rules import findings, not_asked, oldest, published
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
@@ -213,14 +214,14 @@ def _is(package: AuditedPackage, key: Key) -> bool:
     return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
 
 
-def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[AuditFinding]) -> Known:
+def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[Finding]) -> Known:
     """Give the findings of a version, whatever licence or file a side has of it."""
     alike = tuple(alike)
-    mine = [one for one in found if one.package in alike]
+    mine = [one for one in found if one.evidence.package in alike]
     answers = [facts.answers.get(one.release) for one in alike if one.release is not None]
-    told = [one.advisory for one in mine]
+    told = [one.evidence.advisory for one in mine]
     vulnerabilities = {
-        advisory.id: Vulnerability(advisory.id, advisory.names, advisory.summary, advisory.fixed_in, finding.ignored)
+        advisory.id: Vulnerability(advisory.id, advisory.names, advisory.summary, advisory.fixed_in, finding.accepted)
         for finding, advisory in zip(mine, told, strict=True)
         if advisory is not None
     }

@@ -14,10 +14,11 @@ from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.settings import load_settings
 from envspec.base.texts import printable, shown
 from envspec.review.audit.kept import kept_files
+from envspec.review.audit.model import subject
 
 if TYPE_CHECKING:
+    from envspec.base.finding import Finding
     from envspec.lock.model import LockedTarget
-    from envspec.review.audit.model import AuditFinding
     from envspec.spec.model import Spec
 
 _OSV = "https://api.osv.dev"
@@ -26,10 +27,10 @@ _OSV = "https://api.osv.dev"
 class Malicious(AnswerNo):
     """A release is known to be malicious. `found` has all of them."""
 
-    def __init__(self, found: tuple[AuditFinding, ...], what: str) -> None:
+    def __init__(self, found: tuple[Finding, ...], what: str) -> None:
         self.found = found
-        lines = [f"{one.subject} {one.version}: {shown(one.message)}" for one in found]
-        first = found[0].advisory.id if found[0].advisory else ""
+        lines = [f"{subject(one)}: {shown(one.message)}" for one in found]
+        first = found[0].evidence.advisory.id
         super().__init__(
             "\n  ".join(["known to be malicious, and so neither locked nor installed:", *map(printable, lines)]),
             hint=f"keep it out, for example with a constraint; if the report is wrong: [audit.ignore] {first} = why",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from envspec.base.errors import Place
 
 Severity = Literal["error", "warning", "info"]
+LEVELS: Mapping[Severity, str] = {"info": "note", "warning": "warning", "error": "error"}
+"""The severities in SARIF's words, the least serious first."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Finding:
               again with it
     outgrown  the pin is made for less than the target has: an older release that doesn't name what the target has is
               no answer
+    accepted  the spec's reason to take the finding knowingly; None if it doesn't
     evidence  what the judge saw: a frozen value of its own, or pairs of a name and a value
     """
 
@@ -43,6 +46,7 @@ class Finding:
     file: str | None = None
     bound: str | None = None
     outgrown: bool = False
+    accepted: str | None = None
     evidence: Any = None
 
     @property

@@ -10,14 +10,16 @@ import click
 
 from envspec.app.outputs import within_repository
 from envspec.base.errors import AnswerNo, InputError, OutsideError
+from envspec.base.finding import LEVELS
 from envspec.base.texts import printable, shown
 from envspec.cli import options
 from envspec.cli.console import columns, out, out_json, silence_stdout, styled
 from envspec.cli.look_up import look_up
+from envspec.review.audit.model import as_json, subject
 
 if TYPE_CHECKING:
     from envspec.review.audit.learn import How
-    from envspec.review.audit.model import AuditedPackage, AuditFinding
+    from envspec.review.audit.model import AuditedPackage
     from envspec.review.audit.report import AuditReport
 
 EPILOG = """\b
@@ -89,7 +91,7 @@ def command(
 
             out(code_quality(report, within_repository(Path(report.lock)), dumps(audited.lock)))
         elif form == "json" or as_json:
-            options.print_json("audit", _as_json(report, digest(audited.lock), fail_on))
+            options.print_json("audit", _document(report, digest(audited.lock), fail_on))
         else:
             _show(report)
     except BrokenPipeError:
@@ -106,17 +108,14 @@ def _show(report: AuditReport) -> None:
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
     lines = [_wrapped(head, "")]
     for one in report.findings:
-        level = "ignored" if one.ignored is not None else one.level
+        level = "ignored" if one.accepted is not None else LEVELS[one.severity]
         where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
-        builds = f" (builds {', '.join(one.builds)})" if one.builds else ""
-        subject = f"{one.subject} {one.version}".rstrip() + builds
-        lines += [
-            "",
-            f"{_coloured(level)}  {printable(f'{subject}{where}')}  {one.code}",
-        ]
+        sources = one.evidence.package.builds if one.package else ()
+        builds = f" (builds {', '.join(sources)})" if sources else ""
+        lines += ["", f"{_coloured(level)}  {printable(f'{subject(one)}{builds}{where}')}  {one.code}"]
         lines.append(_wrapped(one.message, "  "))
-        if one.ignored is not None:
-            lines.append(_wrapped(f"ignored: {one.ignored}", "  "))
+        if one.accepted is not None:
+            lines.append(_wrapped(f"ignored: {one.accepted}", "  "))
         elif one.remedy:
             lines.append(_wrapped(f"→ {one.remedy.replace('SPEC', report.spec)}", "  "))
     lines += [""] if report.not_asked or not report.findings else []
@@ -148,7 +147,7 @@ def _coloured(level: str) -> str:
     return styled(level, {"error": "red;bold", "warning": "yellow;bold"}.get(level, "blue;bold"))
 
 
-def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:
+def _document(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:
     return {
         "spec": report.spec,
         "lock": report.lock,
@@ -160,7 +159,7 @@ def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, A
         "packages": len(report.names),
         "database": {"name": report.database.name, "oldest": report.database.oldest},
         "releases": [_release(*one) for one in report.releases if any(one[1:])],
-        "findings": [_finding(one) for one in report.findings],
+        "findings": [as_json(one) for one in report.findings],
         "not_asked": [asdict(one) for one in report.not_asked],
         "unread": list(report.unread),
     }
@@ -169,20 +168,3 @@ def _as_json(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, A
 def _release(package: AuditedPackage, published: str | None, page: str | None) -> dict[str, Any]:
     named = {"kind": package.kind, "package": package.name, "version": package.version, "index": package.index}
     return {**named, "published": published, "page": page}
-
-
-def _finding(finding: AuditFinding) -> dict[str, Any]:
-    package = finding.package
-    return {
-        "code": finding.code,
-        "level": finding.level,
-        "kind": package.kind if package else None,
-        "package": package.name if package else None,
-        "version": package.version if package else None,
-        "builds": list(finding.builds),
-        "targets": list(finding.targets),
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "advisory": asdict(finding.advisory) if finding.advisory else None,
-        "ignored": finding.ignored,
-    }

@@ -9,10 +9,11 @@ import json
 from pathlib import PurePosixPath
 
 from envspec.base.texts import shown
+from envspec.review.audit.model import subject
 from envspec.review.audit.report import AuditReport
 from envspec.review.audit.sarif import line_of, lines_of
 
-_SEVERITIES = {"error": "critical", "warning": "major", "note": "info"}
+_SEVERITIES = {"error": "critical", "warning": "major", "info": "info"}
 
 
 def code_quality(report: AuditReport, lock: PurePosixPath, lock_text: str) -> str:
@@ -21,16 +22,16 @@ def code_quality(report: AuditReport, lock: PurePosixPath, lock_text: str) -> st
     lines = lines_of(lock_text)
     rows = []
     for one in report.findings:
-        if one.ignored is None:
-            told = f"{one.subject} {one.version}".rstrip() + f": {one.message}"
-            known = f"{lock}\n{one.code}\n{one.subject} {one.version}\n{one.advisory.id if one.advisory else ''}"
+        if one.accepted is None:
+            told = f"{subject(one)}: {one.message}"
+            known = f"{lock}\n{one.code}\n{subject(one)}\n{one.evidence.advisory.id if one.evidence.advisory else ''}"
             rows.append(
                 {
                     "description": shown(told),
                     "check_name": f"envspec-audit-{one.code}",
                     # without the line, so that GitLab knows it again where the lock grew above it
                     "fingerprint": hashlib.sha256(known.encode()).hexdigest(),
-                    "severity": _SEVERITIES[one.level],
+                    "severity": _SEVERITIES[one.severity],
                     "location": {"path": str(lock), "lines": {"begin": line_of(one, lines)}},
                 }
             )

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from envspec.base.errors import OutsideError, StorageError
+from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.settings import load_settings, split_credentials
 from envspec.review.audit import store
-from envspec.review.audit.model import AuditedPackage, AuditFinding, DatabaseAnswer, Facts, PublishedRelease
+from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, PublishedRelease
 from envspec.review.audit.rules import findings, is_malicious
 from envspec.spec.model import Audit
 
@@ -24,7 +25,7 @@ FRESH = timedelta(days=1)
 class Look:
     """What came of looking. `unasked` says why something wasn't asked, and is empty where all of it was."""
 
-    found: tuple[AuditFinding, ...]
+    found: tuple[Finding, ...]
     unasked: str = ""
 
 
@@ -90,11 +91,11 @@ def _told(
     answers: Mapping[PublishedRelease, DatabaseAnswer],
     accepted: Audit,
     now: datetime,
-) -> tuple[AuditFinding, ...]:
+) -> tuple[Finding, ...]:
     told = [
         one
         for one in packages
         if (answer := answers.get(one.release) if one.release else None) and any(map(is_malicious, answer.advisories))
     ]
     found = findings(told, Facts(answers, files=None), accepted, now, timedelta(0))
-    return tuple(one for one in found if one.code == "malicious" and one.ignored is None)
+    return tuple(one for one in found if one.code == "malicious" and one.accepted is None)

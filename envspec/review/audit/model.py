@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from envspec.base.finding import LEVELS, Finding
 from envspec.lock.model import Artifact
-
-LEVELS = ("note", "warning", "error")
-"""The levels of a finding in SARIF's words, the least serious first."""
 
 
 @dataclass(frozen=True)
@@ -91,36 +90,35 @@ class DatabaseAnswer:
 
 
 @dataclass(frozen=True)
-class AuditFinding:
-    """Something wrong with a package, or with what the spec accepts (`package` is None then). `ignored` is the spec's
-    reason to accept the finding, None if the spec doesn't."""
+class Risk:
+    """The evidence of a finding: the package as it is locked, None for what the spec accepts, and the advisory of a
+    vulnerability."""
 
-    code: str
-    level: str
-    package: AuditedPackage | None
-    message: str
-    remedy: str = ""
+    package: AuditedPackage | None = None
     advisory: Advisory | None = None
-    ignored: str | None = None
 
-    @property
-    def subject(self) -> str:
-        """The package's name, or "[audit]"."""
-        return self.package.name if self.package else "[audit]"
 
-    @property
-    def version(self) -> str:
-        return self.package.version if self.package else ""
+def subject(finding: Finding) -> str:
+    """Name the package of a finding with its version, or "[audit]"."""
+    return f"{finding.package} {finding.evidence.package.version}" if finding.package else "[audit]"
 
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """Where it is; empty for what isn't a package's."""
-        return self.package.targets if self.package else ()
 
-    @property
-    def builds(self) -> tuple[str, ...]:
-        """What is built with it, where no target installs it."""
-        return self.package.builds if self.package else ()
+def as_json(finding: Finding) -> dict[str, Any]:
+    """Give a finding as `envspec audit --json` prints it."""
+    package, advisory = finding.evidence.package, finding.evidence.advisory
+    return {
+        "code": finding.code,
+        "level": LEVELS[finding.severity],
+        "kind": package.kind if package else None,
+        "package": package.name if package else None,
+        "version": package.version if package else None,
+        "builds": package.builds if package else [],
+        "targets": finding.targets,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "advisory": asdict(advisory) if advisory else None,
+        "ignored": finding.accepted,
+    }
 
 
 @dataclass(frozen=True)

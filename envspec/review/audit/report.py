@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envspec.review.audit.model import LEVELS, AuditedPackage, AuditFinding, NotAsked
+from envspec.base.finding import LEVELS, Finding
+from envspec.review.audit.model import AuditedPackage, NotAsked
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class AuditReport:
     targets: tuple[str, ...]
     packages: tuple[AuditedPackage, ...]
     database: Database
-    findings: tuple[AuditFinding, ...]
+    findings: tuple[Finding, ...]
     not_asked: tuple[NotAsked, ...]
     unread: tuple[str, ...]
     releases: tuple[tuple[AuditedPackage, str | None, str | None], ...] = ()
@@ -40,7 +41,8 @@ class AuditReport:
         """Kind and name of each package, once for all its versions."""
         return frozenset((package.kind, package.name) for package in self.packages)
 
-    def at_least(self, level: str) -> tuple[AuditFinding, ...]:
+    def at_least(self, level: str) -> tuple[Finding, ...]:
         """Return the findings that count: at `level` or worse, and not ignored."""
-        least = LEVELS.index(level)
-        return tuple(one for one in self.findings if one.ignored is None and LEVELS.index(one.level) >= least)
+        levels = list(LEVELS.values())
+        counting = levels[levels.index(level) :]
+        return tuple(one for one in self.findings if one.accepted is None and LEVELS[one.severity] in counting)

@@ -8,8 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from envspec.base.finding import LEVELS, Finding, Severity
 from envspec.packages.licences import is_acceptable
-from envspec.review.audit.model import LEVELS, Advisory, AuditedPackage, AuditFinding, Facts, FileFacts, NotAsked
+from envspec.review.audit.model import (
+    Advisory,
+    AuditedPackage,
+    Facts,
+    FileFacts,
+    NotAsked,
+    Risk,
+    subject,
+)
 from envspec.review.audit.waivers import ENDED, UNUSED, applied
 from envspec.spec.model import Audit
 
@@ -41,26 +50,25 @@ _RUNS_CODE = {
 
 def findings(
     packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
-) -> tuple[AuditFinding, ...]:
+) -> tuple[Finding, ...]:
     """Return all findings, the worst first, then by package; ignored ones last. A release younger than `min_age` is
     one."""
     found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
     return in_order(applied(found, accepted, now))
 
 
-def in_order(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings: the worst first, then by package; ignored ones last."""
-    order = list(CODES)
+    order, levels = list(CODES), list(LEVELS)
     return tuple(
         sorted(
             found,
             key=lambda one: (
-                one.ignored is not None,
-                -LEVELS.index(one.level),
+                one.accepted is not None,
+                -levels.index(one.severity),
                 order.index(one.code),
-                one.subject,
-                one.version,
-                one.advisory.id if one.advisory else "",
+                subject(one),
+                advisory.id if (advisory := one.evidence.advisory) else "",
             ),
         )
     )
@@ -105,16 +113,28 @@ def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
     return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
 
 
-def _of(
-    package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
-) -> Iterator[AuditFinding]:
+def _of(package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta) -> Iterator[Finding]:
     answer = facts.answers.get(package.release) if package.release else None
     for advisory in merged(answer.advisories if answer else ()):
         yield _malicious(package, advisory) if is_malicious(advisory) else _vulnerability(package, advisory)
     yield from _licence(package, accepted)
     yield from _files(package, facts, now, min_age)
     if package.source in _RUNS_CODE:
-        yield AuditFinding("source", "note", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
+        yield _finding("source", "info", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
+
+
+def _finding(
+    code: str,
+    severity: Severity,
+    package: AuditedPackage,
+    message: str,
+    remedy: str,
+    advisory: Advisory | None = None,
+) -> Finding:
+    about = Risk(package, advisory)
+    return Finding(
+        severity, code, message, remedy=remedy, targets=package.targets, package=package.name, evidence=about
+    )
 
 
 def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
@@ -143,14 +163,14 @@ def is_malicious(advisory: Advisory) -> bool:
     return any(name.startswith("MAL-") for name in advisory.names)
 
 
-def _malicious(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
+def _malicious(package: AuditedPackage, advisory: Advisory) -> Finding:
     also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
     summary = f": {advisory.summary}" if advisory.summary else ""
     remedy = "don't install it; where it was installed, its code ran: change what that machine can reach"
-    return AuditFinding("malicious", "error", package, f"{advisory.id}{also}{summary}", remedy, advisory=advisory)
+    return _finding("malicious", "error", package, f"{advisory.id}{also}{summary}", remedy, advisory)
 
 
-def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
+def _vulnerability(package: AuditedPackage, advisory: Advisory) -> Finding:
     also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
     severity = f", {advisory.severity}" if advisory.severity else ""
     summary = f": {advisory.summary}" if advisory.summary else ""
@@ -159,9 +179,8 @@ def _vulnerability(package: AuditedPackage, advisory: Advisory) -> AuditFinding:
         if advisory.fixed_in
         else "no release fixes it yet"
     )
-    return AuditFinding(
-        "vulnerability", "error", package, f"{advisory.id}{also}{severity}{summary}", remedy, advisory=advisory
-    )
+    message = f"{advisory.id}{also}{severity}{summary}"
+    return _finding("vulnerability", "error", package, message, remedy, advisory)
 
 
 def _upgrade(package: AuditedPackage) -> str:
@@ -170,7 +189,7 @@ def _upgrade(package: AuditedPackage) -> str:
     return f"envspec lock SPEC {' '.join(f'--upgrade-package {name}' for name in names)}"
 
 
-def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]:
+def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[Finding]:
     if package.builds:
         # it is in no environment that anybody gets, and a lock has no licence of it
         return
@@ -179,7 +198,7 @@ def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]
         if accepted.allow_licences:
             key = package.name if _BARE_KEY.fullmatch(package.name) else f'"{package.name}"'
             remedy = f'say what it is: [audit] licences = {{ {key} = "…" }}'
-            yield AuditFinding("licence-unknown", "error", package, "its metadata names no licence", remedy)
+            yield _finding("licence-unknown", "error", package, "its metadata names no licence", remedy)
         return
     if (accepted.allow_licences or accepted.deny_licences) and not is_acceptable(
         licence, accepted.allow_licences, accepted.deny_licences
@@ -187,16 +206,16 @@ def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[AuditFinding]
         denied = not is_acceptable(licence, (), accepted.deny_licences)
         verdict = "[audit] deny-licences names it" if denied else "[audit] allow-licences doesn't name it"
         remedy = "remove the package, or change the list"
-        yield AuditFinding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
+        yield _finding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
 
 
-def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[AuditFinding]:
+def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[Finding]:
     files = facts.files or {}
     known = [(artifact, files.get((package.index, artifact.file))) for artifact in package.files]
     pairs = [(artifact, fact) for artifact, fact in known if fact is not None]
     for artifact, fact in pairs:
         if fact.sha256 and fact.sha256 != artifact.sha256:
-            yield AuditFinding(
+            yield _finding(
                 "another-file",
                 "error",
                 package,
@@ -207,11 +226,11 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
     yanked = next((fact.yanked for _, fact in pairs if fact.yanked is not None), None)
     if yanked is not None:
         reason = f": {yanked}" if yanked else ", without a reason given"
-        yield AuditFinding("yanked", "warning", package, f"its publisher yanked it{reason}", _upgrade(package))
+        yield _finding("yanked", "warning", package, f"its publisher yanked it{reason}", _upgrade(package))
     newest = _newest(fact for _, fact in pairs)
     if newest is not None and now - newest < min_age:
         days = max(0, (now - newest).days)
-        yield AuditFinding(
+        yield _finding(
             "young",
             "warning",
             package,

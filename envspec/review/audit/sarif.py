@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from envspec.review.audit.model import Advisory, AuditFinding
+from envspec.base.finding import LEVELS, Finding
+from envspec.review.audit.model import Advisory, subject
 from envspec.review.audit.report import AuditReport
 from envspec.review.audit.rules import CODES
 from envspec.review.audit.waivers import ENDED, UNUSED
@@ -29,12 +30,13 @@ def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
     return found
 
 
-def line_of(finding: AuditFinding, lines: Mapping[tuple[str, str, str], int]) -> int:
+def line_of(finding: Finding, lines: Mapping[tuple[str, str, str], int]) -> int:
     """Return the line of a finding's package, or of what is built with it; the first for what is no package's."""
-    one = finding.package
-    own = lines.get((one.kind, one.name, one.version)) if one else None
-    of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in finding.builds)
-    return own or next(of_sources, 1)
+    one = finding.evidence.package
+    if one is None:
+        return 1
+    of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in one.builds)
+    return lines.get((one.kind, one.name, one.version)) or next(of_sources, 1)
 
 
 def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
@@ -46,8 +48,8 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
     lines = lines_of(lock_text)
     rules = {code: _rule(code, text) for code, text in CODES.items()}
     for finding in report.findings:
-        if finding.advisory:
-            _describe(rules.setdefault(finding.advisory.id, _rule_of(finding.advisory)), finding.advisory)
+        if advisory := finding.evidence.advisory:
+            _describe(rules.setdefault(advisory.id, _rule_of(advisory)), advisory)
     numbers = {rule: number for number, rule in enumerate(rules)}
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -109,16 +111,16 @@ def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
 
 
 def _result(
-    finding: AuditFinding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
+    finding: Finding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
-    key = (finding.package.kind, finding.package.name, finding.package.version) if finding.package else ("", "", "")
-    rule = finding.advisory.id if finding.advisory else finding.code
+    title = f"{subject(finding)}: " if finding.package else ""
+    rule = advisory.id if (advisory := finding.evidence.advisory) else finding.code
     remedy = f". {finding.remedy[:1].upper()}{finding.remedy[1:]}" if finding.remedy else ""
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": numbers[rule],
-        "level": finding.level,
-        "message": {"text": f"{' '.join(key[1:])}: {finding.message}{remedy}".removeprefix(" : ")},
+        "level": LEVELS[finding.severity],
+        "message": {"text": f"{title}{finding.message}{remedy}"},
         "locations": [
             {
                 "physicalLocation": {
@@ -130,13 +132,13 @@ def _result(
         "partialFingerprints": {"envspec/1": _fingerprint(rule, finding)},
         "properties": {"targets": list(finding.targets), "code": finding.code},
     }
-    if finding.ignored is not None:
-        result["suppressions"] = [{"kind": "inSource", "justification": finding.ignored}]
+    if finding.accepted is not None:
+        result["suppressions"] = [{"kind": "inSource", "justification": finding.accepted}]
     return result
 
 
-def _fingerprint(rule: str, finding: AuditFinding) -> str:
-    package = finding.package
+def _fingerprint(rule: str, finding: Finding) -> str:
+    package = finding.evidence.package
     if package is None:
         return f"{rule}:{finding.message}"
     return f"{package.kind}:{package.name}:{package.version}:{rule}"

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from envspec.base.finding import Finding
 from envspec.packages.requirement import canonical_name
-from envspec.review.audit.model import AuditFinding, Facts
+from envspec.review.audit.model import Facts, Risk
 from envspec.spec.model import Audit, Waiver
 
 ENDED, UNUSED = "waiver-ended", "waiver-unused"
@@ -23,24 +24,22 @@ class _Named:
     package: str | None = None
     advisory: str | None = None
 
-    def is_of(self, finding: AuditFinding) -> bool:
+    def is_of(self, finding: Finding) -> bool:
         if self.code is None:
-            return finding.advisory is not None and self.advisory in finding.advisory.names
-        return finding.code == self.code and canonical_name(finding.subject) == self.package
+            return bool((advisory := finding.evidence.advisory) and self.advisory in advisory.names)
+        return finding.code == self.code and canonical_name(finding.package or "") == self.package
 
     def has_ended(self, now: datetime) -> bool:
         return self.waiver.until is not None and f"{now:%Y-%m-%d}" > self.waiver.until
 
 
-def applied(found: Iterable[AuditFinding], accepted: Audit, now: datetime) -> tuple[AuditFinding, ...]:
+def applied(found: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
     """Mark what the spec takes knowingly. A finding that it takes in some targets only becomes two."""
     waivers = [one for one in _named(accepted) if not one.has_ended(now)]
     return tuple(part for finding in found for part in _applied(finding, waivers))
 
 
-def about_waivers(
-    found: Sequence[AuditFinding], accepted: Audit, facts: Facts, now: datetime
-) -> Iterator[AuditFinding]:
+def about_waivers(found: Sequence[Finding], accepted: Audit, facts: Facts, now: datetime) -> Iterator[Finding]:
     """Yield a finding for each waiver that has ended, and for each that no finding of a whole audit needs: it would
     silence a later one that the user never looked at. `found` are the findings of all the lock's targets.
 
@@ -48,20 +47,16 @@ def about_waivers(
     """
     for one in _named(accepted):
         if one.has_ended(now):
-            yield AuditFinding(
-                ENDED,
-                "warning",
-                None,
-                f"{one.title} ended on {one.waiver.until}: {one.waiver.reason}",
-                "look at it again: remove it, or move `until`",
+            message = f"{one.title} ended on {one.waiver.until}: {one.waiver.reason}"
+            yield Finding(
+                "warning", ENDED, message, remedy="look at it again: remove it, or move `until`", evidence=Risk()
             )
         elif _was_looked_for(one, facts) and not any(
             one.is_of(finding) and _where(finding, one.waiver)[0] for finding in found
         ):
             where = f" in {', '.join(one.waiver.targets)}" if one.waiver.targets else ""
-            yield AuditFinding(
-                UNUSED, "warning", None, f"{one.title} is for nothing that was found{where}", "remove it from the spec"
-            )
+            message = f"{one.title} is for nothing that was found{where}"
+            yield Finding("warning", UNUSED, message, remedy="remove it from the spec", evidence=Risk())
 
 
 def _named(accepted: Audit) -> Iterator[_Named]:
@@ -79,22 +74,21 @@ def _was_looked_for(one: _Named, facts: Facts) -> bool:
     return True
 
 
-def _applied(finding: AuditFinding, waivers: Iterable[_Named]) -> Iterator[AuditFinding]:
+def _applied(finding: Finding, waivers: Iterable[_Named]) -> Iterator[Finding]:
     rest = finding
     for one in waivers:
-        if rest.package is None or not one.is_of(rest):
+        if not one.is_of(rest):
             continue
         inside, outside = _where(rest, one.waiver)
         if inside:
-            yield replace(rest, package=replace(rest.package, targets=inside), ignored=one.waiver.reason)
+            yield replace(rest, targets=inside, accepted=one.waiver.reason)
         if not outside:
             return
-        rest = replace(rest, package=replace(rest.package, targets=outside))
+        rest = replace(rest, targets=outside)
     yield rest
 
 
-def _where(finding: AuditFinding, waiver: Waiver) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _where(finding: Finding, waiver: Waiver) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split a finding's targets into those of a waiver and the others."""
-    held = finding.package.targets if finding.package else ()
-    inside = tuple(name for name in held if not waiver.targets or name in waiver.targets)
-    return inside, tuple(name for name in held if name not in inside)
+    inside = tuple(name for name in finding.targets if not waiver.targets or name in waiver.targets)
+    return inside, tuple(name for name in finding.targets if name not in inside)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -12,7 +11,7 @@ from envspec.base.errors import InputError, Place
 from envspec.lock.graph import Node
 from envspec.lock.model import LockedTarget
 from envspec.review.audit import rules
-from envspec.review.audit.model import DatabaseAnswer, Facts, PublishedRelease
+from envspec.review.audit.model import DatabaseAnswer, Facts, PublishedRelease, as_json
 from envspec.review.audit.osv import OsvDatabase
 from envspec.review.audit.packages import packages
 from envspec.review.report.collect import numbers_of
@@ -63,16 +62,10 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
     facts = Facts(answers, files=None)
     # the database's own day: a page has no clock, and what the spec accepts may have an end
     findings = rules.findings(found, facts, accepted, _day(database), timedelta(0))
-    told = [
-        {**asdict(one), "kind": one.package.kind, "package": one.package.name, "version": one.package.version}
-        | {"targets": one.package.targets, "builds": one.builds}
-        for one in findings
-        if one.package is not None and one.advisory is not None
-    ]
     return AuditSummary(
         database=database.name,
         as_of=database.modified or None,
-        troubles=tuple(_troubles(told, targets)),
+        troubles=tuple(_troubles((as_json(one) for one in findings if one.evidence.advisory), targets)),
         unknown=_unknown(
             {one.reason: one.packages for one in rules.not_asked(found, facts) if _KNOWN in one.codes}, targets
         ),

@@ -8,7 +8,8 @@ from typing import Any
 
 import jsonschema
 
-from envspec.review.audit.model import Advisory, AuditedPackage, AuditFinding, DatabaseAnswer, Facts
+from envspec.base.finding import Finding
+from envspec.review.audit.model import Advisory, AuditedPackage, DatabaseAnswer, Facts
 from envspec.review.audit.report import AuditReport, Database
 from envspec.review.audit.rules import findings
 from envspec.review.audit.sarif import sarif
@@ -102,7 +103,7 @@ SARIF = _object(
 
 def found(
     *audited: AuditedPackage, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED, min_age: timedelta = WEEK
-) -> tuple[AuditFinding, ...]:
+) -> tuple[Finding, ...]:
     return findings(audited, facts, accepted, NOW, min_age)
 
 
@@ -130,8 +131,8 @@ version = "2.0"
 """
 
 
-def report(*made: AuditFinding, unread: tuple[str, ...] = ()) -> AuditReport:
-    subjects = tuple(one.package for one in made if one.package)
+def report(*made: Finding, unread: tuple[str, ...] = ()) -> AuditReport:
+    subjects = tuple(one.evidence.package for one in made if one.package)
     return AuditReport("s.toml", "locks/s/envspec.lock", ("cpu",), subjects, Database("db", None), made, (), unread)
 
 

@@ -20,11 +20,11 @@ from audit_cases import (
 )
 from support.audit import package
 
+from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, BuildPin, GitSource, LockedTarget, Pin, TargetInputs
 from envspec.review.audit.model import (
     Advisory,
     AuditedPackage,
-    AuditFinding,
     DatabaseAnswer,
     Facts,
     FileFacts,
@@ -51,7 +51,7 @@ def test_nothing_is_wrong() -> None:
 def test_a_vulnerability() -> None:
     lib = package("lib")
     (one,) = found(lib, facts=about(lib, Advisory("PYSEC-1", ("CVE-1",), "Bad.", ("1.1", "2.0"), severity="high")))
-    assert (one.code, one.level, one.message) == ("vulnerability", "error", "PYSEC-1 (CVE-1), high: Bad.")
+    assert (one.code, one.severity, one.message) == ("vulnerability", "error", "PYSEC-1 (CVE-1), high: Bad.")
     assert one.remedy == "fixed in 1.1, 2.0: envspec lock SPEC --upgrade-package lib"
     (one,) = found(lib, facts=about(lib, Advisory("PYSEC-1")))
     assert (one.message, one.remedy) == ("PYSEC-1", "no release fixes it yet")
@@ -68,8 +68,8 @@ def test_an_ignored_one_says_why(name: str) -> None:
     lib = package("lib")
     facts = about(lib, Advisory("PYSEC-1", ("CVE-1",)), Advisory("PYSEC-2"))
     first, second = found(lib, facts=facts, accepted=Audit(ignore={name: Waiver("not reached")}))
-    assert (first.advisory and first.advisory.id, first.ignored) == ("PYSEC-2", None)
-    assert (second.advisory and second.advisory.id, second.ignored) == ("PYSEC-1", "not reached")
+    assert (first.evidence.advisory.id, first.accepted) == ("PYSEC-2", None)
+    assert (second.evidence.advisory.id, second.accepted) == ("PYSEC-1", "not reached")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_licences_of_conda_packages() -> None:
 def test_the_advice_about_a_licence_can_be_taken(kind: str, name: str) -> None:
     subject = package(name, kind=kind, licence=None)
     (unknown,) = found(subject, accepted=Audit(allow_licences=("MIT",)))
-    inline = unknown.remedy.partition("[audit] ")[2].replace("…", "MIT")
+    inline = str(unknown.remedy).partition("[audit] ")[2].replace("…", "MIT")
     spec = '[env]\npython = "3.12"\n[pip]\ndependencies = ["a"]\n[targets.cpu]\nplatform = "linux-64"\n'
     accepted = parse_spec(f'{spec}[audit]\nallow-licences = ["MIT"]\n{inline}\n', "x.toml").audit
     assert found(subject, accepted=accepted) == ()
@@ -121,7 +121,7 @@ def test_which_list_refuses_a_licence() -> None:
 def test_yanked() -> None:
     lib = package("lib")
     (one,) = found(lib, facts=of_file(lib, yanked="broken"))
-    assert (one.code, one.level, one.message) == ("yanked", "warning", "its publisher yanked it: broken")
+    assert (one.code, one.severity, one.message) == ("yanked", "warning", "its publisher yanked it: broken")
     (one,) = found(lib, facts=of_file(lib, yanked=""))
     assert one.message == "its publisher yanked it, without a reason given"
     assert found(lib, facts=of_file(lib)) == ()
@@ -150,13 +150,13 @@ def test_young(uploaded: str | None, min_age: timedelta, message: str | None) ->
 def test_another_file_under_the_name() -> None:
     lib = package("lib")
     (one,) = found(lib, facts=of_file(lib, sha256="f" * 64))
-    assert (one.code, one.level) == ("another-file", "error")
+    assert (one.code, one.severity) == ("another-file", "error")
     assert "f" * 64 in one.message and SHA in one.message
 
 
-@pytest.mark.parametrize(("source", "level"), [("wheel", None), ("conda", None), ("sdist", "note"), ("git", "note")])
+@pytest.mark.parametrize(("source", "level"), [("wheel", None), ("conda", None), ("sdist", "info"), ("git", "info")])
 def test_code_that_runs(source: str, level: str | None) -> None:
-    assert [one.level for one in found(package("lib", source=source))] == ([level] if level else [])
+    assert [one.severity for one in found(package("lib", source=source))] == ([level] if level else [])
 
 
 def test_the_worst_first_and_the_ignored_last() -> None:
@@ -164,7 +164,7 @@ def test_the_worst_first_and_the_ignored_last() -> None:
     facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A"), Advisory("B")).answers)
     made = found(lib, facts=facts, accepted=Audit(deny_licences=("AGPL",), ignore={"A": Waiver("so what")}))
     assert [one.code for one in made] == ["vulnerability", "licence", "yanked", "source", "vulnerability"]
-    assert made[-1].ignored == "so what"
+    assert made[-1].accepted == "so what"
 
 
 def pin(kind: str, name: str, version: str, index: str, file: str | None, **more: Any) -> Pin:
@@ -226,13 +226,15 @@ def test_what_sources_are_built_with_is_audited_too() -> None:
     assert audited["lib"].builds == () and len(audited["lib"].files) == 1, "it is installed as well"
     strict = Audit(allow_licences=("MIT",), licences={"b": "MIT", "c": "MIT"})
     (one,) = findings_of_level(audited.values(), strict, about(audited["tool"], Advisory("MAL-1")))
-    assert (one.code, one.subject, one.builds) == ("malicious", "tool", ("b", "c")), "and it needs no licence"
+    assert (one.code, one.package, one.evidence.package.builds) == ("malicious", "tool", ("b", "c")), (
+        "and it needs no licence"
+    )
     (one,) = findings_of_level(audited.values(), strict, about(audited["tool"], Advisory("CVE-1", fixed_in=("3",))))
-    assert one.remedy.endswith("--upgrade-package b --upgrade-package c")
+    assert str(one.remedy).endswith("--upgrade-package b --upgrade-package c")
 
 
-def findings_of_level(audited: Iterable[AuditedPackage], accepted: Audit, facts: Facts) -> tuple[AuditFinding, ...]:
-    return tuple(one for one in found(*audited, facts=facts, accepted=accepted) if one.level == "error")
+def findings_of_level(audited: Iterable[AuditedPackage], accepted: Audit, facts: Facts) -> tuple[Finding, ...]:
+    return tuple(one for one in found(*audited, facts=facts, accepted=accepted) if one.severity == "error")
 
 
 def test_what_was_asked_in_vain_and_when() -> None:

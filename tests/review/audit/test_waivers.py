@@ -8,7 +8,8 @@ from datetime import timedelta
 from audit_cases import NOW, WEEK, about
 from support.audit import package
 
-from envspec.review.audit.model import Advisory, AuditedPackage, AuditFinding, Facts, FileFacts
+from envspec.base.finding import Finding
+from envspec.review.audit.model import Advisory, AuditedPackage, Facts, FileFacts
 from envspec.review.audit.rules import findings
 from envspec.review.audit.waivers import about_waivers
 from envspec.spec.model import Audit, Waiver
@@ -25,8 +26,8 @@ def found(accepted: Audit, facts: Facts = FLAW, *packages: AuditedPackage, days:
     return [_row(one) for one in (*told, *about_waivers(told, accepted, facts, now))]
 
 
-def _row(one: AuditFinding) -> tuple[str, ...]:
-    return (one.code, *one.targets, *(("ignored",) if one.ignored is not None else ()))
+def _row(one: Finding) -> tuple[str, ...]:
+    return (one.code, *one.targets, *(("ignored",) if one.accepted is not None else ()))
 
 
 def test_it_counts_through_its_last_day_and_then_is_told() -> None:
@@ -72,7 +73,7 @@ def test_other_findings_are_taken_by_package_and_code() -> None:
 def test_a_malicious_release_is_its_own_finding() -> None:
     facts = about(LIB, Advisory("GHSA-1", ("MAL-2026-1",), "Steals keys."))
     (one,) = findings((LIB,), facts, Audit(), NOW, WEEK)
-    assert (one.code, one.level, one.message) == ("malicious", "error", "GHSA-1 (MAL-2026-1): Steals keys.")
+    assert (one.code, one.severity, one.message) == ("malicious", "error", "GHSA-1 (MAL-2026-1): Steals keys.")
     assert found(Audit(ignore={"MAL-2026-1": Waiver("a false alarm")}), facts) == [
         ("malicious", "cpu", "gpu", "ignored")
     ]
