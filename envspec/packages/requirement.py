@@ -31,6 +31,9 @@ MAX_DEPTH = 50
 MAX_DIGITS = 600
 """Digits of one number. Versions have up to fourteen (a date and a time); Python reads no more than 4,300."""
 
+MAX_LENGTH = 1 << 14
+"""Characters of a requirement, marker, specifier or version. The longest on PyPI have about two thousand."""
+
 Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
@@ -296,7 +299,9 @@ def _marker(text: str) -> Marker | PlainMarker | None:
 
 def too_much(text: str) -> str | None:
     """Give the reason why a text mustn't be parsed, or None."""
-    if _has_long_number(text):
+    if len(text) > MAX_LENGTH:
+        return f"it has more than {MAX_LENGTH:,} characters"
+    if len(text) > MAX_DIGITS and _LONG_NUMBER.search(text):
         return f"a number has more than {MAX_DIGITS} digits"
     if text.count("(") > MAX_DEPTH:
         depth = 0
@@ -307,14 +312,10 @@ def too_much(text: str) -> str | None:
     return None
 
 
-def _has_long_number(text: str) -> bool:
-    return len(text) > MAX_DIGITS and _LONG_NUMBER.search(text) is not None
-
-
 def plain_requirement(text: str) -> PlainRequirement | None:
     """Parse a plain requirement. None for any other text."""
     text = text.strip(_SPACE)
-    named = None if _has_long_number(text) else _NAME.match(text)
+    named = None if too_much(text) else _NAME.match(text)
     if named is None:
         return None
     extras: list[str] = []
@@ -335,7 +336,7 @@ def plain_specifier(text: str) -> tuple[Clause, ...] | None:
     """Parse a plain version specifier into clauses, none for an empty one. None for any other text."""
     if not text.strip():
         return ()
-    return None if _has_long_number(text) else _clauses(text)
+    return None if too_much(text) else _clauses(text)
 
 
 def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:

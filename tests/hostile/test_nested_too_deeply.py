@@ -12,7 +12,14 @@ from packaging.requirements import InvalidRequirement
 from support.matrix import first_by_day
 
 from envspec.base.errors import EnvspecError, InputError
-from envspec.packages.requirement import MAX_DEPTH, parse_requirement
+from envspec.packages.requirement import (
+    MAX_DEPTH,
+    MAX_LENGTH,
+    parse_requirement,
+    plain_requirement,
+    plain_specifier,
+    published_requirement,
+)
 from envspec.spec.parse import parse_spec
 
 MARKER = "lib; {}python_version > '3'{}"
@@ -33,6 +40,15 @@ def test_fifty_parentheses_are_read_and_more_are_not() -> None:
     assert quoted.marker, "these are none"
 
 
+def test_a_text_is_parsed_up_to_its_limit() -> None:
+    clauses = "lib>=1" + ",!=1.5" * 5000
+    assert parse_requirement(clauses[: MAX_LENGTH // 6 * 6])
+    for read in (parse_requirement, published_requirement):
+        with pytest.raises(InvalidRequirement, match="more than 16,384 characters"):
+            read(clauses)
+    assert plain_requirement(clauses) is None and plain_specifier(clauses.removeprefix("lib")) is None
+
+
 @pytest.mark.parametrize(
     ("table", "value"),
     first_by_day(
@@ -42,6 +58,8 @@ def test_fifty_parentheses_are_read_and_more_are_not() -> None:
             ("pip", MARKER.format("(" * 100_000, "")),
             ("pip", "lib==" + "9" * 5000),
             ("pip", "lib==1." + "9" * 5000 + ".*"),
+            ("pip", "lib>=1" + ",!=1.5" * 5000),
+            ("pip", "l" * 50_000),
             ("conda", "a " + "(" * 100_000),
             ("conda", "a " + "(" * 600 + ">1" + ")" * 600),
         ],
