@@ -25,6 +25,8 @@ def hook(event: str, args: tuple[object, ...]) -> None:
 
 
 if __name__ == "__main__":
+    # modules are imported in the child: a .pyc counts as a change until a run lives long enough to write it
+    sys.dont_write_bytecode = True
     sys.addaudithook(hook)
     for line in sys.stdin:
         child = os.fork()
