@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +13,9 @@ from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import ROOT, Machine
 from support.packages import Dist, sdist, wheel
+
+from envspec.prove.compiles import model as compiles
+from envspec.spec.parse import load_spec
 
 pytestmark = needs_compiler
 
@@ -125,7 +129,7 @@ def test_offline_without_the_wheel_fails_outside(machine: Machine, index: Index,
 def test_a_target_without_elf_files_is_a_wrong_question(machine: Machine) -> None:
     write_lock(machine, [pip_pin(PURE)], platform="osx-arm64", glibc=None)
     ran = machine.envspec("link", SPEC)
-    assert ran.status == 2 and "link reads the libraries of Linux, and here isn't for linux-64" in ran.error
+    assert ran.status == 2 and "link reads the libraries of Linux: here is for osx-arm64" in ran.error
 
 
 def test_a_record_is_kept_of_what_is_proved(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
@@ -147,3 +151,25 @@ def test_a_target_for_cpus_has_nothing_to_compile_with(machine: Machine, index: 
     locked(machine, index, PURE)
     ran = machine.envspec("link", SPEC, "--compile")
     assert ran.status == 2 and "there is nothing to compile with: here is for CPUs" in ran.err
+
+
+def test_what_compilers_made_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ptxas = compiles.Compiler("ptxas", "triton", "3.6.0", "triton.whl", ("ptxas",))
+    good = compiles.Compilation(ptxas, "12.8", "sm_90", "sm_90a", "sm_90a")
+    found = compiles.Compiled("here", (good, replace(good, made=None, error="no\nmore")), ("nvrtc",))
+    write_lock(machine, [pip_pin(PURE)])
+    spec = load_spec(machine.folder / SPEC, capability=lambda gpu: None)
+    monkeypatch.setattr("envspec.cli.link.compile_kernels", lambda asked: (spec, [found]))
+    ran = machine.envspec("link", SPEC, "--compile")
+    assert (ran.status, ran.out) == (
+        1,
+        """\
+here: 1 of 2 kernels built for its GPUs: doesn't compile
+  sm_90  ptxas 12.8 (triton 3.6.0): sm_90a
+  sm_90  ptxas 12.8 (triton 3.6.0): no
+  not in the target's wheels: nvrtc
+""",
+    )
+    document = json.loads(machine.envspec("link", SPEC, "--compile", "--json").out)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert [one["ok"] for one in document["targets"][0]["compiled"]] == [True, False]

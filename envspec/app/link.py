@@ -1,0 +1,213 @@
+"""What link proves without a GPU: that the loader finds all that a target's wheels need, and that their compilers make
+code for its GPUs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envspec.app import inputs
+from envspec.app.cache_size import keep_bounded
+from envspec.app.collecting import collect
+from envspec.app.evidence import keep
+from envspec.app.observer import observer, say
+from envspec.app.policy import refuse_fetched
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.finding import Finding, errors
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import load_settings
+from envspec.base.texts import byte_size, plural
+from envspec.binaries.wheel import UnreadableWheel
+from envspec.export.make import make_plan
+from envspec.facts.cuda_stack import TORCH, is_toolkit
+from envspec.install.host import this_host
+from envspec.lock.conda_files import artifact_of
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.shared_paths import in_install_order
+from envspec.prove.compiles.build import compile_target
+from envspec.prove.compiles.find import holders
+from envspec.prove.compiles.model import Compilation, Compiled
+from envspec.prove.link.judge import judge
+from envspec.prove.link.model import LinkedPackage, WheelFacts
+from envspec.prove.link.store import LinkStore
+from envspec.prove.link.target import is_built, is_read, system_of
+from envspec.prove.link.wheel import MACHINES, read_wheel
+from envspec.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class LinkRequest:
+    """The targets of a lock, all that can be judged without names, and the folder for the records of what is proved."""
+
+    path: str
+    targets: tuple[str, ...]
+    locks_dir: Path | None
+    evidence: Path | None
+    offline: bool
+
+
+@dataclass(frozen=True)
+class LinkedTarget:
+    """What the loader would refuse of a target. `unread` are its packages that link doesn't read."""
+
+    target: LockedTarget
+    packages: Sequence[LinkedPackage]
+    findings: Sequence[Finding]
+    unread: Sequence[Pin]
+
+    @property
+    def ok(self) -> bool:
+        return not errors(self.findings)
+
+
+def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
+    """Judge what the targets' wheels need of each other, of the base image and of the driver.
+
+    Raises as `read_lock`; InputError where a named target, or every one, isn't for Linux; IndexFailure, StorageError.
+    """
+    spec, lock, targets = _chosen(asked, _not_elf, "link reads the libraries of Linux")
+    facts = _facts(spec, targets, offline=asked.offline)
+    keep_bounded()
+    found = []
+    for target in targets:
+        packages = [
+            LinkedPackage(pin.name, pin.version, artifact_of(pin).file, facts[artifact_of(pin).sha256])
+            for pin in in_install_order(target)
+            if is_read(pin)
+        ]
+        unread = [pin for pin in target.pins if pin.kind == "conda" or is_built(pin)]
+        findings = judge(packages, system_of(target, *_base(spec, lock, target)))
+        found.append(LinkedTarget(target, sorted(packages, key=lambda one: one.name), findings, unread))
+    if asked.evidence is not None:
+        keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])
+    return spec, found
+
+
+def compile_kernels(asked: LinkRequest) -> tuple[Spec, list[Compiled]]:
+    """Compile a kernel for each of the targets' GPUs with the compilers in their wheels.
+
+    Raises as `read_lock`; InputError where a named target, or every one, has no compiler that this machine runs;
+    IndexFailure, StorageError.
+    """
+    spec, lock, targets = _chosen(asked, _not_runnable, "there is nothing to compile with")
+    pins = {(pin.index, pin.artifact): pin for target in targets for pin in holders(target).values()}
+    size = sum(pin.artifact.size or 0 for pin in pins.values() if pin.artifact)
+    say(f"running the compilers in {plural(len(pins), 'wheel')} ({byte_size(size)})")
+    paths = collect(spec, list(pins.values()), offline=asked.offline)
+    keep_bounded()
+    found: list[Compiled] = []
+    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        for target in targets:
+            folder = scratch / str(len(found))
+            folder.mkdir()
+            try:
+                found.append(compile_target(target, paths, folder))
+            except UnreadableWheel as error:
+                raise IndexFailure(f"a wheel of {target.name} can't be read: {error}") from None
+    if asked.evidence is not None:
+        proved = [target for target, one in zip(targets, found, strict=True) if one.ok]
+        keep(asked.evidence, "compiles", lock, proved, {one.target: compilations(one) for one in found})
+    return spec, found
+
+
+def compilations(compiled: Compiled) -> list[dict[str, Any]]:
+    """Give what was compiled for a target as records and `--json` have it."""
+    return [_row(one) for one in compiled.compilations]
+
+
+def _row(one: Compilation) -> dict[str, Any]:
+    compiler = {"compiler": one.compiler.name, "package": one.compiler.package, "version": one.compiler.version}
+    return {**vars(one), **compiler, "ok": one.ok}
+
+
+def _chosen(
+    asked: LinkRequest, unfit: Callable[[LockedTarget], str | None], refusal: str
+) -> tuple[Spec, SoundLock, list[LockedTarget]]:
+    """Read the lock and choose its targets that aren't unfit for a reason. Raises InputError where none is left, or one
+    of those that are named isn't fit."""
+    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
+    inputs.warn_if_stale(spec, lock)
+    targets = inputs.locked_targets(lock, asked.targets)
+    others = {target.name: reason for target in targets if (reason := unfit(target))}
+    told = "; ".join(f"{name} {reason}" for name, reason in others.items())
+    if others and (asked.targets or len(others) == len(targets)):
+        raise InputError(f"{refusal}: {told}", hint="choose other targets with --target")
+    if others:
+        say(f"left out: {told}")
+    chosen = [target for target in targets if target.name not in others]
+    for target in chosen:
+        refuse_fetched(spec, lock, target, asked.path, offline=asked.offline)
+    return spec, lock, chosen
+
+
+def _not_elf(target: LockedTarget) -> str | None:
+    return None if target.inputs.platform in MACHINES else f"is for {target.inputs.platform}"
+
+
+def _not_runnable(target: LockedTarget) -> str | None:
+    if target.inputs.cuda is None:
+        return "is for CPUs"
+    here, platform = this_host().platform, target.inputs.platform
+    return None if platform == here else f"has compilers for {platform}, and this machine is {here}"
+
+
+def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Mapping[str, WheelFacts]:
+    """Give the facts of the targets' wheels by sha256: from the cache, or from the wheels themselves.
+
+    Raises IndexFailure, StorageError.
+    """
+    store = LinkStore(load_settings(os.environ).cache())
+    found: dict[str, WheelFacts] = {}
+    missing: dict[str, tuple[Pin, int]] = {}
+    for target in targets:
+        machine = MACHINES[target.inputs.platform]
+        for pin in filter(is_read, target.pins):
+            digest = artifact_of(pin).sha256
+            known = store.get(digest, machine)
+            if known is None:
+                missing[digest] = pin, machine
+            else:
+                found[digest] = known
+    if not missing:
+        return found
+    pins = [pin for pin, _ in missing.values()]
+    say("\n".join(_told(pins)))
+    paths = collect(spec, pins, offline=offline)
+    with observer().progress("reading", sum(path.stat().st_size for path in paths.values())) as progress:
+        for digest, (pin, machine) in missing.items():
+            file = artifact_of(pin).file
+            path = paths[pin.index, file]
+            try:
+                found[digest] = read_wheel(path, machine)
+            except UnreadableWheel as error:
+                raise IndexFailure(f"{file} can't be read: {error}") from None
+            store.put(digest, machine, found[digest])
+            progress.came(path.stat().st_size)
+    return found
+
+
+def _told(pins: Sequence[Pin]) -> Iterator[str]:
+    """Say how much will be read, and what most of it is: torch's and CUDA's wheels, where nothing is known of them."""
+    sizes = [artifact_of(pin).size for pin in pins]
+    size, unknown = byte_size(sum(size or 0 for size in sizes)), sizes.count(None)
+    and_more = f" and {unknown} of unknown size" if unknown else ""
+    yield f"reading {plural(len(pins), 'wheel')} ({size}{and_more}), once: what they say is kept"
+    named = [f"{pin.name} {pin.version} of {pin.index}" for pin in pins if pin.name in TORCH]
+    cuda = sum(is_toolkit(pin.name) for pin in pins)
+    if named or cuda:
+        named += [plural(cuda, "CUDA package")] if cuda else []
+        yield f"what these say doesn't come with envspec: {', '.join(named)}"
+
+
+def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Sequence[str]]:
+    """Give the base image of a target, and the packages that the recipes add to it."""
+    try:
+        plan = make_plan(spec, lock, target)
+    except InputError:
+        # no recipe is possible, and an environment on some machine is all the same
+        return spec.image.base, spec.image.apt
+    return plan.base.name, plan.debian
