@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from typing import TYPE_CHECKING
+
 from envspec.app.observer import say, warn
+
+if TYPE_CHECKING:
+    from envspec.facts.edition import Edition
 
 
 def tell_edition() -> None:
@@ -24,3 +32,27 @@ def edition_document() -> dict[str, str]:
 
     found = current()
     return {"version": found.version, "from": found.origin}
+
+
+@dataclass(frozen=True)
+class FactsTable:
+    """A table, how far it reaches, and how many of its rows rest on each kind of proof."""
+
+    table: str
+    rows: int
+    reaches_to: str
+    proof: Mapping[str, int]
+
+
+def current_facts() -> tuple[Edition, int, tuple[FactsTable, ...]]:
+    """Give the edition, its age in days and its tables; warn of an `envspec-facts` that isn't used."""
+    from envspec.facts import edition, proof
+    from envspec.facts.reach import reach
+
+    found = edition.current()
+    if found.note:
+        warn(found.note)
+    counted = [(name, until, *proof.counts(name)) for name, until in reach().items()]
+    tables = tuple(FactsTable(name, rows, until, dict(kinds)) for name, until, rows, kinds in counted)
+    age = datetime.now(timezone.utc).date() - date.fromisoformat(found.day)
+    return found, age.days, tables

@@ -1,15 +1,17 @@
-"""GPU names given on the command line."""
+"""GPUs by the names that people give them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from envspec.base.errors import InputError
-from envspec.base.texts import printable
+from envspec.base.texts import nearest, printable
 
 if TYPE_CHECKING:
-    from envspec.facts.gpus import Gpu
+    from envspec.facts.gpus import Capability, Gpu
+
+KnownGpu: TypeAlias = "tuple[Gpu, Capability]"
 
 
 def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]:
@@ -23,6 +25,37 @@ def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]
             raise unknown_gpu(name, option)
         found.update(dict.fromkeys(meant))
     return tuple(found)
+
+
+def find_gpus(names: Iterable[str], arch: str | None) -> tuple[KnownGpu, ...]:
+    """Look up GPUs with their capabilities: all, or those of these names and of this architecture. Raises
+    InputError."""
+    from envspec.facts import gpus
+
+    found = known_gpus(names, option="") or gpus.known()
+    if arch is not None:
+        wanted = _architectures(arch)
+        found = tuple(gpu for gpu in found if gpu.architecture in wanted)
+        if not found:
+            raise InputError(f"none of these GPUs has the architecture {arch}", hint="leave out --arch")
+    return tuple((gpu, gpus.capabilities()[gpu.capability]) for gpu in found)
+
+
+def _architectures(name: str) -> set[str]:
+    """Look up the architectures of a name: "blackwell" includes "Blackwell Ultra". Raises InputError."""
+    from envspec.facts import gpus
+
+    known = dict.fromkeys(capability.architecture for capability in gpus.capabilities().values())
+    asked = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
+    found = {known_name for known_name in known if asked and f"{known_name.lower()} ".startswith(f"{asked} ")}
+    if not found:
+        near = nearest(asked, [known_name.lower() for known_name in known])
+        listed = ", ".join(known_name.lower() for known_name in known)
+        raise InputError(
+            f'--arch: unknown architecture "{printable(name)}"',
+            hint=f'did you mean "{near}"?' if near else f"known architectures: {listed}",
+        )
+    return found
 
 
 def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:

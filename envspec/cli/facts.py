@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timezone
-from typing import Any
+from dataclasses import asdict
 
 import click
 
-from envspec.app.edition import edition_document
+from envspec.app.edition import current_facts, edition_document
 from envspec.base.texts import plural
 from envspec.cli import options
-from envspec.cli.console import out, warn
+from envspec.cli.console import out
 from envspec.cli.table import aligned
 
 EPILOG = """\b
@@ -31,27 +29,15 @@ def command(as_json: bool) -> int:
     The facts ship with envspec. A newer `envspec-facts` beside it, a package of data alone, is taken instead. Beyond a
     table's reach envspec warns and doesn't refuse. The network isn't used.
     """
-    from envspec.facts import edition, proof
-    from envspec.facts.reach import reach
-
-    found = edition.current()
-    if found.note:
-        warn(found.note)
-    tables = [_table(name, until, *proof.counts(name)) for name, until in reach().items()]
-    age = (datetime.now(timezone.utc).date() - date.fromisoformat(found.day)).days
+    found, age, tables = current_facts()
     if as_json:
-        options.print_json("facts", {**edition_document(), "age_days": age, "note": found.note, "tables": tables})
+        told = {"age_days": age, "note": found.note, "tables": list(map(asdict, tables))}
+        options.print_json("facts", edition_document() | told)
         return 0
     out(f"facts {found.version}, {plural(max(age, 0), 'day')} old, from {found.origin} ({found.folder})")
-    out("\n".join(aligned([("TABLE", "ROWS", "REACHES TO", "PROOF"), *map(_line, tables)], heading=True)))
+    rows = [
+        (one.table, f"{one.rows:,}", one.reaches_to, ", ".join(f"{kind} {count}" for kind, count in one.proof.items()))
+        for one in tables
+    ]
+    out("\n".join(aligned([("TABLE", "ROWS", "REACHES TO", "PROOF"), *rows], heading=True)))
     return 0
-
-
-def _table(name: str, until: str, rows: int, kinds: Mapping[str, int]) -> dict[str, Any]:
-    return {"table": name, "rows": rows, "reaches_to": until, "proof": dict(kinds)}
-
-
-def _line(table: Mapping[str, Any]) -> Sequence[str]:
-    until = table["reaches_to"]
-    kinds = ", ".join(f"{kind} {count}" for kind, count in table["proof"].items())
-    return table["table"], f"{table['rows']:,}", until, kinds

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 import click
 
-from envspec.app.gpu_names import known_gpus
-from envspec.base.errors import InputError
-from envspec.base.texts import nearest, printable
+from envspec.app.gpu_names import KnownGpu, find_gpus
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.table import aligned
-
-if TYPE_CHECKING:
-    from envspec.facts.gpus import Gpu
 
 EPILOG = """\b
 Examples:
@@ -36,43 +31,16 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
 
     NAME is a product ("H100"), a name as nvidia-smi prints it, an architecture or a compute capability ("sm_90").
     """
-    from envspec.facts import gpus
-
-    found = known_gpus(names, option="") if names else gpus.known()
-    if arch is not None:
-        wanted = _architectures(arch)
-        found = tuple(gpu for gpu in found if gpu.architecture in wanted)
-        if not found:
-            raise InputError(f"none of these GPUs has the architecture {arch}", hint="leave out --arch")
+    found = find_gpus(names, arch)
     if as_json:
-        options.print_json("gpus", {"gpus": [_as_json(gpu) for gpu in found]})
+        options.print_json("gpus", {"gpus": [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]})
     else:
         out("\n".join(aligned([_HEADING, *_rows(found)], heading=True)))
     return 0
 
 
-def _architectures(name: str) -> set[str]:
-    """Look up the architectures of a name: "blackwell" includes "Blackwell Ultra". Raises InputError."""
-    from envspec.facts import gpus
-
-    known = dict.fromkeys(capability.architecture for capability in gpus.capabilities().values())
-    asked = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
-    found = {known_name for known_name in known if asked and f"{known_name.lower()} ".startswith(f"{asked} ")}
-    if not found:
-        near = nearest(asked, [known_name.lower() for known_name in known])
-        listed = ", ".join(known_name.lower() for known_name in known)
-        raise InputError(
-            f'--arch: unknown architecture "{printable(name)}"',
-            hint=f'did you mean "{near}"?' if near else f"known architectures: {listed}",
-        )
-    return found
-
-
-def _rows(found: Iterable[Gpu]) -> Iterator[tuple[str, ...]]:
-    from envspec.facts import gpus
-
-    for gpu in found:
-        known = gpus.capabilities()[gpu.capability]
+def _rows(found: Sequence[KnownGpu]) -> Iterator[tuple[str, ...]]:
+    for gpu, known in found:
         yield (
             gpu.name,
             gpu.architecture,
@@ -95,24 +63,3 @@ def _span(first: str | None, last: str | None) -> str:
     if first:
         return f"{first} or newer"
     return f"{last} or older" if last else ""
-
-
-def _as_json(gpu: Gpu) -> dict[str, Any]:
-    from envspec.facts import gpus
-
-    known = gpus.capabilities()[gpu.capability]
-    return {
-        "name": gpu.name,
-        "architecture": gpu.architecture,
-        "capability": gpu.capability,
-        "sm": gpu.sm,
-        "kind": gpu.kind,
-        "memory_gib": list(gpu.memory_gib),
-        "bandwidth_gbs": gpu.bandwidth_gbs,
-        "aliases": list(gpu.aliases),
-        "first_cuda": known.first_cuda,
-        "last_cuda": known.last_cuda,
-        "first_driver": known.first_driver,
-        "last_driver": known.last_driver,
-        "sources": list(gpu.sources),
-    }
