@@ -91,6 +91,13 @@ class Library:
             counts.update({code.architecture: number for code in codes if code.kind is kind})
         return dict(sorted(counts.items()))
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Count the modules that hold code, by its kind and by the name of its architecture."""
+        return {
+            kind.value: {Code(kind, built).name: number for built, number in self.architectures(kind).items()}
+            for kind in Kind
+        }
+
     def coverage(self, gpu: Architecture) -> ModuleCoverage:
         """Count the modules that a GPU of this compute capability can use."""
         counts = Counter[str]()

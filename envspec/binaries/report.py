@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.library import Inspection, Library
 from envspec.facts.compute_capability import Architecture
 
@@ -31,14 +30,7 @@ def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]
 
 def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
     """Turn the inspection and its coverage of each GPU into plain values."""
-    return {
-        "source": inspection.source,
-        "kind": inspection.kind,
-        "binaries": inspection.binaries,
-        "libraries": [_library(library, gpus) for library in inspection.libraries],
-        "variant": {label: list(properties) for label, properties in inspection.variant.items()},
-        "unread": list(inspection.unread),
-    }
+    return {**vars(inspection), "libraries": [_library(library, gpus) for library in inspection.libraries]}
 
 
 def _library(library: Library, gpus: Sequence[QueriedGpu]) -> dict[str, Any]:
@@ -48,22 +40,12 @@ def _library(library: Library, gpus: Sequence[QueriedGpu]) -> dict[str, Any]:
         "files": library.files,
         "modules": library.module_count,
         "complete": library.complete,
-        **{kind.value: _counts(library, kind) for kind in Kind},
+        **library.counts(),
         "gpus": [] if library.profiles else [_gpu(library, gpu) for gpu in gpus],
     }
 
 
-def _counts(library: Library, kind: Kind) -> dict[str, int]:
-    return {Code(kind, built).name: modules for built, modules in library.architectures(kind).items()}
-
-
 def _gpu(library: Library, gpu: QueriedGpu) -> dict[str, Any]:
     coverage = library.coverage(gpu.architecture)
-    return {
-        "gpu": gpu.name,
-        "capability": gpu.architecture.capability,
-        "verdict": coverage.verdict,
-        "native": coverage.native,
-        "jit": coverage.jit,
-        "none": coverage.none,
-    }
+    named = {"gpu": gpu.name, "capability": gpu.architecture.capability}
+    return {**named, "verdict": coverage.verdict, **asdict(coverage)}

@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import envspec.cli
+from envspec.app.observer import observe
 from envspec.base.errors import AnswerNo, InputError
 from envspec.cli.inspect import command
+from envspec.cli.terminal import Terminal
 
 
 def fatbin(*codes: tuple[int, int, int]) -> bytes:
@@ -49,6 +51,7 @@ def demo(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> Result:
+    observe(Terminal())
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
