@@ -1,89 +1,136 @@
-"""The cache as commands look at it, and the bound that it keeps after a lock or an installation."""
+"""The cache and the environments: what is there, what goes, and the bound that is kept after a lock or an
+installation."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
 from envspec.app.observer import say, warn
-from envspec.base.errors import EnvspecError
+from envspec.base.cache.model import GRACE, Bound, CacheContents, Entry, to_prune
+from envspec.base.cache.remove import remove
+from envspec.base.cache.survey import survey
+from envspec.base.errors import EnvspecError, InputError
+from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS
 from envspec.base.settings import Settings, load_settings, refuse_shared
+from envspec.base.storage import storage_error
+from envspec.base.texts import byte_size
+from envspec.install.environments.survey import KIND as ENVIRONMENT
+from envspec.install.environments.survey import environments_in, remove_environments
 
-if TYPE_CHECKING:
-    from envspec.base.cache.model import CacheContents, Entry
+_T = TypeVar("_T")
 
 
-def looked_at(settings: Settings) -> CacheContents:
-    """What is in the cache; nothing where there is none. Raises InputError for one that others may write to,
-    StorageError."""
-    from envspec.base.cache.model import CacheContents
-    from envspec.base.cache.survey import survey
-    from envspec.base.open_folder import open_folder
-    from envspec.base.storage import storage_error
+@dataclass(frozen=True)
+class Removed:
+    """How many entries are gone, their bytes, and why others aren't."""
 
+    entries: int
+    size: int
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CacheView:
+    """What is in the cache and in the environments' folder now, and what was removed."""
+
+    settings: Settings
+    contents: CacheContents
+    removed: Removed | None = None
+
+
+def look_at_cache() -> CacheView:
+    """Find everything in the cache, and the environments. Raises InputError, StorageError."""
+    settings = load_settings()
+    found, runs = _look(settings), _read(settings.environments, ENVIRONMENTS, environments_in)
+    return CacheView(settings, replace(found, entries=(*found.entries, *(runs or ()))))
+
+
+def _look(settings: Settings) -> CacheContents:
+    """Find what is in the cache. Raises InputError for one that others may write to, StorageError."""
     refuse_shared(settings.cache_dir)
+    return _read(settings.cache_dir, "ENVSPEC_CACHE_DIR", survey) or CacheContents()
+
+
+def _read(place: Path, option: str, read: Callable[[OpenFolder], _T]) -> _T | None:
     try:
-        with open_folder(settings.cache_dir) as folder:
-            return survey(folder)
+        with open_folder(place) as folder:
+            return read(folder)
     except FileNotFoundError:
-        return CacheContents()
+        return None
     except OSError as error:
-        raise storage_error(error, settings.cache_dir, option="ENVSPEC_CACHE_DIR", doing="can't be read") from None
+        raise storage_error(error, place, option=option, doing="can't be read") from None
 
 
-def environments_at(settings: Settings) -> tuple[Entry, ...]:
-    """The environments that have no prefix of their own. Raises StorageError."""
-    from envspec.base.open_folder import open_folder
-    from envspec.base.storage import storage_error
-    from envspec.install.environments.survey import environments_in
+def prune_cache(age: float | None, most: int | None) -> CacheView:
+    """Remove what wasn't used for an age in seconds, and the oldest until so many bytes are left; without either, until
+    `[cache] max-size` is kept. Environments go by age alone. Raises InputError, StorageError."""
+    found = look_at_cache()
+    if age is None and most is None:
+        most = found.settings.cache_size
+        if most is None:
+            raise InputError(
+                "`envspec cache prune` isn't told what may go",
+                hint='envspec cache prune --older-than 30d; or set [cache] max-size = "20 GB" in envspec\'s'
+                " configuration",
+            )
+    now, entries = time.time(), found.contents.entries
+    of_cache = [one for one in entries if one.kind != ENVIRONMENT]
+    environments = [one for one in entries if one.kind == ENVIRONMENT and not one.busy]
+    return _without(found, (*to_prune(of_cache, Bound(age, most), now), *to_prune(environments, Bound(age), now)))
 
-    try:
-        with open_folder(settings.environments) as folder:
-            return environments_in(folder)
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise storage_error(error, settings.environments, option=ENVIRONMENTS, doing="can't be read") from None
+
+def clean_cache(kinds: Sequence[str]) -> CacheView:
+    """Remove the entries of some kinds, without kinds all but environments; what a run is at stays. Raises InputError,
+    StorageError."""
+    found = look_at_cache()
+    free = [one for one in found.contents.entries if not one.busy]
+    return _without(found, [one for one in free if (one.kind in kinds if kinds else one.kind != ENVIRONMENT)])
 
 
-def removed(settings: Settings, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+def _without(found: CacheView, entries: Iterable[Entry]) -> CacheView:
+    gone, kept = _remove(found.settings, entries)
+    for line in kept:
+        warn(line)
+    left = tuple(one for one in found.contents.entries if one not in gone)
+    told = Removed(len(gone), sum(entry.size for entry in gone), kept)
+    return replace(found, contents=replace(found.contents, entries=left), removed=told)
+
+
+def _remove(settings: Settings, entries: Iterable[Entry]) -> tuple[set[Entry], tuple[str, ...]]:
     """Take entries of the cache and environments away: those that are gone, and why others aren't."""
-    from envspec.base.cache.remove import remove
-    from envspec.base.open_folder import open_folder
-    from envspec.install.environments.survey import KIND, remove_environments
-
-    every = tuple(entries)
-    gone: tuple[Entry, ...] = ()
-    kept: tuple[str, ...] = ()
-    of_cache = tuple(entry for entry in every if entry.kind != KIND)
-    of_runs = tuple(entry for entry in every if entry.kind == KIND)
+    of_cache: list[Entry] = []
+    of_runs: list[Entry] = []
+    for entry in entries:
+        (of_runs if entry.kind == ENVIRONMENT else of_cache).append(entry)
     ways = ((settings.cache_dir, remove, of_cache), (settings.environments, remove_environments, of_runs))
+    gone: set[Entry] = set()
+    kept: tuple[str, ...] = ()
     for place, take, those in ways:
         with suppress(FileNotFoundError), open_folder(place) as folder:
             done, left = take(folder, those)
-            gone, kept = gone + done, kept + left
+            gone.update(done)
+            kept += left
     return gone, kept
 
 
 def keep_bounded() -> None:
     """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. What
     goes wrong is told: the command has done its work."""
-    from envspec.base.texts import byte_size
-
     try:
         settings = load_settings()
         if settings.cache_size is None:
             return
-        from envspec.base.cache.model import GRACE, Bound, to_prune
-
-        contents = looked_at(settings)
+        contents = _look(settings)
         if contents.size <= settings.cache_size:
             return
         bound = Bound(most=settings.cache_size, grace=GRACE)
-        gone, kept = removed(settings, to_prune(contents.entries, bound, time.time()))
+        gone, kept = _remove(settings, to_prune(contents.entries, bound, time.time()))
     except EnvspecError as error:
         warn(f"the cache isn't kept within [cache] max-size: {error}")
         return

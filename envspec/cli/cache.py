@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
 
 import click
 
-from envspec.app.cache_size import environments_at, looked_at, removed
+from envspec.app.cache_size import CacheView, clean_cache, look_at_cache, prune_cache
+from envspec.base.cache.model import KINDS
 from envspec.base.errors import InputError
-from envspec.base.settings import Settings, load_settings
+from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, printable
 from envspec.cli import options
-from envspec.cli.console import out, say, warn
+from envspec.cli.console import out, say
 from envspec.cli.table import aligned
-
-if TYPE_CHECKING:
-    from envspec.base.cache.model import CacheContents, Entry
 
 EPILOG = """\b
 Examples:
@@ -63,22 +59,18 @@ def directory(as_json: bool) -> int:
 @options.as_json
 def size(as_json: bool) -> int:
     """Show what is in the cache, by kind and size"""
-    settings = load_settings()
-    contents = _everything(settings)
+    found = look_at_cache()
     if as_json:
-        options.print_json("cache", _document(settings, contents))
-        return 0
-    from envspec.base.cache.model import KINDS
-
-    found = contents.by_kind().items()
-    rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in found]
+        return _print(found)
+    kinds = found.contents.by_kind()
+    rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in kinds.items()]
     for line in aligned(rows, right="12"):
         out(line)
-    environments = contents.by_kind().get("environments", (0, 0))[1]
-    out(f"{byte_size(contents.size - environments)} in {settings.cache_dir}")
-    if "environments" in contents.by_kind():
-        out(f"{byte_size(environments)} in {settings.environments}, besides what is shared with caches")
-    _tell_foreign(contents)
+    environments = kinds.get("environments", (0, 0))[1]
+    out(f"{byte_size(found.contents.size - environments)} in {found.settings.cache_dir}")
+    if "environments" in kinds:
+        out(f"{byte_size(environments)} in {found.settings.environments}, besides what is shared with caches")
+    _tell_foreign(found)
     return 0
 
 
@@ -91,21 +83,7 @@ def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
 
     Without options, the bound is `[cache] max-size` of envspec's configuration.
     """
-    from envspec.base.cache.model import Bound, to_prune
-
-    settings = load_settings()
-    most = settings.cache_size if max_size is None and older_than is None else _size(max_size)
-    if most is None and older_than is None:
-        raise InputError(
-            "`envspec cache prune` isn't told what may go",
-            hint='envspec cache prune --older-than 30d; or set [cache] max-size = "20 GB" in envspec\'s configuration',
-        )
-    contents = _everything(settings)
-    now, age = time.time(), _age(older_than)
-    of_cache = [one for one in contents.entries if one.kind != "environments"]
-    environments = [one for one in contents.entries if one.kind == "environments" and not one.busy]
-    gone = (*to_prune(of_cache, Bound(age, most), now), *to_prune(environments, Bound(age), now))
-    return _removed(settings, contents, gone, as_json)
+    return _tell(prune_cache(_age(older_than), _size(max_size)), as_json)
 
 
 @command.command()
@@ -115,58 +93,42 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
     """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays, and environments
     go only by name.
     """
-    from envspec.base.cache.model import KINDS
-
     for kind in kinds:
         if kind not in KINDS:
             near = nearest(kind, KINDS)
             hint = f"did you mean {near}?" if near else f"the kinds: {', '.join(KINDS)}"
             raise InputError(f"the cache has no {printable(kind)}", hint=hint)
-    settings = load_settings()
-    contents = _everything(settings)
-    wanted = kinds or tuple(kind for kind in KINDS if kind != "environments")
-    gone = [one for one in contents.entries if not one.busy and one.kind in wanted]
-    return _removed(settings, contents, gone, as_json)
+    return _tell(clean_cache(kinds), as_json)
 
 
-def _everything(settings: Settings) -> CacheContents:
-    """What is in the cache, and the environments."""
-    from envspec.base.cache.model import CacheContents
-
-    contents = looked_at(settings)
-    return CacheContents((*contents.entries, *environments_at(settings)), contents.foreign)
-
-
-def _removed(settings: Settings, contents: CacheContents, entries: Iterable[Entry], as_json: bool) -> int:
-    gone, kept = removed(settings, entries)
-    for line in kept:
-        warn(line)
-    freed = sum(entry.size for entry in gone)
+def _tell(found: CacheView, as_json: bool) -> int:
+    """Tell what was removed. Gives the exit code."""
+    assert found.removed is not None
     if as_json:
-        told = {"entries": len(gone), "size": freed, "kept": list(kept)}
-        options.print_json("cache", _document(settings, _everything(settings)) | {"removed": told})
+        _print(found)
     else:
-        out(f"removed {byte_size(freed)}, {byte_size(contents.size - freed)} left")
-        _tell_foreign(contents)
-    return 3 if kept else 0
+        out(f"removed {byte_size(found.removed.size)}, {byte_size(found.contents.size)} left")
+        _tell_foreign(found)
+    return 3 if found.removed.kept else 0
 
 
-def _document(settings: Settings, contents: CacheContents) -> dict[str, Any]:
-    return {
-        "cache": str(settings.cache_dir),
-        "environments": str(settings.environments),
-        "size": contents.size,
-        "kinds": [
-            {"kind": kind, "entries": count, "size": total} for kind, (count, total) in contents.by_kind().items()
-        ],
-        "foreign": list(contents.foreign),
+def _print(found: CacheView) -> int:
+    kinds = found.contents.by_kind().items()
+    document = {
+        "cache": str(found.settings.cache_dir),
+        "environments": str(found.settings.environments),
+        "size": found.contents.size,
+        "kinds": [{"kind": kind, "entries": count, "size": total} for kind, (count, total) in kinds],
+        "foreign": found.contents.foreign,
     }
+    options.print_json("cache", document | ({"removed": asdict(found.removed)} if found.removed else {}))
+    return 0
 
 
-def _tell_foreign(contents: CacheContents) -> None:
-    if contents.foreign:
-        more = f" and {len(contents.foreign) - 5} more" if len(contents.foreign) > 5 else ""
-        names = ", ".join(printable(name) for name in contents.foreign[:5])
+def _tell_foreign(found: CacheView) -> None:
+    if foreign := found.contents.foreign:
+        more = f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""
+        names = ", ".join(printable(name) for name in foreign[:5])
         say(f"note: not envspec's, and left alone: {names}{more}", style="cyan")
 
 
