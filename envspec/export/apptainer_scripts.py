@@ -187,12 +187,14 @@ def _environment(plan: Plan) -> Iterator[str]:
             yield from _install(step)
     if plan.compiling:
         yield from _build_env(plan)
-        yield "# builds see the environment, beside what they declare"
+        if plan.compiling.sees:
+            yield "# builds see the environment, beside what they declare"
         yield from build_settings(plan, SCRATCH)
         for step in plan.pip:
             if step.source:
                 yield from _install(step)
-        yield "unset PYTHONPATH"
+        if plan.compiling.sees:
+            yield "unset PYTHONPATH"
     if plan.project:
         yield from _own(plan.project, plan)
     yield _bytecode()

@@ -35,6 +35,8 @@ def build_settings(plan: Plan, scratch: str) -> Iterator[str]:
     torch or GPU has the same name.
     """
     yield _UV_ENV
+    if plan.compiling is None or not plan.compiling.sees:
+        return
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONPATH={ENVIRONMENT}/lib/python{plan.python}/site-packages'
     if any(step.unisolated or step.beside for step in plan.pip):
         yield from _jobs(plan)

@@ -182,14 +182,15 @@ def _group_stage(plan: Plan, group: str) -> str:
 def _compile_stage(plan: Plan, compiling: Compiling) -> str:
     sources = [step for step in plan.pip if step.source]
     own = compiling.image == plan.base
+    below = BELOW_SOURCES if compiling.sees else ()
     lines = [
-        f"# Compiles {_compiled(plan, compiling)}.",
+        f"# {'Compiles' if compiling.sees else 'Builds'} {_compiled(plan, compiling)}.",
         f"FROM {'python' if own else '${COMPILER_IMAGE}'} AS compile",
         *([] if own else ["USER 0"]),
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
         run([MIRRORS_SECRET], apt(compiling.apt, python_headers(plan), plan.snapshot if own else None)),
         *([] if own else tools(plan)),
-        *(copy(group) for group in BELOW_SOURCES if any(step.group == group for step in plan.pip)),
+        *(copy(group) for group in below if any(step.group == group for step in plan.pip)),
         *index_arguments([*compiling.wheels, *sources]),
     ]
     if compiling.wheels:

@@ -7,7 +7,7 @@ import re
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, nvcc
 from envspec.export.plan import ImageReference
-from envspec.export.project import is_compiled
+from envspec.export.project import COMPILING, is_compiled
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.spec.model import Spec
 
@@ -121,19 +121,35 @@ def snapshot_of(spec: Spec) -> str | None:
 
 
 def sources(target: LockedTarget) -> tuple[Pin, ...]:
-    """List the pip packages that are compiled during the installation."""
+    """List the pip packages that are built during the installation."""
     return tuple(pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel)
 
 
+def compiled(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
+    """Name what may be compiled against the environment, with CUDA's compiler where the target has CUDA: all but the
+    sources that are built with what the lock names for it alone, and that is no compiler's."""
+    terms = spec.terms_of(target.name)
+    told = {*terms.build_dependencies, *terms.no_build_isolation, *(one.name for one in terms.metadata)}
+    ready = bool(spec.image.build_env or spec.image.build_apt)
+    found = [
+        pin.name
+        for pin in sources(target)
+        if ready or pin.name in told or pin.built_with is None or COMPILING & {one.name for one in pin.built_with}
+    ]
+    return (*found, *([spec.project.name] if spec.project and is_compiled(spec.project) else []))
+
+
 def compiler(spec: Spec, target: LockedTarget) -> str | None:
-    """Give the image of the stage that compiles; None where the lock has nothing to compile.
+    """Give the image of the stage that builds; None where the lock has nothing to build. What is compiled for CUDA
+    gets its compiler.
 
     Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
     """
-    if not sources(target) and not is_compiled(spec.project):
+    own = compiled(spec, target)
+    if not own and not sources(target):
         return None
     cuda = target.inputs.cuda
-    return base_of(spec) if cuda is None else devel(cuda, spec, target)
+    return devel(cuda, spec, target) if own and cuda else base_of(spec)
 
 
 def compat_image(cuda: str) -> str:
@@ -180,14 +196,11 @@ def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
     base = base_of(spec)
     glibc = next((glibc for words, glibc in _OLDER_BASES if words.search(base)), None)
     ubuntu = _ubuntu(cuda, glibc)
-    compiled = [pin.name for pin in sources(target)]
-    if spec.project and is_compiled(spec.project):
-        compiled.append(spec.project.name)
-    if compiled and glibc and glibc < _GLIBC[ubuntu]:
+    own = compiled(spec, target)
+    if own and glibc and glibc < _GLIBC[ubuntu]:
         needed, instead = ("2.39", "debian:trixie-slim") if ubuntu == "24.04" else ("2.35", "debian:bookworm-slim")
         raise InputError(
-            f"{', '.join(compiled)} would be compiled with CUDA {cuda} for a newer glibc than"
-            f' the base image "{base}" has',
+            f'{", ".join(own)} would be compiled with CUDA {cuda} for a newer glibc than the base image "{base}" has',
             hint=f'choose a base with glibc {needed} or newer, such as base = "{instead}"',
             place=spec.places.get("image.base", Place(spec.path)),
         )

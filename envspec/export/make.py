@@ -89,7 +89,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
     needed = build_names(spec.project) if project and project.compiled else ()
-    seen = build_steps(spec, target, needed) if images.sources(target) or needed else ()
+    seen = build_steps(spec, target, needed) if images.compiled(spec, target) else ()
     has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
     scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
     carries = tuple(sorted(carried_by(scripts)))
@@ -208,14 +208,15 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipSt
     name = images.compiler(spec, target)
     if name is None:
         return None
-    pins = images.sources(target)
+    pins, sees = images.sources(target), bool(images.compiled(spec, target))
     tools = {"build-essential", "ca-certificates", *(["git"] if any(pin.git for pin in pins) else [])}
     return Compiling(
         tuple(sorted(pin.name for pin in pins)),
         reference(lock, name),
         tuple(sorted({*tools, *spec.image.build_apt})),
-        {**build_variables(target), **spec.image.build_env},
+        {**build_variables(target), **spec.image.build_env} if sees else {},
         wheels,
+        sees,
     )
 
 

@@ -144,12 +144,13 @@ class PipStep:
 
 @dataclass(frozen=True)
 class Compiling:
-    """The packages of a lock that need compiling, and the image of the stage that compiles them. It may be there for
-    the spec's project alone.
+    """The packages of a lock that are built, and the image of the stage that builds them. It may be there for the
+    spec's project alone.
 
     apt          Debian packages of the stage: what compilers need, and the spec's `build-apt`
     env          the variables of builds; the spec's own come last
     wheels       runs of uv, beside those of the CUDA stack, for the lock's packages that builds see
+    sees         builds see the environment; none does that compiles nothing
     """
 
     packages: tuple[str, ...]
@@ -157,6 +158,7 @@ class Compiling:
     apt: tuple[str, ...]
     env: Mapping[str, str]
     wheels: tuple[PipStep, ...]
+    sees: bool
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.spec.model import Project, Spec
 
-_COMPILING = frozenset(
+COMPILING = frozenset(
     {
         "cffi", "cmake", "cython", "maturin", "meson", "meson-python", "nanobind", "ninja", "numpy", "pybind11",
         "scikit-build", "scikit-build-core", "setuptools-rust", "torch",
     }
 )  # fmt: skip
-"""Build requirements of projects that have code to compile."""
+"""Build requirements of projects and sources that have code to compile."""
 VERSIONED = frozenset({"hatch-vcs", "setuptools-scm", "vcs-versioning"})
 """Build requirements that take the version from git, which images haven't, or from SETUPTOOLS_SCM_PRETEND_VERSION.
 Source: setuptools_scm's documentation, "Overrides"; hatch-vcs calls it."""
@@ -50,7 +50,7 @@ def build_names(project: Project | None) -> frozenset[str]:
 
 def is_compiled(project: Project | None) -> bool:
     """Say whether a project's build needs a compiler."""
-    return bool(build_names(project) & _COMPILING)
+    return bool(build_names(project) & COMPILING)
 
 
 def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:

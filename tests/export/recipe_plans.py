@@ -11,7 +11,7 @@ from typing import Any
 from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import Plan, SpecPlan
 from envspec.lock.judge import SoundLock
-from envspec.lock.model import Lock
+from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.lock.read import load
 from envspec.spec.model import Image, Spec
 from envspec.spec.parse import load_spec
@@ -33,6 +33,25 @@ def shipped(name: str, target: str) -> Plan:
     locked = lock.target(target)
     assert locked is not None
     return make_plan(spec, SoundLock(lock), locked)
+
+
+@cache
+def compiled(name: str, target: str) -> Plan:
+    """The plan of a shipped spec's target as if its sources needed a compiler."""
+    spec, lock = with_compiled(*parsed(name))
+    locked = lock.target(target)
+    assert locked is not None
+    return make_plan(spec, SoundLock(lock), locked)
+
+
+def with_compiled(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+    """A change: what builds sources has Cython too."""
+    cython = BuildPin("cython", "3.2.0", "cython-3.2.0-py3-none-any.whl", "c" * 64)
+
+    def pin(one: Pin) -> Pin:
+        return replace(one, built_with=(cython, *one.built_with)) if one.built_with else one
+
+    return spec, replace(lock, targets=tuple(replace(one, pins=tuple(map(pin, one.pins))) for one in lock))
 
 
 @cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recipe_plans import shipped, text_in
+from recipe_plans import compiled, shipped, text_in
 
 from envspec.export.apptainer import FILE, OFFLINE_FILE, render
 from envspec.export.metadata import labels
@@ -164,7 +164,7 @@ def test_the_offline_definition_says_what_its_base_must_have() -> None:
 
 
 def test_what_is_built_offline_comes_with_the_bundle() -> None:
-    text = text_in(render(shipped("mm-v2.9", "cu128-hopper")), OFFLINE_FILE)
+    text = text_in(render(compiled("mm-v2.9", "cu128-hopper")), OFFLINE_FILE)
     (line,) = (line for line in text.splitlines() if "  build.sif " in line)
     assert "  build.sif     build-essential, CUDA's compiler in /usr/local/cuda" in line
     stage, final = parse(text)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped, shipped_spec, text_in
+from recipe_plans import compiled, shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 
 from envspec.export.dockerfile import render
@@ -146,7 +146,7 @@ def test_the_check_is_in_no_dockerfile() -> None:
 
 
 def test_targets_with_equal_requirements_have_equal_layers() -> None:
-    hopper, ampere = (stages(text_of(shipped("mm-v2.9", f"cu128-{gpu}"))) for gpu in ("hopper", "ampere"))
+    hopper, ampere = (stages(text_of(compiled("mm-v2.9", f"cu128-{gpu}"))) for gpu in ("hopper", "ampere"))
     # what is compiled is for their GPUs
     assert [name for name in hopper if hopper[name] != ampere[name]] == ["compile", "carried", ""]
     layers = [[line for line in one[""] if line.startswith(("RUN ", "COPY "))] for one in (hopper, ampere)]
@@ -217,7 +217,7 @@ def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path
 
 
 def test_the_compiler_stays_out_of_the_image() -> None:
-    text = text_of(shipped("mm-v2.1", "cu118"))
+    text = text_of(compiled("mm-v2.1", "cu118"))
     assert 'ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04' in text
     final = "\n".join(final_stage(text))
     assert "build-essential" not in final and "CUDA_HOME" not in final
@@ -230,14 +230,14 @@ def compile_stage(plan: Plan) -> list[str]:
 
 
 def compiling_of_mm_v21() -> Compiling:
-    found = shipped("mm-v2.1", "cu118").compiling
+    found = compiled("mm-v2.1", "cu118").compiling
     assert found is not None
     return found
 
 
 def test_builds_see_torch_and_what_it_needs() -> None:
     """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
-    lines = compile_stage(shipped("mm-v2.1", "cu118"))
+    lines = compile_stage(compiled("mm-v2.1", "cu118"))
     seen, built = lines[-3], lines[-1]
     assert "--require-hashes --only-binary :all: --requirements /run/recipe/build-" in seen
     # the GPU stack is installed once
@@ -248,7 +248,7 @@ def test_builds_see_torch_and_what_it_needs() -> None:
     )
     # what was built for another torch or GPU has the same name
     assert "UV_NO_CACHE=1" in built and "target=/var/cache/uv" not in built
-    assert any('TORCH_CUDA_ARCH_LIST="7.0;8.0"' in line for line in compile_stage(shipped("mm-v2.1", "cu118")))
+    assert any('TORCH_CUDA_ARCH_LIST="7.0;8.0"' in line for line in compile_stage(compiled("mm-v2.1", "cu118")))
 
 
 def test_conda_s_environment_is_what_builds_see() -> None:
@@ -262,7 +262,7 @@ def test_conda_s_environment_is_what_builds_see() -> None:
 
 
 def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
-    made = replace(shipped("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
+    made = replace(compiled("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
     (line,) = (line for line in compile_stage(made) if "apt-get update" in line)
     assert "libfoo1" not in line and "libpython3.10-dev; fi" in line
     assert "libfoo1" in "".join(final_stage(text_of(made)))
@@ -280,7 +280,7 @@ def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None
 
 
 def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
-    text = text_of(shipped("mm-v2.1", "cu118"))
+    text = text_of(compiled("mm-v2.1", "cu118"))
     for image in ("${BASE_IMAGE} AS python", "${COMPILER_IMAGE} AS compile", "${BASE_IMAGE}"):
         assert f"\nFROM {image}\nUSER 0\n" in text
 

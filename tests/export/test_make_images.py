@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from recipe_plans import parsed, plan_with, shipped, with_image
+from recipe_plans import compiled, parsed, plan_with, shipped, with_compiled, with_image
 
 from envspec.base.errors import InputError, Place
 from envspec.export.folder import render
@@ -20,7 +21,9 @@ from envspec.spec.model import Image, Located, Spec
 def test_images_are_those_that_are_used() -> None:
     assert wanted_images(*parsed("cpu-py311")) == (UV, "debian:trixie-slim")
     assert MICROMAMBA in wanted_images(*parsed("hpc-v2.7")) and CODE_SERVER in wanted_images(*parsed("team-v2.9"))
-    assert [name for name in wanted_images(*parsed("mm-v2.1")) if "devel" in name] == [
+    # deepspeed is built with setuptools alone, and compiles nothing
+    assert not [name for name in wanted_images(*parsed("mm-v2.1")) if "devel" in name]
+    assert [name for name in wanted_images(*with_compiled(*parsed("mm-v2.1"))) if "devel" in name] == [
         "nvidia/cuda:11.8.0-devel-ubuntu22.04",
         "nvidia/cuda:12.1.1-devel-ubuntu22.04",
     ]
@@ -33,7 +36,7 @@ def test_images_get_their_digests_from_the_lock() -> None:
 
 
 def test_a_compiler_for_every_cuda() -> None:
-    spec, lock = parsed("mm-v2.1")
+    spec, lock = with_compiled(*parsed("mm-v2.1"))
     spec = replace(spec, image=Image(base="debian:trixie-slim"))
     target = lock.targets[0]
     for toolkit in known():
@@ -61,6 +64,7 @@ def test_a_compiler_for_every_cuda() -> None:
 )
 def test_what_is_compiled_runs_on_the_glibc_of_the_base(base: str, cuda: str, tag: str | None) -> None:
     def changed(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
+        spec, lock = with_compiled(spec, lock)
         target = lock.targets[0]
         target = replace(target, inputs=replace(target.inputs, cuda=cuda))
         return replace(spec, image=Image(base=base)), replace(lock, targets=(target,))
@@ -71,6 +75,26 @@ def test_what_is_compiled_runs_on_the_glibc_of_the_base(base: str, cuda: str, ta
     else:
         plan = plan_with("mm-v2.1", changed)
         assert plan.compiling is not None and plan.compiling.image.name == f"nvidia/cuda:{tag}"
+
+
+@pytest.mark.parametrize("target", ["cu118", "cu121"])
+def test_what_compiles_nothing_is_built_beside_nothing(target: str) -> None:
+    """A build that sees torch and no nvcc would fail: deepspeed's setup.py asks for CUDA_HOME then."""
+    plan = shipped("mm-v2.1", target)
+    assert plan.compiling is not None and plan.compiling.packages == ("deepspeed",)
+    assert (plan.compiling.image, plan.compiling.wheels, plan.compiling.env) == (plan.base, (), {})
+    dockerfile, definition = (render(plan, name) for name in ("dockerfile", "apptainer"))
+    text = dockerfile[f"{target}/Dockerfile"]
+    assert "# Builds what the lock has as source only: deepspeed.\nFROM python AS compile\n" in text
+    built = definition[f"{target}/apptainer.def"].partition("Stage: final")[0]
+    for one in (text.partition("# Builds")[2].partition("AS carried")[0], built):
+        assert "PYTHONPATH=" not in one and "devel" not in one and "CUDA_HOME" not in one and "from=torch" not in one
+
+
+@pytest.mark.parametrize("fields", [{"build_env": {"DS_BUILD_FUSED_ADAM": "1"}}, {"build_apt": ("libaio-dev",)}])
+def test_who_prepares_builds_compiles(fields: dict[str, Any]) -> None:
+    plan = plan_with("mm-v2.1", with_image(base="debian:bookworm-slim", **fields))
+    assert plan.compiling is not None and "devel" in plan.compiling.image.name and plan.compiling.sees
 
 
 def test_conda_targets_get_cudas_compiler_too() -> None:
@@ -86,7 +110,7 @@ def test_conda_targets_get_cudas_compiler_too() -> None:
 
 
 def test_builds_see_what_torch_and_the_sources_depend_on_and_build_tools() -> None:
-    plan = shipped("mm-v2.1", "cu118")
+    plan = compiled("mm-v2.1", "cu118")
     assert plan.compiling is not None
     (step,) = plan.compiling.wheels
     seen = set(step.packages)
@@ -96,7 +120,7 @@ def test_builds_see_what_torch_and_the_sources_depend_on_and_build_tools() -> No
     assert source.built_with is not None and "setuptools==69.5.1 --hash=sha256:" in plan.files[source.built_with]
     text = plan.files[step.file]
     assert all(f"{name}==" in text for name in seen) and text.count("--hash=sha256:") == len(seen)
-    newer = shipped("mm-v2.9", "cpu").compiling
+    newer = compiled("mm-v2.9", "cpu").compiling
     assert newer is not None and "setuptools" in newer.wheels[0].packages
     assert not any(path.startswith("requirements/build") for path in shipped("cpu-py311", "cpu").files)
 

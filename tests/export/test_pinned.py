@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import plan_with, shipped, with_image
+from recipe_plans import compiled, plan_with, shipped, with_image
 
 from envspec.base.errors import InputError
 from envspec.export.apt_mirrors import COPY, use_mirrors
@@ -76,15 +76,15 @@ def test_what_is_not_pinned_is_told() -> None:
     assert unpinned([whole], ["dockerfile"]) == ()
     assert unpinned([replace(whole, build=None)], ["dockerfile"]) == ("the lock names no build of Python 3.11",)
     assert unpinned([replace(whole, build=None, base_python=True)], ["dockerfile"]) == ()
-    compiled = replace(shipped("mm-v2.1", "cu118"), base=base, uv=uv, snapshot="2026-11-01")
-    assert [line.partition(", where")[0] for line in unpinned([compiled], ["dockerfile"])] == [
+    made = replace(compiled("mm-v2.1", "cu118"), base=base, uv=uv, snapshot="2026-11-01")
+    assert [line.partition(", where")[0] for line in unpinned([made], ["dockerfile"])] == [
         "the image nvidia/cuda:11.8.0-devel-ubuntu22.04 has no digest",
         "packages of apt in nvidia/cuda:11.8.0-devel-ubuntu22.04",
     ]
-    older = replace(compiled, pip=tuple(replace(step, built_with=None) for step in compiled.pip))
+    older = replace(made, pip=tuple(replace(step, built_with=None) for step in made.pip))
     assert "the lock names no wheels to build deepspeed with" in unpinned([older], ["dockerfile"])
     inside = replace(older, pip=tuple(replace(step, unisolated=step.packages) for step in older.pip))
-    assert unpinned([inside], ["dockerfile"]) == unpinned([compiled], ["dockerfile"])
+    assert unpinned([inside], ["dockerfile"]) == unpinned([made], ["dockerfile"])
 
 
 def test_the_lock_names_the_build_that_uv_checks() -> None:
@@ -106,4 +106,4 @@ def test_a_bases_own_python_is_taken_alone() -> None:
     (definition,) = (text for path, text in render(plan, "apptainer").items() if path.endswith("/apptainer.def"))
     assert "UV_PYTHON_PREFERENCE=only-system uv venv" in definition
     with pytest.raises(InputError, match="hasn't the Python of debian:trixie-slim"):
-        plan_with("mm-v2.1", with_image(python="base"))
+        plan_with("mm-v2.1", with_image(python="base", build_env={"A": "1"}))

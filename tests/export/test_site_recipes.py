@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped, text_in
+from recipe_plans import compiled, shipped, text_in
 
 from envspec.base.errors import InputError, Place
 from envspec.base.settings import Settings
@@ -24,7 +24,7 @@ MIRRORS = {
     "debian": "http://mirror.example/debian",
 }
 SITE = Settings(Path(), mirrors=MIRRORS, default_index="https://user:hunter2@mirror.example/simple")
-HOPPER = shipped("mm-v2.9", "cu128-hopper")
+HOPPER = compiled("mm-v2.9", "cu128-hopper")
 
 SOURCES = """\
 # deb http://deb.example/debian bookworm main

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import shipped, text_in
+from recipe_plans import compiled, shipped, text_in
 from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 from uv import find_uv_bin
@@ -31,7 +31,7 @@ EXTENSION = sdist("extension", "1.0", static=False, files={"backend.py": f"impor
 
 def with_extension() -> Plan:
     step = PipStep("source.txt", ("extension",), "source")
-    compiling = shipped("mm-v2.1", "cu118").compiling
+    compiling = compiled("mm-v2.1", "cu118").compiling
     assert compiling is not None
     compiling = replace(compiling, wheels=())
     plan = shipped("cpu-py311", "cpu")

@@ -14,7 +14,6 @@
 
 ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
-ARG COMPILER_IMAGE="nvidia/cuda:11.8.0-devel-ubuntu22.04"
 
 FROM ${UV_IMAGE} AS uv
 
@@ -53,9 +52,8 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
-# Compiles what the lock has as source only: deepspeed.
-FROM ${COMPILER_IMAGE} AS compile
-USER 0
+# Builds what the lock has as source only: deepspeed.
+FROM python AS compile
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     set -eu && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
@@ -63,28 +61,12 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
     && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete
-COPY --from=uv /uv /layers/uv
-ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
-RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    --mount=type=bind,source=requirements/python-f26ce2c4.json,target=/run/recipe/python-f26ce2c4.json \
-    --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/python-f26ce2c4.json)" = '…  -' ] \
-    && install -D -t /layers /run/recipe/bytecode.py \
-    && UV_PYTHON_DOWNLOADS_JSON_URL=/run/recipe/python-f26ce2c4.json /layers/uv venv --quiet --python 3.10.21 /opt/env
-COPY --from=torch /layers/torch /
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/build-….txt,target=/run/recipe/build-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/build-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/build-….txt
-ENV CUDA_HOME="/usr/local/cuda" FORCE_CUDA="1" TORCH_CUDA_ARCH_LIST="7.0;8.0"
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     --mount=type=bind,source=requirements/source-….txt,target=/run/recipe/source-….txt \
     --mount=type=bind,source=requirements/built-with-….txt,target=/run/recipe/built-with-….txt \
     set -eu && [ "$(sha256sum < /run/recipe/source-….txt)" = '…  -' ] \
     && [ "$(sha256sum < /run/recipe/built-with-….txt)" = '…  -' ] \
     && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
-    && export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.10/site-packages \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --build-constraints /run/recipe/built-with-….txt --require-build-hashes --requirements /run/recipe/source-….txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib /opt/env/lib \
     && find /layers/source -exec touch -h -d @315532800 {} +
