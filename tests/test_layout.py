@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("base.errors", "base.redact", "base.progress"),
+    ("base.errors", "base.redact", "base.progress", "base.codes"),
     ("base.documents",),
     (
         "base.finding",

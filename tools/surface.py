@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 import envspec
-from envspec.app.codes import meanings
+from envspec.base.codes import meanings
 from envspec.cli.main import COMMANDS, FOLDERS, HIDDEN
 
 PACKAGE = Path(envspec.__file__).parent

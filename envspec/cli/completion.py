@@ -66,7 +66,7 @@ def gpu_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
 
 def codes(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the codes of findings, each with its meaning, and the names of corrections."""
-    from envspec.app.codes import meanings
+    from envspec.base.codes import meanings
     from envspec.facts.corrections import table
 
     known = {row.name: f"{row.package} needs {row.requirement}" for row in table()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from envspec.app.codes import Meaning, meanings
+from envspec.base.codes import Meaning, meanings
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out
@@ -41,6 +41,8 @@ def command(code: str | None) -> None:
     out(f"{found.code}: {found.means}")
     out(f"what to do: {found.do}")
     out(f"said by {found.said_by.replace('`', '')}")
+    how = f'can be accepted with a reason: accept = {{ {found.code} = "why" }} in [pip]'
+    out(f"can't be accepted: {found.refused}" if found.refused else how)
 
 
 def _tell_correction(name: str) -> bool:

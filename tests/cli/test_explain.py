@@ -14,10 +14,7 @@ from cli_project import Envspec
 from support.parsed import PARSED, nodes_of
 
 import envspec as package
-from envspec.app.codes import meanings
-from envspec.resolve.pip.unbounded import FAR
-from envspec.review.audit.rules import CODES
-from envspec.rules.accepted import ACCEPTABLE, INTEGRITY
+from envspec.base.codes import meanings
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -51,10 +48,28 @@ def positions() -> dict[tuple[Path | None, str], int]:
     return found
 
 
+@cache
+def named() -> dict[str, set[str]]:
+    """The texts of each constant that is named in capitals, in whichever module."""
+    found: dict[str, set[str]] = {}
+    for _, node in nodes():
+        if isinstance(node, ast.Assign):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            for target in node.targets:
+                for name, value in zip(
+                    target.elts if isinstance(target, ast.Tuple) else [target], values, strict=False
+                ):
+                    if isinstance(name, ast.Name) and name.id.isupper() and isinstance(value, ast.Constant):
+                        found.setdefault(name.id, set()).add(str(value.value))
+    return found
+
+
 def constants(value: ast.expr) -> Iterator[str]:
     """The texts that an expression can be; an f-string as a pattern."""
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         yield value.value
+    elif isinstance(value, ast.Name):
+        yield from named().get(value.id, ())
     elif isinstance(value, ast.IfExp):
         yield from (*constants(value.body), *constants(value.orelse))
     elif isinstance(value, ast.Tuple):
@@ -73,9 +88,6 @@ def in_the_package() -> Iterator[str]:
                 given = [one.value for one in node.keywords if one.arg == "code"]
                 for value in given or node.args[at : at + 1]:
                     yield from constants(value)
-        elif isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["CODE"]:
-            yield from constants(node.value)
-    yield from (FAR, *CODES, *ACCEPTABLE, *INTEGRITY)
 
 
 @PARSED
@@ -95,6 +107,7 @@ def test_what_a_code_means_and_what_to_do(envspec: Envspec) -> None:
         "driver-too-old: The driver is below the floor of the target's CUDA.",
         "what to do: Update the driver, or lower `cuda`.",
         "said by lock, doctor, init",
+        'can be accepted with a reason: accept = { driver-too-old = "why" } in [pip]',
     ]
     # as it is copied from a message
     assert envspec("explain", "[driver-too-old]").out == told.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from envspec.app.codes import meanings
+from envspec.base.codes import meanings
 
 HEAD = """\
 # The codes
@@ -17,10 +17,12 @@ $ envspec explain driver-too-old
 driver-too-old: The driver is below the floor of the target's CUDA.
 what to do: Update the driver, or lower `cuda`.
 said by lock, doctor, init
+can be accepted with a reason: accept = { driver-too-old = "why" } in [pip]
 ```
 
-[constraints.md](constraints.md#accept-a-finding) says which findings a spec can accept.
+[constraints.md](constraints.md#accept-a-finding) says how a spec accepts a finding.
 """
+TABLE = "| code | it means | what to do | can be accepted |\n|---|---|---|---|\n"
 
 
 def page() -> str:
@@ -28,6 +30,7 @@ def page() -> str:
     parts = [HEAD]
     for subject, group in groupby(meanings().values(), key=lambda one: one.subject):
         rows = list(group)
-        text = f"## {subject}\n\nSaid by {rows[0].said_by}.\n\n| code | it means | what to do |\n|---|---|---|\n"
-        parts.append(text + "".join(f"| `{one.code}` | {one.means} | {one.do} |\n" for one in rows))
+        parts.append(f"## {subject}\n\nSaid by {rows[0].said_by}.\n\n{TABLE}")
+        for one in rows:
+            parts[-1] += f"| `{one.code}` | {one.means} | {one.do} | {'no' if one.refused else 'yes'} |\n"
     return "\n".join(parts)

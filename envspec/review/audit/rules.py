@@ -4,10 +4,11 @@ day."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from envspec.base.codes import meanings
 from envspec.base.finding import LEVELS, Finding, Severity
 from envspec.packages.licences import is_acceptable
 from envspec.review.audit.model import (
@@ -19,22 +20,10 @@ from envspec.review.audit.model import (
     Risk,
     subject,
 )
-from envspec.review.audit.waivers import ENDED, UNUSED, applied
+from envspec.review.audit.waivers import applied
 from envspec.spec.model import Audit
 
-CODES = {
-    "malicious": "A release that is known to be malicious",
-    "vulnerability": "A known vulnerability of the locked version",
-    "another-file": "An index has a different file under the locked file's name",
-    "licence": "A licence that the spec doesn't accept",
-    "licence-unknown": "No licence is known, and the spec accepts only some",
-    "yanked": "A release that its publisher yanked",
-    "young": "A release too new to have been looked at",
-    "source": "A package whose installation runs its build code",
-    ENDED: "Something that the spec accepts, whose end has passed",
-    UNUSED: "Something that the spec accepts, and that isn't there",
-}
-"""What an audit may find, by code."""
+_SUBJECT = "An audit"
 
 OF_FILES = ("another-file", "yanked", "young")
 """Findings that need an index's facts about files."""
@@ -48,6 +37,11 @@ _RUNS_CODE = {
 }
 
 
+def audit_codes() -> Mapping[str, str]:
+    """Give the meaning of each code that an audit may find, in the table's order."""
+    return {one.code: one.means for one in meanings().values() if one.subject == _SUBJECT}
+
+
 def findings(
     packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
 ) -> tuple[Finding, ...]:
@@ -59,7 +53,7 @@ def findings(
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings: the worst first, then by package; ignored ones last."""
-    order, levels = list(CODES), list(LEVELS)
+    order, levels = list(audit_codes()), list(LEVELS)
     return tuple(
         sorted(
             found,
@@ -76,6 +70,7 @@ def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAsked, ...]:
     """Return the packages that couldn't be checked, by the findings concerned and the reason."""
+    order = list(audit_codes())
     asked_in_vain = not any(answer.known for answer in facts.answers.values())
     found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for package in packages:
@@ -84,9 +79,9 @@ def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAske
             reasons["vulnerability"] = "releases that PyPI doesn't have"
         reasons.update(_files_not_asked(package, facts))
         for reason in dict.fromkeys(reasons.values()):
-            codes = tuple(code for code in CODES if reasons.get(code) == reason)
+            codes = tuple(code for code in order if reasons.get(code) == reason)
             found.setdefault((reason, codes), {})[package.name] = None
-    ordered = sorted(found, key=lambda key: (list(CODES).index(key[1][0]), key[0]))
+    ordered = sorted(found, key=lambda key: (order.index(key[1][0]), key[0]))
     return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
 
 

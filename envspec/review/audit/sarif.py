@@ -11,7 +11,7 @@ from urllib.parse import quote
 from envspec.base.finding import LEVELS, Finding
 from envspec.review.audit.model import Advisory, subject
 from envspec.review.audit.report import AuditReport
-from envspec.review.audit.rules import CODES
+from envspec.review.audit.rules import audit_codes
 from envspec.review.audit.waivers import ENDED, UNUSED
 
 _PACKAGE = re.compile(r'^\[\[(pip|conda)\]\]\nname = "([^"]*)"\nversion = "([^"]*)"$', re.MULTILINE)
@@ -46,7 +46,7 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
     Each advisory is a rule of its own: GitHub takes the severity from the rule, not from the result.
     """
     lines = lines_of(lock_text)
-    rules = {code: _rule(code, text) for code, text in CODES.items()}
+    rules = {code: _rule(code, text) for code, text in audit_codes().items()}
     for finding in report.findings:
         if advisory := finding.evidence.advisory:
             _describe(rules.setdefault(advisory.id, _rule_of(advisory)), advisory)
@@ -96,7 +96,7 @@ def _rule(identifier: str, text: str, level: str | None = None) -> dict[str, Any
 def _rule_of(advisory: Advisory) -> dict[str, Any]:
     also = f" ({', '.join(advisory.aliases)})" if advisory.aliases else ""
     return {
-        **_rule(advisory.id, f"{advisory.id}{also}: {advisory.summary or CODES['vulnerability']}", "error"),
+        **_rule(advisory.id, f"{advisory.id}{also}: {advisory.summary or audit_codes()['vulnerability']}", "error"),
         "properties": {"tags": ["security", "vulnerability"]},
     }
 

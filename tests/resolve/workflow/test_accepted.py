@@ -10,9 +10,9 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-import envspec
+from envspec.base.codes import meanings
 from envspec.base.errors import SpecError
-from envspec.rules.accepted import ACCEPTABLE, IMPOSSIBLE, INTEGRITY, refuse_unacceptable
+from envspec.rules.accepted import refuse_unacceptable
 
 KERNELS = wheel("acme-kernels", "4.2.0", "acme-kernels-cu12")
 ACCEPT = 'accept = { cuda-major-mixed = "acme-kernels loads the libraries of its own CUDA" }'
@@ -147,33 +147,27 @@ def test_torch_of_another_cuda_is_not_covered(machine: Machine, libraries: Index
         assert ran.status == 1 and "cu126" in ran.err
 
 
-def test_integrity_and_impossibility_cannot_be_accepted() -> None:
-    for code in sorted(INTEGRITY | IMPOSSIBLE):
-        with pytest.raises(SpecError, match="can't be accepted"):
-            refuse_unacceptable(code, None)
+def test_a_row_decides_whether_a_finding_can_be_accepted() -> None:
+    for one in meanings().values():
+        if one.refused:
+            with pytest.raises(SpecError, match="can't be accepted") as refused:
+                refuse_unacceptable(one.code, None)
+            assert refused.value.hint == one.do
+        else:
+            refuse_unacceptable(one.code, None)
+    assert all(meanings()[code].refused for code in ("cpu-build", "no-build", "wrong-hash", "requirement-unmet"))
     with pytest.raises(SpecError) as caught:
         refuse_unacceptable("cuda-mayor-mixed", None)
     assert caught.value.hint == 'did you mean "cuda-major-mixed"?'
-    assert not ACCEPTABLE.keys() & (INTEGRITY | IMPOSSIBLE)
 
 
 def test_the_docs_list_what_can_be_accepted() -> None:
     text = (Path(__file__).parents[3] / "docs" / "constraints.md").read_text(encoding="utf-8")
     table = text.partition("| code | accepting it means |")[2].partition("\n\n")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert sorted(code for row in rows for code in re.findall(r"`([a-z-]+)`", row)) == sorted(ACCEPTABLE)
-
-
-def test_every_error_of_the_rules_and_flaw_of_a_lock_is_sorted() -> None:
-    """A new code must be sorted into what can be accepted, and what can't."""
-    package = Path(str(envspec.__file__)).parent
-    rules = "\n".join(path.read_text(encoding="utf-8") for path in (package / "rules").glob("*.py"))
-    errors = set(re.findall(r'"error",\s*"([a-z-]+)"', rules)) - {"warning"}
-    errors |= set(re.findall(r'"(python-too-(?:new|old))"', rules))
-    lock = "\n".join(path.read_text(encoding="utf-8") for path in (package / "lock" / "rules").glob("*.py"))
-    flaws = set(re.findall(r'flaw\(\s*"([a-z-]+)"', lock)) | {"unknown-target"}
-    assert len(errors) > 15 and len(flaws) > 15
-    assert errors | flaws <= ACCEPTABLE.keys() | INTEGRITY | IMPOSSIBLE
+    assert sorted(code for row in rows for code in re.findall(r"`([a-z-]+)`", row)) == sorted(
+        one.code for one in meanings().values() if not one.refused
+    )
 
 
 @pytest.mark.e2e

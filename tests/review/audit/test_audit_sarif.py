@@ -17,7 +17,7 @@ from support.audit import package
 
 from envspec.review.audit.code_quality import code_quality
 from envspec.review.audit.model import Advisory, Facts, NotAsked
-from envspec.review.audit.rules import CODES
+from envspec.review.audit.rules import audit_codes
 from envspec.spec.model import Audit, Waiver
 
 
@@ -28,7 +28,7 @@ def test_sarif() -> None:
     )
     run = checked_sarif(report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")}))))
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
-    assert list(rules) == [*CODES, "A", "B"]
+    assert list(rules) == [*audit_codes(), "A", "B"]
     assert rules["A"]["properties"]["security-severity"] == "5.5", "GitHub reads it from the rule"
     assert (
         rules["A"]["helpUri"] == "https://example.org/A" and rules["A"]["shortDescription"]["text"] == "A (CVE-1): Bad."

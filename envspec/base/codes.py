@@ -1,0 +1,38 @@
+"""The codes of findings and changes, from `codes.toml`: what each means, what to do, and why a spec can't accept it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).with_suffix(".toml")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a code means, what to do about it, which commands say it, and why no reason makes a spec's `accept` take it;
+    None where one does."""
+
+    code: str
+    subject: str
+    said_by: str
+    means: str
+    do: str
+    refused: str | None
+
+
+@cache
+def meanings() -> Mapping[str, Meaning]:
+    """Read the table: every code, in the table's order."""
+    import tomli
+
+    table = tomli.loads(TABLE.read_text("utf-8"))
+    refused = table.pop("refused")
+    found: dict[str, Meaning] = {}
+    for subject, group in table.items():
+        for code, (means, do, *word) in group["codes"].items():
+            why = refused.get(word[0] if word else group.get("refused", ""))
+            found[code] = Meaning(code, subject, group["said-by"], means, do, why)
+    return found
