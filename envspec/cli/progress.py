@@ -1,4 +1,4 @@
-"""Progress on stderr: drawn on a terminal; of a resolution else in lines."""
+"""Progress on stderr: drawn on a terminal, else in lines where something takes long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from envspec.base.progress import Progress
-from envspec.base.texts import printable
+from envspec.base.texts import byte_size, printable
 from envspec.cli.console import drawing, drawn_alone, json_is_asked, say
 
 if TYPE_CHECKING:
@@ -95,10 +95,11 @@ class OnTerminal(Progress):
 
 
 class InLines(Progress):
-    """Progress of a resolution where nothing can be drawn: a line now and then, from the first moment to the last."""
+    """Progress where nothing can be drawn: a line now and then, from the first moment to the last."""
 
-    def __init__(self, every: float = 10) -> None:
+    def __init__(self, every: float = 10, text: str = "resolving") -> None:
         self._every = every
+        self.phase(text)
         self._read = (0, 0)
         self._steps: dict[object, tuple[str, float]] = {}
         self._started = time.monotonic()
@@ -108,6 +109,16 @@ class InLines(Progress):
         """Write the lines as long as the block lasts."""
         with _every(self._every, self._tell):
             yield self
+
+    def phase(self, text: str, total: int | None = None) -> None:
+        self._phase, self._since, self._detail = text, time.monotonic(), ""
+        self._bytes, self._total = 0, total
+
+    def advance(self, done: int | None = None, detail: str = "") -> None:
+        self._detail = detail
+
+    def came(self, count: int) -> None:
+        self._bytes += count
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
@@ -122,11 +133,17 @@ class InLines(Progress):
         now = time.monotonic()
         # what has lasted longest holds up the rest
         steps = [(what, since) for what, since in list(self._steps.values()) if now - since >= self._every / 2]
-        told = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or "resolving"
+        told = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or self._told(now)
         more = f"; and {len(steps) - 3} more" if steps[3:] else ""
         done, total = self._read
         read = f"; METADATA of {done} of {total} packages read" if total else ""
         say(f"still at work after {now - self._started:.0f} s: {told}{more}{read}")
+
+    def _told(self, now: float) -> str:
+        of = f" of {byte_size(self._total)}" if self._total else ""
+        detail = f"{byte_size(self._bytes)}{of}" if self._bytes else self._detail
+        lasted = f" ({now - self._since:.0f} s)" if self._since - self._started >= 1 else ""
+        return f"{self._phase}{': ' if detail else ''}{printable(detail)[:100]}{lasted}"
 
     def counted(self, done: int, total: int) -> None:
         self._read = (done, total)
@@ -134,12 +151,19 @@ class InLines(Progress):
 
 @contextmanager
 def progress(text: str = "", total: int | None = None) -> Iterator[Progress]:
-    """Show progress on stderr until the block ends, if it's a terminal. With a text, its first phase begins."""
+    """Show progress on stderr until the block ends: drawn on a terminal, else in lines if it takes long. With a text,
+    its first phase begins."""
     with _bars() as drawn:
-        shown = Progress() if drawn is None else OnTerminal(drawn, text, total)
-        if text:
-            shown.phase(text, total)
-        yield shown
+        if drawn is not None:
+            shown = OnTerminal(drawn, text, total)
+            if text:
+                shown.phase(text, total)
+            yield shown
+        elif json_is_asked():
+            yield Progress()
+        else:
+            with InLines(text=text or "working").telling() as lines:
+                yield lines
 
 
 @contextmanager

@@ -185,7 +185,6 @@ class WheelBuilder:
         kept = wheels.kept(key)
         if kept is not None:
             return kept
-        self.progress.phase(f"building {pin.name} {pin.version}")
         if pin.built_with is None:
             self._refuse_undeclared(pin, source)
         try:
@@ -268,6 +267,8 @@ class WheelBuilder:
     def _build(
         self, pin: Pin, source: Path, python: Path, folder: Path, sees: Sequence[str] = ("--no-build-isolation",)
     ) -> Path:
+        # what it is built with was fetched meanwhile
+        self.progress.phase(f"building {pin.name} {pin.version}")
         out = folder / "out"
         temporary = folder / "tmp"
         temporary.mkdir()

@@ -1,4 +1,4 @@
-"""What a long resolution says where nothing can be drawn."""
+"""What takes long says where nothing can be drawn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 import pytest
 
 from envspec.cli.progress import InLines
+from envspec.install.model import Fetching
+from envspec.lock.model import Artifact, Pin
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> set[str]:
@@ -42,3 +44,20 @@ def test_a_short_one_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with InLines().telling() as progress, progress.solving(["cpu"]):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_a_download_says_its_bytes_and_a_build_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    with InLines(every=0.02, text="reading the installed packages").telling() as progress:
+        fetching = Fetching(progress)
+        fetching.begin([Pin("pip", "torch", "2.9.1", "pypi", Artifact("torch.whl", "0" * 64, 900 << 20))])
+        fetching.came(2 << 20)
+        capsys.readouterr()
+        assert "still at work after 0 s: pip: fetching 1 file: 2 MiB of 900 MiB" in told(capsys)
+        progress.phase("writing demo.tar", 4 << 20)
+        progress.came(1 << 20)
+        told(capsys)
+        assert "still at work after 0 s: writing demo.tar: 1 MiB of 4 MiB" in told(capsys)
+        progress.phase("building apex 0.1")
+        progress._started -= 2
+        told(capsys)
+        assert "still at work after 0 s: building apex 0.1 (0 s)" in told(capsys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -26,7 +27,11 @@ from uv import find_uv_bin
 
 from envspec.base.errors import Unsatisfiable
 from envspec.lock.model import Lock
+from envspec.resolve.pip.setup import pip_resolver
+from envspec.resolve.uv.processes import Processes
 from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.relock import relock
+from envspec.spec.parse import load_spec
 
 pytestmark = pytest.mark.e2e
 
@@ -323,3 +328,26 @@ def test_what_loses_its_dependencies_is_not_shared(machine: Machine, index: Inde
     machine.locked()
     assert machine.versions("a") == {"alpha": "2.0", "beta": "1.0"}
     assert machine.versions("b") == {"alpha": "0.1"}
+
+
+def test_a_question_that_fails_ends_no_program_of_the_one_around_it(machine: Machine, index: Index) -> None:
+    """What a build needs is asked while uv still solves for other targets."""
+    index.add(wheel("alpha", "1.0"))
+    machine.spec("[env]\npython = '3.12'\n[pip]\ndependencies = ['alpha>=2']\n" + targets(a=LINUX))
+    spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
+    ended: list[int] = []
+    with pip_resolver(spec, machine.environment(), offline=False, refresh=False, progress=Watched()) as resolver:
+        for around in (resolver.uv.processes, resolver.sources.processes):
+            go = machine.folder / f"go-{len(ended)}"
+            code = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+
+            def outer(processes: Processes = around, code: str = code) -> None:
+                ended.append(processes.run([sys.executable, "-c", code], cwd=machine.folder, env={}).returncode)
+
+            thread = threading.Thread(target=outer)
+            thread.start()
+            with pytest.raises(Unsatisfiable):
+                relock(spec, None, resolver)
+            go.touch()
+            thread.join(20)
+    assert ended == [0, 0]
