@@ -15,7 +15,6 @@ from envspec.base.documents import read_json
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
 from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
-from envspec.install.conda import CondaInstaller
 from envspec.install.environment import CONDA_CACHE
 from envspec.install.installed import CONDA_META
 from envspec.lock.conda_files import artifact_of, channel_of
@@ -59,6 +58,9 @@ def link_packages(
 ) -> LinkedPackages:
     """Link a target's conda packages into an empty folder, for the prefix `placed` of the image. Their scripts aren't
     run. Raises IndexFailure, InputError, ToolError, StorageError."""
+    # the extra's
+    from envspec.install.conda import CondaInstaller
+
     settings = load_settings(os.environ)
     installer = CondaInstaller(
         prefix=folder,

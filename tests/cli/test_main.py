@@ -290,3 +290,10 @@ def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[st
     loaded = set(ran.stderr.split())
     assert "envspec.cli.main" in loaded
     assert loaded.isdisjoint(HEAVY | more), sorted(loaded & (HEAVY | more))
+
+
+def test_every_command_is_there_without_what_extras_bring() -> None:
+    extras = ["rattler", "yaml", "zstandard", "zlib_ng", "cyclonedx", "pypi_attestations"]
+    code = f"import sys\nsys.modules.update(dict.fromkeys({extras}))\nfrom envspec.cli.main import *\n"
+    ran = process(code=f"{code}for name in (*COMMANDS, *HIDDEN):\n    cli.get_command(None, name)")
+    assert ran.returncode == 0, ran.stderr
