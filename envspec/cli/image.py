@@ -14,7 +14,6 @@ from envspec.base.errors import InputError
 from envspec.base.texts import byte_size, printable
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.cli.squashfs import tell
 
 EPILOG = """\b
 Examples:
@@ -107,11 +106,10 @@ def command(
     for image in made.images if made else ():
         for layer in image.layers:
             out(f"{image.plan.target}: {layer.name:<8} {byte_size(layer.blob.size):>9}  {layer.diff_id}")
-    if made:
-        for line in (*made.told, f"digest {made.top.digest}"):
-            out(line)
+    for line in (*(made.told if made else ()), *(one_file.told if one_file else ())):
+        out(line)
     if one_file:
-        tell(one_file)
+        say(f"hint: {one_file.start}")
     return 0
 
 

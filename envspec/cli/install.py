@@ -78,7 +78,6 @@ def command(
     try:
         if squashfs is not None:
             from envspec.app.image.squashfs import install_squashfs
-            from envspec.cli.squashfs import tell
 
             file = install_squashfs(asked, squashfs)
         else:
@@ -91,7 +90,9 @@ def command(
         if as_json:
             options.print_json("install", {"spec": path, "target": file.target, "squashfs": file.document()})
         else:
-            tell(file)
+            for line in file.told:
+                out(line)
+            say(f"hint: {file.start}")
     elif as_json:
         options.print_json("install", _document(path, made, dry_run=dry_run))
     else:

@@ -102,7 +102,7 @@ def _make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
         images.append(build_image(ready.plan, ready.base, ready.layers, *own, layout, order.compression, progress))
     top = image_index(tuple(images), layout)
     told, places = _put(order, output, tuple(images), top, layout, progress)
-    return MadeImage(tuple(images), top, told, places)
+    return MadeImage(tuple(images), top, (*told, f"digest {top.digest}"), places)
 
 
 def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layout:

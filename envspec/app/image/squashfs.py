@@ -26,6 +26,7 @@ from envspec.app.outputs import written
 from envspec.app.own_project import refuse_newer_glibc
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
+from envspec.base.texts import byte_size
 from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, Plan
 from envspec.image.entry import LayerEntry
@@ -60,6 +61,13 @@ class MadeSquashfs:
         """The command that starts Python in it."""
         file, at = shlex.quote(str(self.file)), f" --at {shlex.quote(self.at)}" if self.at else ""
         return f"unsquashfs -cat {file} {MOUNTER} >envspec-mount && bash envspec-mount{at} {file} python"
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """A line of its content, and its digest."""
+        where = f", for {self.at} alone" if self.at else ""
+        what = f"{self.target}, {self.packages} packages, {self.inside:,} files and folders in one{where}"
+        return f"{self.file}: {what}, {byte_size(self.size)}", f"digest {self.digest}"
 
     def document(self) -> dict[str, str | int | None]:
         return {**vars(self), "file": str(self.file)}
