@@ -155,7 +155,7 @@ def _refuted(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
         Fact(
             "high",
             difference.code,
-            f"NOT WHAT ITS INDEX PUBLISHES: {label(one.claim)}: {difference.sentence}",
+            f"NOT WHAT ITS INDEX PUBLISHES: {label(one.claim)}: {difference.message}",
             () if set(one.targets) == every else one.targets,
             one.claim.builds or one.claim.pin.name,
         )

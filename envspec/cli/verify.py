@@ -11,6 +11,7 @@ import click
 from envspec.app.evidence import keep
 from envspec.app.verify import verify
 from envspec.base.errors import AnswerNo, InputError, OutsideError
+from envspec.base.finding import Finding
 from envspec.base.texts import printable, shown
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, styled, warn
@@ -20,7 +21,7 @@ from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
-    from envspec.review.verify.model import Difference, Outcome, Told
+    from envspec.review.verify.model import Outcome, Told
     from envspec.review.verify.report import Verification
     from envspec.spec.model import Spec
 
@@ -114,10 +115,10 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     for one, outcome, difference in found.forged:
         yield f"{told('forged', 'red;bold', one)}  {difference.code}"
         by = f" (by {printable(outcome.source)})" if one.second is not None else ""
-        yield f"  {shown(difference.sentence)}{by}"
+        yield f"  {shown(difference.message)}{by}"
     for one, _, difference in found.unexpected:
         yield f"{told('unexpected', 'yellow;bold', one)}  {difference.code}"
-        yield f"  {shown(difference.sentence)}"
+        yield f"  {shown(difference.message)}"
     for one, reason in found.yanked:
         yield told("yanked", "yellow;bold", one)
         yield f"  {shown(reason) or 'its index gives no reason'}"
@@ -158,14 +159,13 @@ def _as_json(found: Verification) -> dict[str, Any]:
     }
 
 
-def _forgery(one: Told, outcome: Outcome, difference: Difference) -> dict[str, Any]:
+def _forgery(one: Told, outcome: Outcome, difference: Finding) -> dict[str, Any]:
     return {
         "code": difference.code,
         **_pin(one),
         "source": outcome.source,
-        "message": difference.sentence,
-        "locked": difference.locked,
-        "published": difference.published,
+        "message": difference.message,
+        **dict(difference.evidence),
     }
 
 

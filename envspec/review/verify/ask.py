@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from envspec.base.errors import OutsideError
+from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.lock.model import Pin, Publisher
@@ -15,7 +16,7 @@ from envspec.net.fetch import origin_of
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.verify import compare
 from envspec.review.verify.indexes import FACTS, Indexes, Rows, found_file, shipped
-from envspec.review.verify.model import Claims, Difference, IndexedFile, Outcome, PinClaim, Told
+from envspec.review.verify.model import Claims, IndexedFile, Outcome, PinClaim, Told, difference
 
 _AT_ONCE = 16
 _GIVE_UP = 3
@@ -193,7 +194,7 @@ class _Asking:
         return self._compared(claim, source, listed, file, differences)
 
     def _compared(
-        self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile, more: Sequence[Difference] = ()
+        self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile, more: Sequence[Finding] = ()
     ) -> Outcome:
         differences = (*_of_listed(claim, listed), *more)
         told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
@@ -241,7 +242,7 @@ class _Asking:
         if reason is None:
             return Outcome(attested=True)
         said = f"its attestation doesn't prove that {locked} published it: {reason}"
-        return Outcome(differences=(Difference("wrong-attestation", said, str(locked), None),))
+        return Outcome(differences=(difference("wrong-attestation", said, str(locked), None),))
 
     def _refuse_again(self, index: str) -> None:
         """Raise OutsideError for an index that failed several times and never answered."""
@@ -267,7 +268,7 @@ class _Asking:
         return found
 
 
-def _of_listed(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Difference]:
+def _of_listed(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Finding]:
     artifact = claim.pin.artifact
     if artifact is None:
         return

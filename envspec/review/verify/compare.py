@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from envspec.base.finding import Finding
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import corrections
 from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
@@ -19,13 +20,13 @@ from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Variants, WheelOfVariant
 from envspec.resolve.pip.edges import edges_of, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
-from envspec.review.verify.model import Difference, IndexedFile, PinClaim
+from envspec.review.verify.model import IndexedFile, PinClaim, difference
 
 
-def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Difference]:
+def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Finding]:
     """Compare a file with what its index lists under that name."""
     if listed is None:
-        yield Difference("not-published", f"{artifact.file} isn't there", artifact.file, None)
+        yield difference("not-published", f"{artifact.file} isn't there", artifact.file, None)
         return
     if artifact.sha256 != listed.sha256:
         yield _differs("other-hash", f"the sha256 of {artifact.file}", artifact.sha256, listed.sha256)
@@ -34,13 +35,13 @@ def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Differen
         yield _differs("other-size", f"the size of {artifact.file}", str(artifact.size), str(listed.size))
 
 
-def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator[Difference]:
+def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator[Finding]:
     """Compare a variant with the entry of its label alone: others may come after the release, and its priorities may
     grow at their end."""
     entry = published.variants.get(locked.label)
     if entry is None:
         sentence = f"the index knows no variant {locked.label} of this release"
-        yield Difference("other-variant", sentence, locked.label, None)
+        yield difference("other-variant", sentence, locked.label, None)
         return
     there = tuple(map(str, entry))
     if set(there) != set(locked.properties):
@@ -58,16 +59,16 @@ def wheel_of(claim: PinClaim, locked: WheelVariant, published: Variants) -> Whee
     return WheelOfVariant(locked.label, compatible=compatible(published, locked.label, claim.machine))
 
 
-def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Difference]:
+def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Finding]:
     """Compare the time of an upload with the moment after which the lock has nothing."""
     bound, moment = _moment(claim.exclude_newer), _moment(uploaded)
     if bound is None or moment is None or moment <= bound:
         return
     sentence = f"it was uploaded at {uploaded}, and exclude-newer is {claim.exclude_newer}"
-    yield Difference("too-new", sentence, str(claim.exclude_newer), uploaded)
+    yield difference("too-new", sentence, str(claim.exclude_newer), uploaded)
 
 
-def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
+def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Finding]:
     """Compare version, requirements, Requires-Python and licence with METADATA."""
     if version_of(claim.pin.version) != version_of(metadata.version):
         yield _differs("other-version", "the version in its METADATA", claim.pin.version, metadata.version)
@@ -76,7 +77,7 @@ def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Difference]:
     yield from of_licence(claim.pin, metadata.licence)
 
 
-def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Difference]:
+def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Finding]:
     """Compare what an index serves as a file's METADATA with the file's own: installers read the first, and Python the
     second."""
     if beside is None:
@@ -89,22 +90,22 @@ def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Difference]:
     ):
         if mine != other:
             sentence = f"{what} in the METADATA that its index has beside it: {other}; in the file: {mine}"
-            yield Difference("other-metadata", sentence, mine, other)
+            yield difference("other-metadata", sentence, mine, other)
 
 
 def _listed(lines: Iterable[str]) -> str:
     return ", ".join(sorted(set(lines))) or "none"
 
 
-def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Difference]:
+def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a file as its METADATA has it."""
     said = metadata.requires_python if metadata else None
     if said and claim.python and not claim.any_python and not takes_python(said, claim.python):
         sentence = f"its Requires-Python ({said}) refuses Python {claim.python}"
-        yield Difference("refuses-python", sentence, claim.python, said)
+        yield difference("refuses-python", sentence, claim.python, said)
 
 
-def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Difference]:
+def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
     of which there is another with a higher build tag, which pip and uv prefer."""
     pin = claim.pin
@@ -116,13 +117,13 @@ def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Differe
         final = _final(claim, releases_of(files))
         if final is not None:
             sentence = f"it is a pre-release that nothing asks for, and its index has {final}"
-            yield Difference("unasked-pre-release", sentence, pin.version, final)
+            yield difference("unasked-pre-release", sentence, pin.version, final)
     mine = pin.artifact.file
     wheels = files[version].wheels if pin.is_wheel and version in files else ()
     for other in sorted(str(row["filename"]) for row in wheels if _could_be_taken(claim, row)):
         if _is_for(other) == _is_for(mine) and build_tag(other) > build_tag(mine):
             sentence = f"its index has {other} too, which pip and uv prefer"
-            yield Difference("other-build-tag", sentence, mine, other)
+            yield difference("other-build-tag", sentence, mine, other)
 
 
 def _is_for(wheel: str) -> tuple[object, str | None]:
@@ -162,7 +163,7 @@ def _is_in_time(claim: PinClaim, uploaded: object) -> bool:
     return bound is None or (moment is not None and moment <= bound)
 
 
-def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Difference]:
+def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Finding]:
     """Compare a pip package's requirements with the Requires-Dist lines that hold in its target.
 
     envspec's own corrections of METADATA may stand in a lock, and an older one lacks those of today. So may lines that
@@ -180,7 +181,7 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Diffe
     yield from _of_lines(set(pin.dependencies), held, {*added, *beside})
 
 
-def of_python(claim: PinClaim, published: str | None) -> Iterator[Difference]:
+def of_python(claim: PinClaim, published: str | None) -> Iterator[Finding]:
     """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
     if not claim.holds_python:
         return
@@ -189,7 +190,7 @@ def of_python(claim: PinClaim, published: str | None) -> Iterator[Difference]:
         yield _differs("other-requires-python", "its Requires-Python", locked or "none", there or "none")
 
 
-def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:
+def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Finding]:
     """Compare what a source is built with in a lock with what it declares that its build requires."""
     pin = claim.pin
     if pin.built_with is None:
@@ -198,7 +199,7 @@ def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Difference]:
     held, _ = edges_of(requires, frozenset(), Markers(claim.platform, claim.python), Overrides(()))
     missing = [line for line in held if not _is_met(line, has)]
     if missing:
-        yield Difference(
+        yield difference(
             "other-build",
             f"its build requires {', '.join(missing)}, with which the lock doesn't build it",
             ", ".join(f"{name} {version}" for name, version in sorted(has.items())) or "none",
@@ -229,18 +230,18 @@ def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"that it requires {line}, {said}" for line in missing)
 
 
-def of_licence(pin: Pin, published: str | None) -> Iterator[Difference]:
+def of_licence(pin: Pin, published: str | None) -> Iterator[Finding]:
     """Compare the licence, as METADATA or a channel words it."""
     said = without_unseen(published) or None if published else None
     if pin.licence != said:
         yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
 
 
-def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Difference]:
+def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Finding]:
     """Compare a file's publisher with those that its attestations name."""
     if locked not in claimed:
         named = " and ".join(map(str, claimed)) or "no publisher"
-        yield Difference(
+        yield difference(
             "other-publisher",
             f"its index names {named} as its publisher, and the lock names {locked}",
             str(locked),
@@ -248,7 +249,7 @@ def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Di
         )
 
 
-def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:
+def of_record(pin: Pin, record: Pin) -> Iterator[Finding]:
     """Compare a conda package with the record that its channel has under that file name, read as a pin."""
     if pin.artifact is None or record.artifact is None:
         return
@@ -260,13 +261,13 @@ def of_record(pin: Pin, record: Pin) -> Iterator[Difference]:
     yield from of_licence(pin, record.licence)
 
 
-def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterator[Difference]:
+def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterator[Finding]:
     dropped, invented = sorted(published - locked), sorted(locked - published - added)
     if not dropped and not invented:
         return
     parts = [f"the lock lacks {', '.join(dropped)}"] if dropped else []
     parts += [f"its publisher has no {', '.join(invented)}"] if invented else []
-    yield Difference(
+    yield difference(
         "other-requirements",
         f"its requirements differ: {'; '.join(parts)}",
         ", ".join(sorted(locked)) or "none",
@@ -274,8 +275,8 @@ def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterato
     )
 
 
-def _differs(code: str, what: str, locked: str, published: str) -> Difference:
-    return Difference(code, f"{what} is {published}, and {locked} in the lock", locked, published)
+def _differs(code: str, what: str, locked: str, published: str) -> Finding:
+    return difference(code, f"{what} is {published}, and {locked} in the lock", locked, published)
 
 
 def _moment(text: str | None) -> datetime | None:

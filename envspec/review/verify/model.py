@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from envspec.base.finding import Finding
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
@@ -67,20 +68,10 @@ class IndexedFile:
     provenance: str | None = None
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Something that a lock has and its publisher doesn't, or that its publisher has and `lock` wouldn't take.
-
-    code       names the kind for machines (docs/json.md lists them)
-    sentence   for people
-    locked     what the lock says
-    published  what the publisher says, None where it has nothing
-    """
-
-    code: str
-    sentence: str
-    locked: str
-    published: str | None
+def difference(code: str, message: str, locked: str, published: str | None) -> Finding:
+    """Make the finding of something that the lock has and its publisher doesn't, or that its publisher has and `lock`
+    wouldn't take. `published` is None where the publisher has nothing."""
+    return Finding("error", code, message, evidence=(("locked", locked), ("published", published)))
 
 
 @dataclass(frozen=True)
@@ -97,12 +88,12 @@ class Outcome:
     """
 
     source: str = ""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Finding, ...] = ()
     unproved: tuple[str, ...] = ()
     yanked: str | None = None
     unasked: str | None = None
     attested: bool = False
-    unexpected: tuple[Difference, ...] = ()
+    unexpected: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from envspec.review.verify.model import Difference, Outcome, PinClaim, Told
+from envspec.base.finding import Finding
+from envspec.review.verify.model import Outcome, PinClaim, Told
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Verification:
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def forged(self) -> tuple[tuple[Told, Outcome, Difference], ...]:
+    def forged(self) -> tuple[tuple[Told, Outcome, Finding], ...]:
         """What the lock has and its publisher doesn't, with who said so."""
         return tuple(
             (one, outcome, difference)
@@ -31,7 +32,7 @@ class Verification:
         )
 
     @property
-    def unexpected(self) -> tuple[tuple[Told, Outcome, Difference], ...]:
+    def unexpected(self) -> tuple[tuple[Told, Outcome, Finding], ...]:
         """What is published as the lock has it, and `lock` wouldn't take."""
         return tuple((one, one.outcome, difference) for one in self.told for difference in one.outcome.unexpected)
 

@@ -66,8 +66,8 @@ def test_requirements_that_hold(requires: list[str], extras: list[str], override
 
 def test_a_difference_names_what_is_too_much_and_too_little() -> None:
     (one,) = compare.of_metadata(CLAIM, published("high"))
-    assert one.sentence == "its requirements differ: the lock lacks high; its publisher has no low>=1"
-    assert (one.locked, one.published) == ("low>=1", "high")
+    assert one.message == "its requirements differ: the lock lacks high; its publisher has no low>=1"
+    assert dict(one.evidence) == {"locked": "low>=1", "published": "high"}
 
 
 def test_envspec_s_own_corrections_may_stand_in_a_lock() -> None:
