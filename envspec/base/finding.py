@@ -55,8 +55,14 @@ class Finding:
         return f"{', '.join(self.targets)}: {self.message}" if self.targets else self.message
 
     @property
+    def document(self) -> dict[str, Any]:
+        """The finding as every `--json` has it; a command may add to it."""
+        names = ("severity", "code", "message", "remedy", "targets", "package")
+        return {name: getattr(self, name) for name in names}
+
+    @property
     def details(self) -> dict[str, Any]:
-        """What the finding is about, beside its code and its words: as JSON has it."""
+        """What a reason or a breach is about, for `check --json`."""
         about = {name: value for name, value in (("key", self.key), ("path", self.file)) if value}
         return {"targets": self.targets, "package": self.package, **about, **dict(self.evidence or ())}
 

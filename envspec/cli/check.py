@@ -90,9 +90,7 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
         "spec": finding.spec,
         "lock": finding.lock,
         "status": finding.status,
-        "reasons": [
-            {"code": reason.code, "message": reason.text, "details": reason.details} for reason in finding.reasons
-        ],
+        "reasons": [{**reason.document, "details": reason.details} for reason in finding.reasons],
         "errors": [] if finding.error is None else [error_json(one) for one in parts(finding.error)],
     }
 

@@ -148,7 +148,4 @@ def _document(path: str | None, found: Diagnosis) -> dict[str, Any]:
 
 
 def _findings(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
-    return [
-        {"severity": one.severity, "code": one.code, "message": one.text, "remedy": one.remedy, **place_json(one.place)}
-        for one in findings
-    ]
+    return [{**one.document, **place_json(one.place)} for one in findings]

@@ -118,7 +118,7 @@ def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
     found = verified(order, where)
     if as_json:
         rows = [
-            {"target": target, "differences": [{"code": one.code, "message": one.message} for one in differences]}
+            {"target": target, "differences": [one.document for one in differences]}
             for target, differences in found.items()
         ]
         options.print_json("image", {"spec": path, "verified": {"image": where, "targets": rows}})

@@ -122,12 +122,7 @@ def _json(found: LinkedTarget | Compiled) -> dict[str, Any]:
         ],
         "unread": [_fields(pin, "kind", "name", "version") for pin in found.unread],
         "findings": [
-            {
-                "level": one.severity,
-                **_fields(one, "code", "package", "file", "message", "remedy"),
-                **vars(one.evidence),
-            }
-            for one in found.findings
+            {**one.document, "level": one.severity, "file": one.file, **vars(one.evidence)} for one in found.findings
         ],
         "compiled": None,
     }

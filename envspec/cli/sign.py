@@ -81,7 +81,7 @@ def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_j
 def _document(asked: Signed) -> dict[str, object]:
     found = asked.found
     signer = {"name": found.name, "key": found.fingerprint} if isinstance(found, Signer) else None
-    refusal = None if isinstance(found, Signer) else {"code": found.code, "message": found.message}
+    refusal = None if isinstance(found, Signer) else found.document
     return {
         "ok": refusal is None,
         **asked.about,

@@ -160,13 +160,7 @@ def _as_json(found: Verification) -> dict[str, Any]:
 
 
 def _forgery(one: Told, outcome: Outcome, difference: Finding) -> dict[str, Any]:
-    return {
-        "code": difference.code,
-        **_pin(one),
-        "source": outcome.source,
-        "message": difference.message,
-        **dict(difference.evidence),
-    }
+    return {**difference.document, **_pin(one), "source": outcome.source, **dict(difference.evidence)}
 
 
 def _pin(one: Told) -> dict[str, Any]:

@@ -201,8 +201,12 @@ def test_json(project: Project, envspec: Envspec) -> None:
         "status": "stale",
         "reasons": [
             {
+                "severity": "error",
                 "code": "cuda-changed",
-                "message": "cu128-hopper: CUDA changed from 12.8 to 12.9",
+                "message": "CUDA changed from 12.8 to 12.9",
+                "remedy": None,
+                "targets": ["cu128-hopper"],
+                "package": None,
                 "details": {"targets": ["cu128-hopper"], "package": None, "old": "12.8", "new": "12.9"},
             }
         ],

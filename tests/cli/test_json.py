@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from cli_project import SPEC, Envspec, Project
 
 import envspec.cli
+from envspec.base.finding import Finding
 from envspec.cli.main import COMMANDS
 from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.rules.whole import WRONG_PYTHON
@@ -165,6 +166,21 @@ def test_every_json_command_has_its_schema_and_its_place_on_the_page(envspec: En
         assert f"| `envspec {' '.join((name, *asked[name]))} --json` |" in PAGE
     for name in NAMES:
         assert f"\n## `envspec/{name}/1`\n" in PAGE and f"(../envspec/cli/schemas/{name}.json)" in PAGE
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Each node of a schema that has properties."""
+    for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from objects(below)
+    if isinstance(node, dict) and isinstance(node.get("properties"), dict):
+        yield node
+
+
+@pytest.mark.parametrize("name", ["check", "doctor", "link", "audit", "verify", "image", "sign"])
+def test_a_finding_has_the_same_keys_in_each(name: str) -> None:
+    found = [one for one in objects(schema(name)) if {"code", "message"} <= one["properties"].keys()]
+    of_all = Finding("info", "x", "x").document.keys()
+    assert found and all(of_all <= set(one["required"]) for one in found)
 
 
 FLAWS = PAGE.partition("| code | what can't be right |")[2].partition("\n## ")[0]

@@ -107,15 +107,11 @@ def as_json(finding: Finding) -> dict[str, Any]:
     """Give a finding as `envspec audit --json` prints it."""
     package, advisory = finding.evidence.package, finding.evidence.advisory
     return {
-        "code": finding.code,
+        **finding.document,
         "level": LEVELS[finding.severity],
         "kind": package.kind if package else None,
-        "package": package.name if package else None,
         "version": package.version if package else None,
-        "builds": package.builds if package else [],
-        "targets": finding.targets,
-        "message": finding.message,
-        "remedy": finding.remedy,
+        "builds": package.builds if package else (),
         "advisory": asdict(advisory) if advisory else None,
         "ignored": finding.accepted,
     }

@@ -102,7 +102,7 @@ def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
     said = metadata.requires_python if metadata else None
     if said and claim.python and not claim.any_python and not takes_python(said, claim.python):
         sentence = f"its Requires-Python ({said}) refuses Python {claim.python}"
-        yield difference("refuses-python", sentence, claim.python, said)
+        yield difference("refuses-python", sentence, claim.python, said, "warning")
 
 
 def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
@@ -117,13 +117,13 @@ def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding
         final = _final(claim, releases_of(files))
         if final is not None:
             sentence = f"it is a pre-release that nothing asks for, and its index has {final}"
-            yield difference("unasked-pre-release", sentence, pin.version, final)
+            yield difference("unasked-pre-release", sentence, pin.version, final, "warning")
     mine = pin.artifact.file
     wheels = files[version].wheels if pin.is_wheel and version in files else ()
     for other in sorted(str(row["filename"]) for row in wheels if _could_be_taken(claim, row)):
         if _is_for(other) == _is_for(mine) and build_tag(other) > build_tag(mine):
             sentence = f"its index has {other} too, which pip and uv prefer"
-            yield difference("other-build-tag", sentence, mine, other)
+            yield difference("other-build-tag", sentence, mine, other, "warning")
 
 
 def _is_for(wheel: str) -> tuple[object, str | None]:

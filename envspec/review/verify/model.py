@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, Severity
 from envspec.lock.model import Pin
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
@@ -68,10 +68,10 @@ class IndexedFile:
     provenance: str | None = None
 
 
-def difference(code: str, message: str, locked: str, published: str | None) -> Finding:
+def difference(code: str, message: str, locked: str, published: str | None, severity: Severity = "error") -> Finding:
     """Make the finding of something that the lock has and its publisher doesn't, or that its publisher has and `lock`
     wouldn't take. `published` is None where the publisher has nothing."""
-    return Finding("error", code, message, evidence=(("locked", locked), ("published", published)))
+    return Finding(severity, code, message, evidence=(("locked", locked), ("published", published)))
 
 
 @dataclass(frozen=True)
