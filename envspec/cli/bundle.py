@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,13 +24,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @options.spec
-@click.option(
-    "--target",
-    "-t",
-    metavar="NAME",
-    shell_complete=options.complete("target_names"),
-    help="The target to bundle; needed only when the lock has several.",
-)
+@options.one_of("The target to bundle; needed only when the lock has several.")
 @click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar file to write.")
 @click.option(
     "--since",
@@ -54,17 +49,7 @@ Examples:
 )
 @options.locks_dir
 @options.as_json
-def command(
-    path: str,
-    target: str | None,
-    output: Path,
-    since: Path | None,
-    build_wheels: bool,
-    with_base: bool,
-    base: str | None,
-    locks_dir: Path | None,
-    as_json: bool,
-) -> int:
+def command(as_json: bool, **asked: Any) -> int:
     """Put all files of a target into one tar, for a machine without internet
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
@@ -72,17 +57,17 @@ def command(
     environment without envspec and without a network. envspec prints the bundle's digest, which `install.sh --expect`
     takes.
     """
-    asked = BundleRequest(path, target, output, since, build_wheels, with_base, base, locks_dir)
+    request = BundleRequest(**asked)
     try:
-        made = make_bundle(asked)
+        made = make_bundle(request)
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")
         return 130
     if as_json:
         document = {
-            "spec": path,
+            "spec": request.path,
             "target": made.target,
-            "file": str(output),
+            "file": str(request.output),
             "size": made.size,
             "files": made.files,
             "needed": made.needed,
@@ -92,13 +77,13 @@ def command(
         }
         options.print_json("bundle", document)
         return 0
-    elsewhere = f", {made.needed} more from {since}" if made.is_partial else ""
-    out(f"{output}: {made.target}, {made.files} packages{elsewhere}, {byte_size(made.size)}")
+    elsewhere = f", {made.needed} more from {request.since}" if made.is_partial else ""
+    out(f"{request.output}: {made.target}, {made.files} packages{elsewhere}, {byte_size(made.size)}")
     if made.base:
         out(f"base {made.base}")
     out(f"digest {made.digest}")
     old = " --with DIR" if made.is_partial else ""
-    say(f"hint: tar xf {output.name} && sh install.sh --expect {made.digest}{old} PREFIX")
+    say(f"hint: tar xf {request.output.name} && sh install.sh --expect {made.digest}{old} PREFIX")
     if made.base:
         say(f"hint: or an image: apptainer build --notest {made.title}.sif {DEFINITION}")
     return 0

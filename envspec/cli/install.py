@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,13 +32,7 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 
 @click.command(epilog=EPILOG)
 @options.spec
-@click.option(
-    "--target",
-    "-t",
-    metavar="NAME",
-    shell_complete=options.complete("target_names"),
-    help="The target to install [default: the only one; without --prefix, the one that `envspec run` takes].",
-)
+@options.one_of("The target to install [default: the only one; without --prefix, the one that `envspec run` takes].")
 @click.option(
     "--prefix",
     "-p",
@@ -57,22 +51,13 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 @options.locks_dir
 @options.quiet
 @options.as_json
-def command(
-    path: str,
-    target: str | None,
-    prefix: Path | None,
-    squashfs: Path | None,
-    offline: bool,
-    dry_run: bool,
-    locks_dir: Path | None,
-    as_json: bool,
-) -> int:
+def command(squashfs: Path | None, dry_run: bool, as_json: bool, **others: Any) -> int:
     """Install a locked target into a folder, every hash checked
 
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
-    asked = InstallRequest(path, target, prefix, locks_dir, offline, ask=not (dry_run or as_json))
+    asked = InstallRequest(**others, ask=not (dry_run or as_json))
     if squashfs is not None and dry_run:
         raise InputError("--dry-run shows what an installation changes, and --squashfs changes none", hint="give one")
     try:
@@ -88,13 +73,13 @@ def command(
         return 130
     if squashfs is not None:
         if as_json:
-            options.print_json("install", {"spec": path, "target": file.target, "squashfs": file.document()})
+            options.print_json("install", {"spec": asked.path, "target": file.target, "squashfs": file.document()})
         else:
             for line in file.told:
                 out(line)
             say(f"hint: {file.start}")
     elif as_json:
-        options.print_json("install", _document(path, made, dry_run=dry_run))
+        options.print_json("install", _document(asked.path, made, dry_run=dry_run))
     else:
         _tell(made, dry_run=dry_run)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,7 +45,7 @@ Examples:
     metavar="NAME",
     help="Let this package's version change; may be given several times.",
 )
-@click.option("--upgrade-images", is_flag=True, help="Look up the images' digests again; packages stay.")
+@click.option("--upgrade-images", "images", is_flag=True, help="Look up the images' digests again; packages stay.")
 @click.option(
     "--pins-from",
     "pins",
@@ -77,19 +77,12 @@ Examples:
 @options.as_json
 def command(
     specs: tuple[str, ...],
-    targets: tuple[str, ...],
     upgrade: bool,
     packages: tuple[str, ...],
-    upgrade_images: bool,
-    pins: Path | None,
-    allow_needed: bool,
-    dry_run: bool,
-    offline: bool,
-    refresh: bool,
     trusted: tuple[str, ...],
-    locks_dir: Path | None,
     verbose: bool,
     as_json: bool,
+    **others: Any,
 ) -> int:
     """Resolve specs and write their locks
 
@@ -103,22 +96,12 @@ def command(
     from envspec.resolve.workflow.keep import Upgrade
 
     _trust(trusted)
-    if dry_run and allow_needed:
+    request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **others)
+    if request.dry_run and request.allow_needed:
         raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
-    if pins and (upgrade or packages):
+    if request.pins and (upgrade or packages):
         raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
-    request = LockRequest(
-        Upgrade(everything=upgrade, packages=frozenset(packages)),
-        targets,
-        locks_dir=locks_dir,
-        images=upgrade_images,
-        allow_needed=allow_needed,
-        offline=offline,
-        refresh=refresh,
-        dry_run=dry_run,
-        pins=pins,
-    )
-    parsed = read_specs(all_specs(specs), locks_dir)
+    parsed = read_specs(all_specs(specs), request.locks_dir)
     results: list[dict[str, object]] = []
     refused = 0
     for number, spec in enumerate(parsed, start=1):
@@ -128,7 +111,7 @@ def command(
             if len(parsed) == 1:
                 raise
             failure = told(Failure.of(_placed(error, spec)))
-            if dry_run and isinstance(error, AnswerNo):
+            if request.dry_run and isinstance(error, AnswerNo):
                 # nothing is written, so that all are asked
                 results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
                 refused = failure.exit_code
@@ -138,7 +121,7 @@ def command(
             if as_json:
                 out_json(failure.document())
             return failure.exit_code
-        show_locked(done, locks_dir, verbose=verbose, as_json=as_json)
+        show_locked(done, request.locks_dir, verbose=verbose, as_json=as_json)
         results.append(lock_document(done))
     keep_bounded()
     if as_json:

@@ -68,13 +68,14 @@ target = click.option(
     shell_complete=complete("target_names"),
     help="Only this target; may be given several times.",
 )
-run_target = click.option(
-    "--target",
-    "-t",
-    metavar="NAME",
-    shell_complete=complete("target_names"),
-    help="The target [default: by this machine's GPU and driver].",
-)
+
+
+def one_of(help_text: str) -> Callable[[FC], FC]:
+    """Make the option that names one target; what it is for is the command's."""
+    return click.option("--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help=help_text)
+
+
+run_target = one_of("The target [default: by this machine's GPU and driver].")
 
 
 def _hush(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -96,9 +97,7 @@ keep_pythonpath = click.option(
     help=f"Leave PYTHONPATH as it is ({KEEP_PYTHONPATH}=1 does the same). Its modules come before the lock's.",
 )
 verbose = click.option("--verbose", "-v", is_flag=True, help="List all of them, not only the first ten.")
-one_target = click.option(
-    "--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help="Only in this target's own list."
-)
+one_target = one_of("Only in this target's own list.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 no_lock = click.option("--no-lock", is_flag=True, help="Edit the spec alone; the lock is stale then.")
 allow_needed = click.option(
