@@ -27,6 +27,7 @@ Examples:
 @options.one_target
 @click.option("--conda", is_flag=True, help="Add match specs of conda packages, not requirements of pip's.")
 @options.allow_needed
+@options.allow_static
 @options.no_lock
 @lock_options
 def command(
@@ -35,6 +36,7 @@ def command(
     target: str | None,
     conda: bool,
     allow_needed: bool,
+    allow_static: bool,
     no_lock: bool,
     request: LockRequest,
     verbose: bool,
@@ -47,6 +49,7 @@ def command(
     """
     from envspec.app.edit import add
 
-    done = add(path, packages, replace(request, allow_needed=allow_needed), conda=conda, target=target, no_lock=no_lock)
+    request = replace(request, allow_needed=allow_needed, allow_static=allow_static)
+    done = add(path, packages, request, conda=conda, target=target, no_lock=no_lock)
     show_edited("add", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0

@@ -55,6 +55,7 @@ Examples:
     " requirements.txt, pixi.lock, conda-lock.yml or an explicit list.",
 )
 @options.allow_needed
+@options.allow_static
 @options.dry_run
 @options.offline
 @click.option(
@@ -97,8 +98,9 @@ def command(
 
     _trust(trusted)
     request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **others)
-    if request.dry_run and request.allow_needed:
-        raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
+    if request.dry_run and (request.allow_needed or request.allow_static):
+        option = "--allow-needed" if request.allow_needed else "--allow-static"
+        raise click.UsageError(f"{option} writes into the spec, and --dry-run writes nothing")
     if request.pins and (upgrade or packages):
         raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
     parsed = read_specs(all_specs(specs), request.locks_dir)

@@ -49,7 +49,8 @@ class LockRequest:
     """What is asked of the locks to make.
 
     `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
-    digests again, `allow_needed` adds to the spec the sources that its packages need, `refresh` reads the live PyTorch
+    digests again, `allow_needed` adds to the spec the sources that its packages need, `allow_static` only those whose
+    build runs no code of theirs, `refresh` reads the live PyTorch
     index, `dry_run` writes nothing. `pins` is another tool's lock, whose versions are preferred. `named_by` is what
     stands before a package's name on the command line.
     """
@@ -59,6 +60,7 @@ class LockRequest:
     locks_dir: Path | None = None
     images: bool = False
     allow_needed: bool = False
+    allow_static: bool = False
     offline: bool = False
     refresh: bool = False
     dry_run: bool = False
@@ -195,8 +197,8 @@ def _old(folder: LockFolder) -> Lock | None:
 
 
 def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> tuple[Spec, Lock]:
-    """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the resolution needs
-    are added to its allow-source, until it needs no more.
+    """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
+    resolution needs are added to its allow-source, until it needs no more.
     """
     from envspec.resolve.pip.build_environment import build_environments
     from envspec.resolve.pip.publishers import publishers
@@ -229,7 +231,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: Lock
                 )
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:
-            if not request.allow_needed:
+            if not request.allow_needed and not (request.allow_static and needed.inert == needed.names):
                 raise
             if policy is not None:
                 refuse_builds(policy, needed.names, spec.path)

@@ -17,6 +17,7 @@ from envspec.base.redact import redact
 from envspec.net.fetch import Stream
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.archive_entries import TarMember
+from envspec.resolve.pip.inert import is_told
 from envspec.resolve.uv.answer import FoundFile
 
 _ARCHIVE = 1 << 30
@@ -33,7 +34,7 @@ _PIECE = 1 << 20
 class Content:
     """What is read of a source, by the paths below its one top folder.
 
-    texts  those that say what it requires
+    texts  those that say what it requires, and whether its build runs its code
     names  of all files
     asks   a text says `setup_requires`, or wasn't read
     """
@@ -64,7 +65,9 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
                 )
             below = path.removeprefix("./").partition("/")[2]
             names.append(below)
-            wanted = below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt")
+            wanted = (
+                below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt") or is_told(below)
+            )
             told = below.endswith(_TOLD) and not asks
             content = read() if (wanted or told) and size <= _TEXT else b""
             if wanted and size <= _TEXT:

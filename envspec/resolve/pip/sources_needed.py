@@ -22,6 +22,7 @@ class NeededSource:
     compiles  the sign that a build needs a compiler, None for pure Python
     unfit     it has wheels, and none fits
     glibc     with which, or a later one, a wheel would; None where none does
+    inert     its build runs no code of its own
     """
 
     name: str
@@ -31,10 +32,14 @@ class NeededSource:
     compiles: str | None
     unfit: bool = False
     glibc: str | None = None
+    inert: bool = False
 
 
 class SourcesNeeded(AnswerNo):
-    """The solution needs packages from source that `allow-source` doesn't name. `names` are those to allow."""
+    """The solution needs packages from source that `allow-source` doesn't name.
+
+    `names` are those to allow, `inert` those of them whose build runs no code of their own.
+    """
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
         """`needed` has the targets of each."""
@@ -44,17 +49,25 @@ class SourcesNeeded(AnswerNo):
         said: dict[tuple[str, str], NeededSource] = {}
         for one in self.needed:
             said.setdefault((one.name, one.version), one)
+        self.inert = tuple(name for name in self.names if all(one.inert for one in self.needed if one.name == name))
         told = "; ".join(map(_told, said.values()))
         line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
         source = "from source" if any(one.unfit for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
-            hint=_glibc_hint(self.needed) + f"building from source runs a package's code; if you trust the code, "
-            f"run `envspec lock --allow-needed`, or add to [pip]: {line}",
+            hint=_glibc_hint(self.needed) + self._ways() + line,
         )
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
         self.targets = tuple(targets)
+
+    def _ways(self) -> str:
+        if self.inert == self.names:
+            return "run `envspec lock --allow-static`, or add to [pip]: "
+        return (
+            "building from source runs a package's code; if you trust the code, run `envspec lock --allow-needed`, "
+            "or add to [pip]: "
+        )
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:
@@ -78,6 +91,8 @@ def _glibc_hint(needed: Sequence[NeededSource]) -> str:
 def _told(one: NeededSource) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
     notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
+    if one.inert:
+        notes.append("its build runs no code of its own")
     if one.trust != "static":
         notes.append(f"requirements {one.trust}")
     if one.unfit:
@@ -99,6 +114,7 @@ def needed_source(
         facts.compiles,
         bool(wheels),
         needed_glibc(wheels, request),
+        facts.inert,
     )
 
 

@@ -1,9 +1,10 @@
 """Metadata of a source distribution, read without running any of its code.
 
-Three small texts of the archive count, in this order:
+Small texts of the archive count, in this order:
 
     static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), as uv reads it, or a
-               pyproject.toml whose [project] lists them and doesn't call them dynamic (PEP 621)
+               pyproject.toml whose [project] lists them and doesn't call them dynamic (PEP 621), or a setup.py that
+               is one `setup()` of literals (`envspec.resolve.pip.inert`)
     unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
                author's machine had; one here may have others
     unknown    none of these: only running its code can tell
@@ -28,11 +29,12 @@ from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.inert import Setup, inert
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.resolve.pip.source_content import Content, read_content
 from envspec.resolve.uv.answer import FoundFile
 
-_SCHEMA = 4
+_SCHEMA = 5
 _PIECE = 1 << 20
 
 Trust = Literal["static", "unproved", "unknown"]
@@ -59,6 +61,7 @@ class SourceFacts:
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
     builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
     asks      its build backend may ask for more than that; if not, it needn't be run
+    inert     its build runs no code of its own
     """
 
     metadata: Metadata
@@ -66,6 +69,7 @@ class SourceFacts:
     compiles: str | None
     builds: tuple[str, ...] = ()
     asks: bool = True
+    inert: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,13 +142,17 @@ def facts_of(content: Content, name: str, version: str, size: int | None) -> Sou
     info = _info(texts.get("PKG-INFO"), name, version)
     version = version or (info.version if info else "")
     project = _toml(texts.get("pyproject.toml"))
-    metadata, trust = _requirements(texts, names, info, project, name, version)
+    setup = inert(texts, names, project)
+    if isinstance(setup, Setup) and not _is_of(setup.name, setup.version, name, version):
+        setup = False
+    metadata, trust = _requirements(texts, names, info, project, setup, name, version)
     return SourceFacts(
         Metadata(**{**asdict(metadata), "name": name, "version": version, "size": size}),
         trust,
         _compiles(names, project),
         build_requires(project),
         content.asks or not _is_setuptools_alone(project),
+        bool(setup) and not content.asks,
     )
 
 
@@ -175,7 +183,13 @@ def build_requires(project: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _requirements(
-    texts: dict[str, str], names: list[str], info: Metadata | None, project: dict[str, Any], name: str, version: str
+    texts: dict[str, str],
+    names: list[str],
+    info: Metadata | None,
+    project: dict[str, Any],
+    setup: Setup | bool,
+    name: str,
+    version: str,
 ) -> tuple[Metadata, Trust]:
     bare = Metadata(name, version, (), (), info.requires_python if info else None, info.licence if info else None)
     if not version:
@@ -185,6 +199,8 @@ def _requirements(
     listed = _listed(project)
     if listed is not None:
         return Metadata(name, version, *listed, bare.requires_python, bare.licence), "static"
+    if isinstance(setup, Setup):
+        return Metadata(name, version, *parse_requires(setup.requires), setup.requires_python, bare.licence), "static"
     if info is not None and info.requires_dist:
         return info, "unproved"
     egg = min((path for path in texts if path.endswith(".egg-info/requires.txt")), key=_depth, default=None)
@@ -203,14 +219,21 @@ def _depth(path: str) -> tuple[int, str]:
 
 def _info(text: str | None, name: str, version: str) -> Metadata | None:
     """Parse PKG-INFO if it is of this very release."""
-    from packaging.version import Version
-
     try:
         metadata = parse_metadata(text or "")
-        same = not version or Version(metadata.version) == Version(version)
-        return metadata if metadata.name == name and same else None
+        return metadata if _is_of(metadata.name, metadata.version, name, version) else None
     except ValueError:
         return None
+
+
+def _is_of(own: str, own_version: str, name: str, version: str) -> bool:
+    """Say whether a source's own name and version are those of a release. Any version is, of one that has none yet."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return canonical_name(own) == name and (not version or Version(own_version) == Version(version))
+    except InvalidVersion:
+        return False
 
 
 def _is_static(text: str) -> bool:

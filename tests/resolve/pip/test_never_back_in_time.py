@@ -91,6 +91,27 @@ def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) ->
     assert machine.envspec("check").status == 0
 
 
+def test_allow_static_takes_what_runs_no_code(machine: Machine, index: Index) -> None:
+    """And no more than that: where another one is needed too, nothing is written."""
+    setup = (
+        "from setuptools import setup\nsetup(name='antlr', version='4.9.3', install_requires='gone;os_name==\"nt\"')"
+    )
+    info = "Metadata-Version: 1.0\nName: antlr\nVersion: 4.9.3\n"
+    index.add(sdist("antlr", "4.9.3", files={"PKG-INFO": info, "pyproject.toml": "", "setup.py": setup}))
+    index.add(wheel("hydra", "1.3.2", "antlr==4.9.*"), sdist("lib", "2.0", static=False))
+    index.add(wheel("setuptools", "80.9.0"), wheel("wheel", "0.45.1"))
+    machine.spec(cpu("hydra", "lib"))
+    before = machine.folder.joinpath("specs/demo.toml").read_text()
+    ran = machine.envspec("lock", "specs/demo.toml", "--allow-static")
+    assert ran.status == 1 and "antlr 4.9.3 (hydra → antlr, pure Python, its build runs no code of its own)" in ran.err
+    assert "--allow-needed" in ran.hint and machine.folder.joinpath("specs/demo.toml").read_text() == before
+    machine.spec(cpu("hydra"))
+    assert "run `envspec lock --allow-static`, or add to [pip]: " in machine.envspec("lock", "specs/demo.toml").hint
+    machine.locked("--allow-static")
+    assert machine.versions("cpu") == {"antlr": "4.9.3", "hydra": "1.3.2"}
+    assert tomli.loads(machine.folder.joinpath("specs/demo.toml").read_text())["pip"]["allow-source"] == ["antlr"]
+
+
 @pytest.mark.slow
 def test_allow_needed_adds_to_what_is_there(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "2.0"), sdist("other", "0.1"))

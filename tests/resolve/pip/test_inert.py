@@ -1,0 +1,155 @@
+"""Sources whose build runs no code of their own, and all that could bring code in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envspec.base.documents import read_toml
+from envspec.resolve.pip.inert import Setup, inert
+
+ANTLR = """from setuptools import setup
+
+v = '4.9.3'
+setup(
+    name='antlr4-python3-runtime',
+    version=v,
+    packages=['antlr4', 'antlr4.atn'],
+    package_dir={'': 'src'},
+    install_requires=["typing ; python_version<'3.5'"],
+    extras_require={'fast': ['lark>=1'], ":sys_platform == 'win32'": 'colorama'},
+    python_requires='>=3.5',
+    entry_points={'console_scripts': ['pygrun=antlr4._pygrun:main']},
+)
+"""
+NAMES = ["PKG-INFO", "README.txt", "setup.py", "setup.cfg", "src/antlr4/__init__.py", "src/antlr4/atn/__init__.py"]
+CFG = "[egg_info]\ntag_build = \ntag_date = 0\n"
+PROJECT = '[project]\nname = "lib"\nversion = "1"\n'
+
+
+def judged(
+    setup: str | None = ANTLR, cfg: str = CFG, project: str = "", names: tuple[str, ...] = (), **texts: str
+) -> object:
+    found = {"setup.cfg": cfg, **{name.replace("__", "/"): text for name, text in texts.items()}}
+    if setup is not None:
+        found["setup.py"] = setup
+    listed = [*(name for name in NAMES if name != "setup.py" or setup is not None), *names]
+    return inert(found, listed, read_toml(project))
+
+
+def test_antlr() -> None:
+    requires = "typing ; python_version<'3.5'\n[fast]\nlark>=1\n[:sys_platform == 'win32']\ncolorama"
+    assert judged() == Setup("antlr4-python3-runtime", "4.9.3", requires, ">=3.5")
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "import os\n" + ANTLR,
+        "print('x')\n" + ANTLR,
+        ANTLR.replace("'4.9.3'", "open('v').read()"),
+        ANTLR.replace("version=v,", "version=v, cmdclass={},"),
+        ANTLR.replace("version=v,", "version=v, setup_requires=['evil'],"),
+        ANTLR.replace("version=v,", "version=v, ext_modules=[],"),
+        ANTLR.replace("version=v,", "**{'cmdclass': 1},"),
+        ANTLR.replace("console_scripts", "distutils.commands"),
+        ANTLR.replace("console_scripts", "egg_info.writers"),
+        ANTLR.replace("version=v,", "version=__import__('os').name,"),
+        ANTLR.replace("['antlr4', 'antlr4.atn']", "find_packages(where=print())"),
+        ANTLR.replace("from setuptools import setup", "from evil import setup"),
+        ANTLR.replace("from setuptools import setup", "from .setuptools import setup"),
+        ANTLR.replace("from setuptools import setup", "from setuptools import setup as v"),
+        ANTLR.replace("from setuptools import setup", "from setuptools import *"),
+        ANTLR + ANTLR,
+        ANTLR.replace("v = ", "setup = v = "),
+        "v = '1'\n",
+        "setup(",
+        "x = " + "(" * 5000,
+    ],
+)
+def test_a_setup_py_that_runs(setup: str) -> None:
+    assert judged(setup) is False
+
+
+@pytest.mark.parametrize(
+    ("cfg", "project", "names"),
+    [
+        ("[options]\nsetup_requires = evil\n", "", ()),
+        ("[metadata]\nversion = attr: lib.version\n", "", ()),
+        ("[global]\ncommand_packages = evil\n", "", ()),
+        ("[build_py]\nx = 1\n", "", ()),
+        ("[egg_info]\ntag_build = dev\n", "", ()),
+        ("[egg_info]\negg_base = x\n", "", ()),
+        ("no section", "", ()),
+        (CFG, "[build-system]\nrequires = ['setuptools', 'evil']\n", ()),
+        (CFG, "[build-system]\nrequires = ['setuptools @ https://example.org/s.whl']\n", ()),
+        (CFG, "[build-system]\nrequires = []\nbuild-backend = 'evil'\n", ()),
+        (CFG, "[build-system]\nrequires = []\nbackend-path = ['.']\n", ()),
+        (CFG, PROJECT, ()),
+        (CFG, "[tool.setuptools.cmdclass]\nsdist = 'evil.sdist'\n", ()),
+        (CFG, "", ("platform.py",)),
+        (CFG, "", ("wheel/__init__.py",)),
+        (CFG, "", ("json.cpython-311-x86_64-linux-gnu.so",)),
+    ],
+)
+def test_what_beside_a_setup_py_runs(cfg: str, project: str, names: tuple[str, ...]) -> None:
+    assert judged(cfg=cfg, project=project, names=names) is False
+
+
+def test_entry_points_that_a_build_loads() -> None:
+    assert judged(**{"a.egg-info__entry_points.txt": "[console_scripts]\na = a:main\n"})
+    assert judged(**{"a.egg-info__entry_points.txt": "[egg_info.writers]\na = a:main\n"}) is False
+
+
+@pytest.mark.parametrize("backend", ["setuptools.build_meta", "flit_core.buildapi", "hatchling.build"])
+def test_tables_alone(backend: str) -> None:
+    tool = {"setuptools": "setuptools", "flit_core": "flit_core>=3", "hatchling": "hatchling"}[
+        backend.partition(".")[0]
+    ]
+    system = f"[build-system]\nrequires = ['{tool}']\nbuild-backend = '{backend}'\n"
+    assert judged(None, "", system + PROJECT) is True
+    for more in (
+        "dynamic = ['version']\n",
+        "[project.entry-points.'distutils.setup_keywords']\na = 'a:b'\n",
+        "[tool.hatch.build.hooks.custom]\n",
+        "[tool.hatch.metadata.hooks.vcs]\n",
+        "[[tool.hatch.envs.x.hooks]]\n",
+        "[tool.setuptools]\ncmdclass = { x = 'y' }\n",
+        "[[tool.setuptools.ext-modules]]\nname = 'a'\n",
+        "[tool.poetry]\nbuild = 'build.py'\n",
+    ):
+        assert judged(None, "", system + PROJECT + more) is False, more
+    assert judged(None, "", system + PROJECT, ("hatch_build.py",)) is False
+    assert judged(None, "", system + PROJECT.replace('version = "1"\n', "")) is False
+
+
+@pytest.mark.slow
+def test_setuptools_reads_the_same(tmp_path: Path) -> None:
+    """The judge is setuptools: what it writes of the same setup.py is what was read of it."""
+    (tmp_path / "src" / "antlr4" / "atn").mkdir(parents=True)
+    for name in ("src/antlr4/__init__.py", "src/antlr4/atn/__init__.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "setup.py").write_text(ANTLR)
+    subprocess.run([sys.executable, "setup.py", "-q", "egg_info"], cwd=tmp_path, check=True, capture_output=True)
+    (info,) = (tmp_path / "src").glob("*.egg-info")
+    setup = judged()
+    assert isinstance(setup, Setup)
+
+    def sections(text: str) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {"": set()}
+        now = ""
+        for line in text.replace(" ", "").replace('"', "'").splitlines():
+            if line.startswith("["):
+                now = line
+            elif line:
+                found.setdefault(now, set()).add(line)
+        return found
+
+    theirs, ours = sections((info / "requires.txt").read_text()), sections(setup.requires)
+    # setuptools gives a marker a section of its own
+    assert theirs.pop("[:python_version<'3.5']") == {"typing"}
+    ours[""].remove("typing;python_version<'3.5'")
+    assert ours == theirs
