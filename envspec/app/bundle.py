@@ -30,6 +30,7 @@ from envspec.install.bundle import (
     build_files,
     explicit_list,
     held_by,
+    later_files,
     place_of,
     with_wheels,
     write_bundle,
@@ -119,6 +120,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         fetched = [pin for pin in pins if pin.name not in built or pin.kind != "pip"]
         found = {**found, **collect_conda_too(spec, chosen, fetched)}
         carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, held, rules)}
+        carried |= later_files(lock, held, found)
         carried |= _project(spec, chosen)
         brought = None
         if asked.with_base:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from envspec.base.errors import InputError, InternalError, Place
+from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
 from envspec.install.build import BuildRules
@@ -27,6 +28,7 @@ from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_lin
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
+from envspec.lock.shared_paths import pip_order, shared_paths, waves
 from envspec.net import limits
 from envspec.net.file_store import sha256_of
 from envspec.packages.archive_entries import TarMember
@@ -42,6 +44,9 @@ LIMITS = "LIMITS"
 """The limits that it holds them to."""
 REQUIREMENTS = "requirements.txt"
 """The requirements file of the pip packages, which `install.sh` reads."""
+LATER = "later"
+"""The folder of what overwrites a file of another package's: requirements files, installed again in the order of their
+names, since uv installs side by side, and pip without dependencies by the name alone."""
 BUILDS = "builds"
 """The folder of what is compiled against the environment: requirements files, a package each, in the order of their
 names, and `VARIABLES`."""
@@ -206,6 +211,18 @@ def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str
         ]
         made[f"{BUILDS}/{VARIABLES}"] = "".join(lines)
     return made
+
+
+def later_files(lock: Lock, target: LockedTarget, found: Paths) -> dict[str, str]:
+    """Render the lists in `LATER`, as far as the wheels are at hand."""
+    wheels = {pin.name: pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and _key(pin) in found}
+    order = [name for name in pip_order(target) if name in wheels]
+    parts = waves(order, shared_paths((name, paths_of_wheel(found[_key(wheels[name])])) for name in order))
+    return {
+        f"{LATER}/{number:03}.txt": requirements_txt(lock, replace(target, pins=tuple(wheels[name] for name in names)))
+        for number, names in enumerate(parts)
+        if number
+    }
 
 
 def explicit_list(target: LockedTarget) -> dict[str, str]:

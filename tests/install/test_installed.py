@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.install.installed import read_installed, site_packages
+from envspec.install.installed import kept_by_others, read_installed, site_packages
 from envspec.install.pip import uninstall
 
 PYTHON = "3.12"
@@ -180,3 +180,18 @@ def test_uninstall_can_be_done_again(tmp_path: Path) -> None:
     (tmp_path / "bin" / "app").unlink()
     uninstall(read_installed(tmp_path, PYTHON).pip["app"], tmp_path)
     assert not info.exists()
+
+
+@pytest.mark.parametrize("by_pip", [True, False])
+def test_what_conda_and_pip_both_have_is_pips_there(by_pip: bool, tmp_path: Path) -> None:
+    """conda's ninja and PyPI's: pip comes last, so conda's record says nothing of that file."""
+    conda(tmp_path, "ninja", {"bin/ninja": "of conda", "share/ninja": "x"})
+    dist(tmp_path, "ninja", **{"../../../bin/ninja": "of pip, and longer"})
+    if not by_pip:
+        (tmp_path / "bin/ninja").write_text("of conda")
+    found = read_installed(tmp_path, PYTHON, (), ["ninja"])
+    assert found.conda["ninja"].fault == ""
+    assert bool(found.pip["ninja"].fault) != by_pip
+    uninstall(found.pip["ninja"], tmp_path, kept_by_others(found.pip["ninja"], found))
+    # it was pip's, and is linked anew
+    assert read_installed(tmp_path, PYTHON).conda["ninja"].fault == "bin/ninja is missing"

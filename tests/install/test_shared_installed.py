@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from support.index import Index
-from support.installs import PYTHON, SUBDIR
+from support.installs import PYTHON, SUBDIR, uv_alone
 from support.machine import Machine
 from support.packages import Dist, wheel
 
@@ -104,3 +105,19 @@ def test_what_is_overwritten_is_told_and_mended(installed: Callable[..., Path], 
     found = read_installed(site.parents[2], PYTHON, (), ["a", "b"]).pip
     assert found["b"].fault == "tests/__init__.py has another package's content" and not found["a"].fault
     assert who(installed("b")) == "b"
+
+
+@pytest.mark.parametrize("by", ["uv", "pip"])
+def test_a_bundle_leaves_the_content_of_pips_order(machine: Machine, index: Index, tmp_path: Path, by: str) -> None:
+    """pip installs by the name alone where it is told to leave dependencies out, and uv side by side."""
+    index.add(tool("a"), tool("b", "1.0", "a"), tool("c", "1.0", "b"))
+    machine.spec(SPEC.format(PYTHON, ["c"], SUBDIR))
+    machine.locked()
+    ran = machine.envspec("bundle", "specs/demo.toml", "--target", "here", "-o", str(tmp_path / "b.tar"))
+    assert ran.status == 0, ran.err
+    with tarfile.open(tmp_path / "b.tar") as tar:
+        tar.extractall(tmp_path / "b", filter="fully_trusted")
+    path = f"{uv_alone(tmp_path)}:/usr/bin:/bin" if by == "uv" else "/usr/bin:/bin"
+    env = {"PATH": path, "HOME": str(tmp_path), "PYTHON": sys.executable}
+    subprocess.run(["sh", tmp_path / "b/install.sh", tmp_path / "env"], check=True, env=env, capture_output=True)
+    assert who(site_packages(tmp_path / "env", PYTHON)) == "c"

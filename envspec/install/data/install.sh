@@ -86,7 +86,7 @@ if [ -n "$sums" ]; then
     }
 fi
 # the folders of the bundle hold what it lists, and nothing else
-for name in wheels conda python envspec builds sources project; do
+for name in wheels conda python envspec later builds sources project; do
     if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
         (cd -- "$here" && find "$name" ! -type d)
     fi
@@ -229,6 +229,11 @@ END
     if grep -q '^[^#]' "$here/requirements.txt"; then
         install "$@" --require-hashes -r "$here/requirements.txt"
     fi
+    # what overwrites files of others, in its order: installers do all of one list side by side, or by name
+    if [ -n "$uv" ]; then again=--reinstall; else again=--force-reinstall; fi
+    for list in "$here"/later/*.txt; do
+        [ ! -f "$list" ] || install "$@" "$again" --require-hashes -r "$list"
+    done
     if [ -d "$here/sources" ]; then
         # each with the wheels that the lock has for its build, and no others. pip takes no hashes for what a build
         # declares as a range: these files' were compared above

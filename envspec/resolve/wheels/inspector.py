@@ -20,7 +20,7 @@ from envspec.resolve.wheels.asked import ask
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.say import About, correction_of, what_wheels_say
+from envspec.resolve.wheels.say import About, correction_of, questions_for, what_wheels_say
 from envspec.rules.wheel_code import WheelBuild
 
 _COMPILED = frozenset(
@@ -92,8 +92,7 @@ class WheelInspector:
 
         Raises IndexFailure for a wheel that can't be read.
         """
-        files = {pin: file for pin in pins if (file := self.places.file(pin)) is not None}
-        uploaded = {str(file.sha256): file.uploaded for file in files.values() if file.uploaded}
+        uploaded = self._uploaded(pins)
         heard = what_wheels_say(pins, self._asked, recall=self._recalled, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
             raise _failure(pin, unread, "what its METADATA leaves out")
@@ -111,14 +110,23 @@ class WheelInspector:
             if pin.name in {*both, *both.values()} and pin.is_wheel:
                 asked[pin] = asked.get(pin, frozenset()) | {"paths"}
         paths: frozenset[Question] = frozenset({"paths"})
-        alike = {pin: asked.get(pin, frozenset()) | paths for pin in _alike(pins)}
+        uploaded = self._uploaded(pins)
+        read = (pin for pin in pins if pin in asked or questions_for(pin, pins, uploaded))
+        alike = {pin: asked.get(pin, frozenset()) | paths for pin in (*_alike(pins), *read)}
         found = {}
         for pin, says in ask({**asked, **alike}, self._asked, self._recalled).items():
             if isinstance(says, WheelSays):
-                found[pin.name] = WheelBuild(says.notes, says.code, says.paths)
+                # what else the cache knows isn't of this target
+                own = asked.get(pin, frozenset())
+                code = says.code if "code" in own else None
+                found[pin.name] = WheelBuild(says.notes if "notes" in own else None, code, says.paths)
             elif not says.whole and pin in asked:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
         return found
+
+    def _uploaded(self, pins: Sequence[Pin]) -> Mapping[str, str]:
+        files = (file for pin in pins if (file := self.places.file(pin)) is not None)
+        return {str(file.sha256): file.uploaded for file in files if file.uploaded}
 
     def _recalled(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
         file = self.places.file(pin)
@@ -136,8 +144,8 @@ class WheelInspector:
 
 
 def _alike(pins: Sequence[Pin]) -> Iterator[Pin]:
-    """Choose the wheels that are asked for their paths: another one has a name with the same first word, as builds of
-    one project have. Reading all of them would cost a range of each; their names decide nothing else."""
+    """Choose the wheels that are read for their paths alone: another one has a name with the same first word, as builds
+    of one project have. Reading all of them would cost a range of each; their names decide nothing else."""
     words = [pin.name.partition("-")[0] for pin in pins if pin.is_wheel]
     for pin in pins:
         if pin.is_wheel and stack_of(pin.name) is None and words.count(pin.name.partition("-")[0]) > 1:

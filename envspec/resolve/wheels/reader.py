@@ -44,7 +44,8 @@ class WheelReader:
             return known
         try:
             with self._opened(file) as content, open_wheel(content) as wheel:
-                says = answers(wheel, questions, known)
+                # its RECORD lies beside the list of its members, which every question reads
+                says = answers(wheel, questions | {"paths"}, known)
         except UnreadableWheel as error:
             return Unread(file.file, str(error))
         except EnvspecError as error:

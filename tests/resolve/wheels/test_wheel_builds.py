@@ -23,6 +23,8 @@ from envspec.resolve.wheels.inspector import WheelInspector, build_questions
 from envspec.resolve.wheels.places import WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader
 from envspec.resolve.wheels.store import WheelStore
+from envspec.rules.overlaps import problems
+from envspec.rules.wheel_code import WheelBuild
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,8 @@ def test_what_was_read_is_kept(index: Index, tmp_path: Path) -> None:
     asks = len(index.asked)
     assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")["xformers"] == found
     assert len(index.asked) == asks
-    assert one.builds([asked], None, "linux-64") == {}
+    assert one.builds([asked], None, "linux-64") == {"xformers": WheelBuild(paths=found.paths)}
+    assert one.builds([asked, pin("setuptools", "80.0")], None, "linux-64") == {}, "nothing to read it for"
 
 
 def test_a_wheel_that_is_gone_is_told(index: Index, tmp_path: Path) -> None:
@@ -130,3 +133,17 @@ def test_a_large_wheel_of_a_server_without_ranges_says_nothing(
     index.add(XFORMERS)
     asked = pinned(XFORMERS)
     assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64") == {}
+
+
+def test_what_is_opened_anyway_is_compared_whatever_its_name(index: Index, tmp_path: Path) -> None:
+    """Old wheels are asked for pkg_resources where no setuptools is locked: their RECORDs lie beside."""
+    dists = [wheel(name, "1.0", files={"tests/__init__.py": name.encode()}) for name in ("left", "right")]
+    index.add(*dists)
+    pins = [pinned(one) for one in dists]
+    asking = inspector(index, tmp_path, dists[0], pins[0])
+    asking.places._files.update(inspector(index, tmp_path, dists[1], pins[1]).places._files)
+    asking.read(pins)
+    asks = len(index.asked)
+    (told,) = problems(["left", "right"], asking.builds(pins, None, "linux-64"))
+    assert told.code == "shared-path" and "tests/__init__.py is in left and right" in told.message
+    assert len(index.asked) == asks, "each was opened once"

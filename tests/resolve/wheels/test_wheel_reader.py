@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from support.index import Index, status
 from support.packages import Dist, wheel
 
 from envspec.binaries.import_time import ImportTime
+from envspec.binaries.installed_paths import installed_paths
 from envspec.binaries.numpy_abi import NumpyAbi
+from envspec.binaries.wheel import open_wheel
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.resolve.uv.answer import FoundFile
@@ -22,7 +25,10 @@ EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"
 ACME = wheel("acme", "1.0", padding=3 << 20, files={EXTENSION: MODULE, "acme/__init__.py": b"import pkg_resources\n"})
 BOTH: frozenset[Question] = frozenset({"numpy", "pkg_resources"})
 ORIGIN = "https://packages.example.org/simple"
-SAYS = WheelSays(NumpyAbi(1, EXTENSION), ImportTime(("acme",)))
+with open_wheel(io.BytesIO(ACME.content)) as opened:
+    PATHS = installed_paths(opened)
+SAYS = WheelSays(NumpyAbi(1, EXTENSION), ImportTime(("acme",)), paths=PATHS)
+"""Who opens a wheel reads its paths, too."""
 
 
 def reader(folder: Path) -> WheelReader:
@@ -48,7 +54,7 @@ def test_a_wheel_is_asked_once(index: Index, tmp_path: Path, ranges: bool) -> No
 
 def test_another_question_keeps_the_answers(index: Index, tmp_path: Path) -> None:
     index.add(ACME)
-    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, frozenset({"numpy"})) == WheelSays(SAYS.numpy)
+    assert reader(tmp_path).ask(found(index, ACME), ORIGIN, frozenset({"numpy"})) == WheelSays(SAYS.numpy, paths=PATHS)
     assert reader(tmp_path).ask(found(index, ACME), ORIGIN, frozenset({"pkg_resources"})) == SAYS
 
 
