@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from cli_project import Envspec, Project, served, without_settings
 from support.audit import Pypi
+from support.documents import valid
 from support.packages import wheel
-
-import envspec.cli
-
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "audit.json").read_text(encoding="utf-8"))
-
 
 APP, LIB, OWN = wheel("app", "1.4", "lib"), wheel("lib", "2.5"), wheel("own", "1.0")
 
@@ -57,8 +51,7 @@ def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def as_json(envspec: Envspec, *arguments: str, code: int = 0) -> dict[str, Any]:
     told = envspec("audit", PATH, "--json", *arguments)
     assert told.code == code, told.err
-    document: dict[str, Any] = json.loads(told.out)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document: dict[str, Any] = valid(told.out, "audit")
     return document
 
 

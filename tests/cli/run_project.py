@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import jsonschema
 import pytest
+from support.documents import valid
 from support.index import Index
 from support.installs import pip_pin, write_lock
-from support.machine import ROOT, Machine, Ran
+from support.machine import Machine, Ran
 from support.packages import wheel
 
 APP, APP2 = wheel("app", "1.0"), wheel("app", "2.0")
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "run.json").read_text("utf-8"))
 PRINT = "import app, sys; print(app.version, sys.prefix)"
 
 
@@ -35,8 +33,7 @@ def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None
     """What a run would do."""
     found = machine.envspec("run", "--dry-run", "--json", *arguments, "--", "python", env=env)
     assert found.status == 0, found.err
-    document: dict[str, Any] = json.loads(found.out)
-    jsonschema.validate(document, SCHEMA)
+    document: dict[str, Any] = valid(found.out, "run")
     return document
 
 

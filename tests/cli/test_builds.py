@@ -4,27 +4,21 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from cli_project import Envspec
+from support.documents import valid
 
-import envspec.cli
 from envspec.facts import conda_builds, torch_builds
 
 pytest_plugins = ["cli_fixtures"]
-
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "builds.json").read_text())
 
 
 def found(envspec: Envspec, *arguments: str) -> list[dict[str, Any]]:
     told = envspec("builds", *arguments, "--json")
     assert (told.code, told.err) == (0, "")
-    document = json.loads(told.out)
-    jsonschema.validate(document, SCHEMA)
+    document = valid(told.out, "builds")
     builds: list[dict[str, Any]] = document["builds"]
     return builds
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from cli_project import Envspec
+from support.documents import valid
 from support.index import Index
 from support.packages import wheel
 from support.variants import cuda, release
 
-import envspec.cli
-
 pytest_plugins = ["cli_fixtures"]
 
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "variants.json").read_text())
 VARIANTS = {
     "null": {},
     "cu126": cuda("12.6", 70, 90),
@@ -39,8 +34,7 @@ def index() -> Iterator[Index]:
 def found(envspec: Envspec, index: Index, *arguments: str) -> list[dict[str, Any]]:
     told = envspec("builds", "--variants", "--index", index.url, *arguments, "--json")
     assert (told.code, told.err) == (0, ""), told.err
-    document = json.loads(told.out)
-    jsonschema.validate(document, SCHEMA)
+    document = valid(told.out, "variants")
     rows: list[dict[str, Any]] = document["variants"]
     return rows
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from support.conda_archives import Channel, data_package, python_module
+from support.documents import valid
 from support.index import Fault, Index, other_bytes, status, truncated
 from support.installs import SPEC, pip_pin, uv_alone, write_lock
-from support.machine import ROOT, Machine
+from support.machine import Machine
 from support.packages import sdist, wheel
 
 from envspec.lock.model import GitSource, Pin
@@ -23,7 +22,6 @@ from envspec.lock.model import GitSource, Pin
 pytestmark = pytest.mark.e2e
 
 APP, LIB = wheel("app", "1.0", "lib"), wheel("lib", "1.0")
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "bundle.json").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -254,7 +252,6 @@ def test_a_damaged_bundle_is_refused_before_anything_is_made(machine: Machine, l
 
 def test_json(machine: Machine, locked: Index) -> None:
     ran = machine.envspec("bundle", SPEC, "-o", "demo.tar", "--json")
-    document = json.loads(ran.out)
-    jsonschema.validate(document, SCHEMA)
+    document = valid(ran.out, "bundle")
     assert document["size"] == (machine.folder / "demo.tar").stat().st_size
     assert document["files"] == 2

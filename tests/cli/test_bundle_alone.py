@@ -10,12 +10,12 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from support.base_image import system, write_base
+from support.documents import valid
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, uv_alone, write_lock
-from support.machine import ROOT, Machine
+from support.machine import Machine
 from support.packages import sdist, wheel
 from support.python_build import lock_build, served, standalone_build
 
@@ -27,7 +27,6 @@ BACKEND = '[build-system]\nrequires = ["builder==1.0"]\nbuild-backend = "backend
 APP, LIB, BUILDER = wheel("app", "1.0", "lib"), wheel("lib", "1.0"), wheel("builder", "1.0")
 SLOW, OTHER = (sdist(name, "1.0", files={"pyproject.toml": BACKEND}) for name in ("slow", "other"))
 RULES = 'allow-source = ["slow", "other"]\nbuild-dependencies = { other = ["builder"] }'
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "bundle.json").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -50,8 +49,7 @@ def unpacked(machine: Machine, folder: Path) -> Path:
 def test_sources_come_as_wheels(locked: Machine, tmp_path: Path) -> None:
     ran = locked.envspec("bundle", SPEC, "-o", "demo.tar", "--build-wheels", "--json")
     assert ran.status == 0, ran.err
-    document = json.loads(ran.out)
-    jsonschema.validate(document, SCHEMA)
+    document = valid(ran.out, "bundle")
     assert document["built"] == ["other", "slow"] and document["base"] is None
     assert "compil" not in ran.err and "installing builds" not in ran.err
     folder = unpacked(locked, tmp_path / "there")

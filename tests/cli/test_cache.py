@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
+from support.documents import valid
 from support.index import Index
-from support.machine import ROOT, Machine, cpu
+from support.machine import Machine, cpu
 from support.packages import wheel
 
 import envspec.cli
 from envspec.base.cache.model import KINDS
 from envspec.base.documents import read_json
 
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "cache.json").read_text("utf-8"))
 DAY = 86400
 
 
@@ -33,8 +31,7 @@ def filled(machine: Machine, index: Index) -> Machine:
 def asked(machine: Machine, *arguments: str) -> dict[str, object]:
     ran = machine.envspec("cache", *arguments, "--json")
     assert ran.status == 0, ran.err
-    document: dict[str, object] = json.loads(ran.out)
-    jsonschema.validate(document, SCHEMA)
+    document: dict[str, object] = valid(ran.out, "cache")
     return document
 
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,17 +14,13 @@ import pytest
 from cli_project import Envspec, Project, changed, demo_pins
 from diff_git import committed as committed
 from diff_git import git
-
-import envspec.cli
+from support.documents import valid
 
 pytest_plugins = ["cli_fixtures"]
 
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "diff.json").read_text(encoding="utf-8"))
-
 
 def document(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    found: dict[str, Any] = valid(text, "diff")
     return found
 
 

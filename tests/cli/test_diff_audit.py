@@ -9,18 +9,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from cli_project import Envspec, Project, served, without_settings
 from support.audit import Pypi, vulnerability
+from support.documents import valid
 from support.index import status
 from support.packages import wheel
 
-import envspec.cli
-
 pytest_plugins = ["cli_fixtures"]
 
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "diff.json").read_text(encoding="utf-8"))
 APP, OLD, NEW = wheel("app", "1.4"), wheel("lib", "2.5"), wheel("lib", "2.6")
 DAY = "2020-01-01T00:00:00.000000Z"
 FILES = ("old.lock", "locks/demo/envspec.lock")
@@ -58,8 +55,7 @@ def told_facts(envspec: Envspec, *arguments: str, code: int = 0) -> tuple[dict[s
     """The document, and risk and code of what it says of lib."""
     told = envspec("diff", *FILES, "--audit", "--json", *arguments)
     assert told.code == code, told.err
-    document: dict[str, Any] = json.loads(told.out)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document: dict[str, Any] = valid(told.out, "diff")
     (row,) = document["packages"]
     assert row["name"] == "lib"
     found = [(fact["risk"], fact["code"]) for one in row["changes"] for fact in one["facts"]]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from cli_project import Envspec, Project, served, without_settings
 from diff_git import git, in_git
+from support.documents import valid
 from support.index import Index, status
 from support.packages import Dist, wheel
 
-import envspec.cli
 from envspec.lock.model import Artifact, Pin
 
 pytest_plugins = ["cli_fixtures"]
 
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "diff.json").read_text(encoding="utf-8"))
 LIB, NEWER = wheel("lib", "2.5"), wheel("lib", "2.6")
 OTHER = wheel("lib", "2.5", tag="cp312-none-any")
 SPEC = """\
@@ -57,8 +54,7 @@ def pin_of(package: Dist) -> Pin:
 def told(envspec: Envspec, *arguments: str, code: int) -> dict[str, Any]:
     ran = envspec("diff", "specs/demo.toml", "--verify", "--json", "--fail-on", "high", *arguments)
     assert ran.code == code, ran.err + ran.out
-    document: dict[str, Any] = json.loads(ran.out)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document: dict[str, Any] = valid(ran.out, "diff")
     return document
 
 
@@ -131,7 +127,7 @@ def test_one_run_writes_every_format(index: Index, project: Project, envspec: En
     also = ("--also", "json", "out.json", "--also", "html", "out.html", "--also", "github", "out.txt")
     ran = envspec("diff", "specs/demo.toml", "--verify", "--format", "markdown", *also)
     assert ran.code == 0 and "**Indexes**" in ran.out
-    jsonschema.validate(json.loads((project.folder / "out.json").read_text()), SCHEMA)
+    valid((project.folder / "out.json").read_text(), "diff")
     assert (project.folder / "out.html").read_text().startswith("<!doctype html>")
     assert (project.folder / "out.txt").read_text().startswith("::error file=")
     assert [one.path for one in index.asked].count("/simple/lib/") == 1, "one page, asked once"

@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from cli_project import Envspec
+from support.documents import valid
 
 import envspec.cli
 import envspec.prove.doctor.gather
@@ -40,8 +41,6 @@ MACHINE = Machine(
     nvidia=Nvidia(("0000:01:00.0",), "570.86.15", "answered", (Device("NVIDIA H100 80GB HBM3", "9.0", 80 << 30),)),
 )
 BARE = replace(MACHINE, nvidia=Nvidia())
-
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "doctor.json").read_text())
 
 
 @pytest.fixture
@@ -149,8 +148,7 @@ def test_an_error_of_the_machine_is_exit_1(envspec: Envspec, monkeypatch: pytest
 
 def test_the_real_machine(envspec: Envspec) -> None:
     told = envspec("doctor", "--json")
-    document = json.loads(told.out)
-    jsonschema.validate(document, SCHEMA)
+    document = valid(told.out, "doctor")
     assert told.code == (0 if document["ok"] else 1)
     assert len(document["checks"]) == 14
 
@@ -160,8 +158,7 @@ def test_json(spec: str, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, mach
     on(machine, monkeypatch)
     for arguments in ((), (spec,), (spec, "--gpu", "V100", "--driver", "470.57.02")):
         told = envspec("doctor", *arguments, "--json")
-        document = json.loads(told.out)
-        jsonschema.validate(document, SCHEMA)
+        document = valid(told.out, "doctor")
         assert told.code == (0 if document["ok"] else 1)
     assert document["hardware"] == {"gpus": ["V100"], "driver": "470.57.02", "glibc": None, "platform": None}
     volta = document["targets"][0]
@@ -171,7 +168,7 @@ def test_json(spec: str, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, mach
     ]
     del document["targets"][0]["findings"]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, SCHEMA)
+        valid(json.dumps(document), "doctor")
 
 
 @pytest.mark.parametrize(

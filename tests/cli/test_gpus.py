@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import jsonschema
 import pytest
 from cli_project import Envspec
+from support.documents import valid
 
-import envspec.cli
 from envspec.facts import gpus
 
 pytest_plugins = ["cli_fixtures"]
-
-SCHEMA = json.loads((Path(envspec.cli.__file__).parent / "schemas" / "gpus.json").read_text())
 
 
 def names(out: str) -> list[str]:
@@ -54,7 +50,7 @@ def test_blackwell_has_its_ultra(envspec: Envspec) -> None:
 
 def test_json(envspec: Envspec) -> None:
     for arguments in ((), ("H100",), ("sm_37",), ("sm_35",)):
-        jsonschema.validate(json.loads(envspec("gpus", *arguments, "--json").out), SCHEMA)
+        valid(envspec("gpus", *arguments, "--json").out, "gpus")
     (gpu,) = json.loads(envspec("gpus", "H100", "--json").out)["gpus"]
     assert gpu == {
         "name": "H100",

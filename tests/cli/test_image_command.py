@@ -7,7 +7,6 @@ import os
 import tarfile
 from pathlib import Path
 
-import jsonschema
 import pytest
 from envspec_check.lock import read_target
 from support.base_image import (
@@ -21,6 +20,7 @@ from support.base_image import (
     write_index,
 )
 from support.conda_archives import Archive, Channel, data_package
+from support.documents import valid
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, brought_in, pip_pin, write_lock
 from support.machine import ROOT, Machine
@@ -242,8 +242,7 @@ def test_verify_tells_whether_an_image_is_the_locks(machine: Machine, index: Ind
     assert ran.status == 0 and "every layer is the lock's" in ran.out, ran.err
     lock_of(machine, index, LIB2)
     ran = machine.envspec("image", SPEC, "--base", "./base", "--verify", "out.tar", "--json")
-    document = json.loads(ran.out)
-    jsonschema.validate(document, json.loads((SCHEMAS / "image.json").read_text("utf-8")))
+    document = valid(ran.out, "image")
     assert ran.status == 1 and {one["code"] for one in document["verified"]["targets"][0]["differences"]} == {"label"}
 
 
@@ -251,6 +250,5 @@ def test_json(machine: Machine, index: Index) -> None:
     put_base(machine)
     lock_of(machine, index, LIB)
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out", "--json")
-    document = json.loads(ran.out)
-    jsonschema.validate(document, json.loads((SCHEMAS / "image.json").read_text("utf-8")))
+    document = valid(ran.out, "image")
     assert document["digest"] == digest_of(machine.folder / "out")

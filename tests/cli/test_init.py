@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from cli_project import Envspec
+from support.documents import valid
 
-import envspec.cli
 from envspec.app.init import options_of
 from envspec.prove.doctor.hardware import Hardware
 from envspec.spec.parse import load_spec
 
 pytest_plugins = ["cli_fixtures"]
-
-SCHEMA = Path(envspec.cli.__file__).parent / "schemas" / "init.json"
 
 
 @pytest.fixture(autouse=True)
@@ -121,8 +117,7 @@ def test_wrong_calls_write_nothing(envspec: Envspec, words: list[str], said: str
 def test_what_isnt_carried_over_is_a_comment_and_a_line(envspec: Envspec) -> None:
     Path("requirements.txt").write_text("einops\n--pre\n", encoding="utf-8")
     ran = envspec("init", "demo", "--from", "requirements.txt", "--json")
-    document = json.loads(ran.out)
-    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    document = valid(ran.out, "init")
     (note,) = document["notes"]
     assert (note["file"], note["line"]) == ("requirements.txt", 2)
     assert f"# - requirements.txt:2: {note['text']}" in Path("specs/demo.toml").read_text()

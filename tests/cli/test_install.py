@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 from install_cases import (
     APP,
@@ -33,6 +30,7 @@ from install_cases import (
     prefix as prefix,
 )
 from support.conda_archives import Channel
+from support.documents import valid
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
 from support.machine import Machine
@@ -236,24 +234,17 @@ def test_a_dry_run_does_nothing(
     assert tree(prefix) == before
 
 
-def valid(text: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(text)
-    schema = json.loads((Path(__file__).parents[2] / "envspec/cli/schemas/install.json").read_text())
-    jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
-    return document
-
-
 @pytest.mark.slow
 def test_json(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
     change = {"action": "install", "kind": "pip", "name": "app", "old": None, "new": "1.0", "reason": ""}
-    planned = valid(install("--json", "--dry-run").out)
+    planned = valid(install("--json", "--dry-run").out, "install")
     assert (planned["status"], planned["dry_run"], planned["changes"]) == ("installed", True, [change])
-    done = valid(install("--json").out)
+    done = valid(install("--json").out, "install")
     assert (done["status"], done["dry_run"], done["changes"], done["packages"]) == ("installed", False, [change], 1)
     assert (done["prefix"], done["target"]) == (str(prefix), "here")
-    again = valid(install("--json").out)
+    again = valid(install("--json").out, "install")
     assert (again["status"], again["changes"]) == ("unchanged", [])
 
 

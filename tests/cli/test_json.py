@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 from cli_project import SPEC, Envspec, Project
+from support import documents
 
-import envspec.cli
 from envspec.base.finding import Finding
 from envspec.cli.main import COMMANDS
 from envspec.lock.rules.requirements import REFUSED_PYTHON
@@ -20,22 +20,18 @@ from envspec.lock.rules.whole import WRONG_PYTHON
 
 pytest_plugins = ["cli_fixtures"]
 
-SCHEMAS = Path(envspec.cli.__file__).parent / "schemas"
-NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
+NAMES = sorted(path.stem for path in documents.SCHEMAS.glob("*.json"))
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 
 
 def schema(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = json.loads((documents.SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
     return loaded
 
 
-def valid(text: str) -> dict[str, Any]:
-    """A document that is what its own `schema` says."""
-    document: dict[str, Any] = json.loads(text)
-    name = document["schema"].split("/")[1]
-    jsonschema.validate(document, schema(name), cls=jsonschema.Draft202012Validator)
-    return document
+def valid(text: str) -> Any:
+    """Read a document that must be what its own `schema` says."""
+    return documents.valid(text, json.loads(text)["schema"].split("/")[1])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from support.compiled import Compiler, needs_compiler, platform_wheel
+from support.documents import valid
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
-from support.machine import ROOT, Machine
+from support.machine import Machine
 from support.packages import Dist, sdist, wheel
 
 from envspec.prove.compiles import model as compiles
@@ -19,7 +19,6 @@ from envspec.spec.parse import load_spec
 
 pytestmark = needs_compiler
 
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "link.json").read_text("utf-8"))
 PURE = wheel("pure", "1.0")
 
 
@@ -57,8 +56,7 @@ here: 1 compiled file of 1 wheel: 1 error
 """
     )
     ran = machine.envspec("link", SPEC, "--json")
-    document = json.loads(ran.out)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document = valid(ran.out, "link")
     assert ran.status == 1 and not document["ok"]
     (target,) = document["targets"]
     assert [(one["code"], one["paths"], one["names"]) for one in target["findings"]] == [
@@ -170,6 +168,5 @@ here: 1 of 2 kernels built for its GPUs: doesn't compile
   not in the target's wheels: nvrtc
 """,
     )
-    document = json.loads(machine.envspec("link", SPEC, "--compile", "--json").out)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document = valid(machine.envspec("link", SPEC, "--compile", "--json").out, "link")
     assert [one["ok"] for one in document["targets"][0]["compiled"]] == [True, False]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import jsonschema
 import pytest
+from support.documents import valid
 from support.index import Index
-from support.machine import ROOT, Machine, cpu
+from support.machine import Machine, cpu
 from support.packages import wheel
 from support.site import place_policy
 from support.ssh import Key, allow, make_key
 
 SPEC = "specs/demo.toml"
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "sign.json").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -35,12 +33,6 @@ def sign(machine: Machine, key: Key) -> None:
     assert ran.status == 0 and "wrote locks/demo/envspec.lock.sig: signed by SHA256:" in ran.err, ran.err
 
 
-def valid(text: str) -> dict[str, object]:
-    document: dict[str, object] = json.loads(text)
-    jsonschema.validate(document, SCHEMA)
-    return document
-
-
 def test_what_is_signed_verifies(project: Machine, ada: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lock = project.lock_path().read_bytes()
     sign(project, ada)
@@ -52,7 +44,7 @@ def test_what_is_signed_verifies(project: Machine, ada: Key, monkeypatch: pytest
     # who runs a cluster: no file to name
     path = place_policy(monkeypatch, tmp_path, f"[signatures]\nsigners = ['{ada.public}']\n")
     ran = project.envspec("verify", SPEC, "--signed", "--json")
-    found = valid(ran.out)
+    found = valid(ran.out, "sign")
     assert ran.status == 0 and found["ok"] and found["allowed-by"] == str(path)
     assert found["signer"] and found["signer"]["name"] == "ada@example.org"  # type: ignore[index]
     assert project.envspec("export", SPEC, "--format", "dockerfile", "-o", "out").status == 0
@@ -75,7 +67,7 @@ def test_git_says_which_key_and_whom_to_trust(project: Machine, ada: Key, tmp_pa
     config = f'[user]\nsigningKey = {ada.path}\n[gpg "ssh"]\nallowedSignersFile = {allowed}\n'
     (project.home / ".gitconfig").write_text(config)
     ran = project.envspec("sign", SPEC, "--json")
-    assert ran.status == 0 and valid(ran.out)["signed"], ran.err
+    assert ran.status == 0 and valid(ran.out, "sign")["signed"], ran.err
     assert project.envspec("verify", SPEC, "--signed").status == 0
 
 

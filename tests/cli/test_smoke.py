@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-import jsonschema
 import pytest
+from support.documents import valid
 from support.fake_check import PROGRAM
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
@@ -80,8 +80,7 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
 
 
 def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
-    document = json.loads(smoke(SPEC, "--json", "-o", "out").out)
-    jsonschema.validate(document, json.loads((root / "envspec/cli/schemas/smoke.json").read_text()))
+    document = valid(smoke(SPEC, "--json", "-o", "out").out, "smoke")
     (run,) = document["runs"]
     assert (document["schema"], run["status"], run["runner"]) == ("envspec/smoke/1", "pass", "local")
     left = {

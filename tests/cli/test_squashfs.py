@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 from support.conda_archives import Archive, Channel
+from support.documents import valid
 from support.index import Index
 from support.installs import SPEC, SUBDIR, pip_pin, write_lock
-from support.machine import ROOT, Machine
+from support.machine import Machine
 from support.packages import wheel
 from support.python_build import lock_build, served, standalone_build
 
@@ -104,8 +103,7 @@ def test_the_same_lock_gives_the_same_bytes(locked: Machine) -> None:
         os.umask(before)
         os.sched_setaffinity(0, cpus)
     assert ran.status == 0, ran.err
-    document = json.loads(ran.out)
-    jsonschema.validate(document, json.loads((ROOT / "envspec/cli/schemas/install.json").read_text()))
+    document = valid(ran.out, "install")
     assert document["squashfs"]["at"] is None and document["squashfs"]["inside"] > 500
     assert (locked.folder / FILE).read_bytes() == (locked.folder / "elsewhere" / FILE).read_bytes()
 

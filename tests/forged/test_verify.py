@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from forging import EVIL, Forgery, each_pin, forgeries, with_sha256, without
 from support.channel import LocalChannel, Record, pythons
+from support.documents import valid
 from support.flat_page import FlatIndex
 from support.index import Index, html_error, status
 from support.machine import Machine, Ran, cpu
@@ -20,12 +19,10 @@ from support.packages import Dist, sdist, wheel
 from support.variants import release
 from test_every_field import placed
 
-import envspec.cli
 from envspec.lock.model import Lock, LockedPython, Pin, Publisher
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
-SCHEMA = Path(envspec.cli.__file__).parent / "schemas" / "verify.json"
 PYTHON = "cpython-3.12.99+20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 REFUSED = forgeries("verify")
 DEMO = [one for one in REFUSED if one.lock == "demo"]
@@ -67,8 +64,7 @@ def write(machine: Machine, lock: Lock) -> None:
 def verify(machine: Machine, *options: str, spec: str = "specs/demo.toml") -> tuple[Ran, dict[str, Any]]:
     ran = machine.envspec("verify", spec, "--json", *options)
     assert ran.out, ran.err
-    document = json.loads(ran.out)
-    jsonschema.validate(document, json.loads(SCHEMA.read_text("utf-8")), cls=jsonschema.Draft202012Validator)
+    document = valid(ran.out, "verify")
     return ran, document
 
 

@@ -126,7 +126,7 @@ class Machine:
             found = [path for path in cache.glob("interpreter-*/*/*.msgpack") if path.is_file()]
             _interpreters.update({str(path.relative_to(cache)): path.read_bytes() for path in found})
 
-    def _introduce(self) -> None:
+    def introduce(self) -> None:
         """Tell this machine's uv what another learnt, unless there is a cache, something in its place, or no room."""
         uv = self.home / ".cache" / "uv"
         if (self.home / ".cache").exists() or not os.access(self.home, os.W_OK):
@@ -141,7 +141,7 @@ class Machine:
     ) -> Ran:
         """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about."""
         whole = self.environment(env)
-        self._introduce()
+        self.introduce()
         if in_process.can_run(whole):
             ended = (forked if spawn else in_process).run(arguments, cwd=self.folder, env=whole, seconds=seconds)
             assert "Traceback" not in ended.err, ended.err

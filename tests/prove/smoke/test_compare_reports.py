@@ -7,16 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from smoke_samples import BROKEN, GPU, checks, on_cpu, report
-from support.machine import ROOT, Machine
+from support.documents import valid
+from support.machine import Machine
 
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.compare import compare
 from envspec.prove.smoke.report.result import CheckResult, ReportedGpu, SmokeReport
-
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "smoke-compare.json").read_text("utf-8"))
 
 
 def repeated(weights: str, precision: str = "bf16") -> CheckResult:
@@ -72,8 +70,7 @@ def test_a_check_that_failed_in_one_is_an_answer_of_no(machine: Machine) -> None
     told = machine.envspec("smoke", "--compare", "a.json", "b.json")
     assert told.status == 1
     assert "weights: the same, bit by bit" in told.out and "compile.eager: not there | fail" in told.out
-    document = json.loads(machine.envspec("smoke", "--compare", "a.json", "b.json", "--json").out)
-    jsonschema.validate(document, SCHEMA)
+    valid(machine.envspec("smoke", "--compare", "a.json", "b.json", "--json").out, "smoke-compare")
     assert machine.envspec("smoke", "--compare", "a.json", "a.json").status == 0
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from proof_readme import PAGE, rendered
+from support.documents import validator
 
 import envspec.prove.smoke
 from envspec.prove.proof.records import read_records, refusal
 from envspec.prove.smoke.report.read import KIND, load_report
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "evidence"
-SCHEMA = json.loads((Path(envspec.prove.smoke.__file__).parent / "check.schema.json").read_text("utf-8"))
+SCHEMA = Path(envspec.prove.smoke.__file__).parent / "check.schema.json"
 
 
 REPORTS = [path for path in sorted(FOLDER.glob("*.json")) if json.loads(path.read_text("utf-8"))["kind"] == KIND]
@@ -22,7 +22,7 @@ REPORTS = [path for path in sorted(FOLDER.glob("*.json")) if json.loads(path.rea
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
 def test_a_kept_report_passed(path: Path) -> None:
-    jsonschema.validate(json.loads(path.read_text("utf-8")), SCHEMA)
+    validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
     report = load_report(path)
     assert report.verdict == "pass" and report.complete
     row = next(line for line in (FOLDER / "README.md").read_text("utf-8").splitlines() if path.name in line)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import jsonschema
 import pytest
+from support.documents import validator
 
 import envspec.prove.smoke
 from envspec.carried import multi_node
 from envspec.prove.smoke.report.read import report_of
 
-SCHEMA = json.loads((Path(envspec.prove.smoke.__file__).parent / "check.schema.json").read_text("utf-8"))
+SCHEMA = Path(envspec.prove.smoke.__file__).parent / "check.schema.json"
 STARTED = datetime.datetime(2026, 11, 21, tzinfo=datetime.timezone.utc)
 CONFIG = {"spec": "demo", "target": "t", "lock_digest": "", "fingerprint": "", "cuda": None}
 
@@ -44,7 +43,7 @@ def test_the_report_says_where_it_ran(cuda: str | None, on_gpus: bool, headline:
     checks = [multi_node.check(name, needs_gpu, why, 0.1, {}) for name, why in (("all_reduce", ""), ("ddp", "bad"))]
     torch: Any = StandInTorch
     made = multi_node.report(torch, {**CONFIG, "cuda": cuda}, on_gpus, STARTED, 1.0, checks, [])
-    jsonschema.validate(made, SCHEMA)
+    validator(SCHEMA).validate(made)
     read = report_of(made, "x")
     assert made["summary"]["headline"] == read.headline == headline
     assert (made["summary"]["gpu_total"], made["summary"]["gpu_skipped"]) == (read.gpu_total, read.gpu_skipped)

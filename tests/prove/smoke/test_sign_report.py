@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 from smoke_samples import report
-from support.machine import ROOT, Machine
+from support.documents import valid
+from support.machine import Machine
 from support.ssh import allow, make_key, signature
 
 from envspec.prove.smoke.report.as_json import report_json
 
-SCHEMA = json.loads((ROOT / "envspec" / "cli" / "schemas" / "sign.json").read_text("utf-8"))
 REPORT = "h100.json"
-
-
-def valid(text: str) -> dict[str, object]:
-    document: dict[str, object] = json.loads(text)
-    jsonschema.validate(document, SCHEMA)
-    return document
 
 
 def test_a_signed_report_verifies_until_it_changes(machine: Machine, tmp_path: Path) -> None:
@@ -31,12 +24,12 @@ def test_a_signed_report_verifies_until_it_changes(machine: Machine, tmp_path: P
     assert told.status == 1 and "h100.json: the report isn't signed  [signature-missing]" in told.out
     assert "who may sign runs `envspec sign h100.json`, after a look at the report" in told.err
     signed = machine.envspec("sign", REPORT, "--key", str(ada.path), "--json")
-    assert signed.status == 0 and valid(signed.out)["report"] == REPORT, signed.err
+    assert signed.status == 0 and valid(signed.out, "sign")["report"] == REPORT, signed.err
     told = machine.envspec(*verify)
     assert told.status == 0 and "h100.json: signed by ada@example.org, SHA256:" in told.out
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
     told = machine.envspec(*verify, "--json")
-    refused = valid(told.out)["refused"]
+    refused = valid(told.out, "sign")["refused"]
     assert told.status == 1 and isinstance(refused, dict) and refused["code"] == "signature-wrong"
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import pytest
+from support.documents import validator
 
 import envspec.prove.smoke
 from envspec.prove.smoke.report.as_json import report_json
@@ -37,10 +37,10 @@ def real(root: Path, tmp_path: Path, *words: str) -> tuple[SmokeReport, dict[str
 
 
 def agrees(found: SmokeReport, raw: dict[str, Any], code: int) -> None:
-    schema = json.loads((FOLDER / "check.schema.json").read_text(encoding="utf-8"))
-    jsonschema.validate(raw, schema, cls=jsonschema.Draft202012Validator)
+    check = validator(FOLDER / "check.schema.json")
+    check.validate(raw)
     ours = report_json(found)
-    jsonschema.validate(ours, schema, cls=jsonschema.Draft202012Validator)
+    check.validate(ours)
     counts = ("passed", "failed", "skipped", "gpu_skipped", "gpu_total")
     assert {key: ours["summary"][key] for key in counts} == {key: raw["summary"][key] for key in counts}
     assert ours["summary"]["headline"] == raw["summary"]["headline"]

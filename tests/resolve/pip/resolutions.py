@@ -45,6 +45,7 @@ def lock(
     machine: Machine, old: Lock | None = None, upgrade: Upgrade | None = None, *, progress: Watched | None = None
 ) -> Lock:
     """Lock specs/demo.toml within this process."""
+    machine.introduce()
     spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
     env = machine.environment()
     with pip_resolver(spec, env, offline=False, refresh=False, progress=progress or Watched()) as resolver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -139,10 +140,16 @@ def report(*made: Finding, unread: tuple[str, ...] = ()) -> AuditReport:
 HERE = PurePosixPath("locks/s/envspec.lock")
 
 
+@cache
+def _sarif() -> jsonschema.Draft202012Validator:
+    jsonschema.Draft202012Validator.check_schema(SARIF)
+    return jsonschema.Draft202012Validator(SARIF)
+
+
 def checked_sarif(made: AuditReport, lock: PurePosixPath = HERE) -> dict[str, Any]:
     """The only run of the report's SARIF, which has the format's structure."""
     document = sarif(made, lock, LOCK, "1.2.3")
-    jsonschema.validate(document, SARIF, cls=jsonschema.Draft202012Validator)
+    _sarif().validate(document)
     (run,) = document["runs"]
     found: dict[str, Any] = run
     rules = run["tool"]["driver"]["rules"]
