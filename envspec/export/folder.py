@@ -76,7 +76,10 @@ def shared_files(plan: Plan, name: str) -> dict[str, str]:
 
 def below_the_spec(plan: Plan, paths: Iterable[str]) -> dict[str, str]:
     """Give files of a plan by path below the spec's folder: those of all specs stand beside it."""
-    return {relpath(path, plan.own or "."): plan.files[path] for path in paths}
+    own = f"{plan.own}/" if plan.own else ""
+    return {
+        path.removeprefix(own) if path.startswith(own) else relpath(path, plan.own): plan.files[path] for path in paths
+    }
 
 
 def admitted(plan: Plan, names: Iterable[str] = OF_A_TARGET) -> dict[str, dict[str, str]]:

@@ -97,6 +97,7 @@ def test_the_user_is_written_into_the_bases_lists(machine: Machine, index: Index
     assert system_layer["home/dev/.profile"].uid == 1000
 
 
+@pytest.mark.slow
 def test_the_same_lock_and_base_give_the_same_image(machine: Machine, index: Index) -> None:
     """Whatever the umask, the time zone and the folder, in a process of its own each."""
     put_base(machine)

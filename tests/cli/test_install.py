@@ -138,6 +138,7 @@ def test_what_somebody_added_goes(machine: Machine, index: Index, prefix: Path, 
     assert not (prefix / f"lib/python{PYTHON}/site-packages/lib.py").exists()
 
 
+@pytest.mark.slow
 def test_pip_check_is_told(machine: Machine, index: Index, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])
@@ -192,6 +193,7 @@ def test_something_else_is_there(machine: Machine, prefix: Path, install: Instal
     assert os.listdir(prefix) == ["thesis.tex"]
 
 
+@pytest.mark.slow
 def test_another_spec_made_it(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)], name="other")

@@ -116,6 +116,7 @@ def test_only_what_is_locked_as_source_is_built(machine: Machine, index: Index, 
     assert python(prefix, "import app, wanted; print(app.version)") == "1.0"
 
 
+@pytest.mark.slow
 def test_a_git_commit(machine: Machine, prefix: Path, install: Install) -> None:
     if shutil.which("git") is None:
         pytest.skip("git isn't installed")

@@ -53,6 +53,7 @@ def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) 
     assert done.stdout == b"[]\n"
 
 
+@pytest.mark.slow
 def test_a_changed_lock_gets_an_environment_of_its_own(locked: Machine) -> None:
     """What runs in the old one isn't changed under it."""
     ran(locked, "--", "true")
@@ -186,6 +187,7 @@ def test_variables(locked: Machine) -> None:
     assert found[-1].split(os.pathsep)[0] == f"{prefix}/bin"
 
 
+@pytest.mark.slow
 def test_pythonpath_stays_outside_unless_it_is_asked_for(locked: Machine, tmp_path: Path) -> None:
     """A module there would shadow the locked one."""
     (tmp_path / "shadow.py").write_text("")
@@ -196,6 +198,7 @@ def test_pythonpath_stays_outside_unless_it_is_asked_for(locked: Machine, tmp_pa
     assert str(tmp_path) in kept.out and "note: PYTHONPATH stays" in kept.err
 
 
+@pytest.mark.slow
 def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: Path) -> None:
     script = {
         "etc/conda/activate.d/tool.sh": b'export TOOL_HOME="$CONDA_PREFIX/tool"\n',
@@ -265,6 +268,7 @@ def test_the_folder_is_a_setting(locked: Machine, tmp_path: Path) -> None:
 # room
 
 
+@pytest.mark.slow
 def test_old_environments_go_by_age_and_what_runs_stays(locked: Machine) -> None:
     ran(locked, "--", "true")
     (prefix,) = locked.environments.iterdir()
@@ -297,6 +301,7 @@ def test_a_command_without_its_dashes(locked: Machine) -> None:
     assert found.status == 2 and "no such option '--nosuch'" in found.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("words", [["install", SPEC, "-q"], ["run", "-q", "--", "true"]], ids=["install", "run"])
 def test_quiet(locked: Machine, words: list[str]) -> None:
     found = locked.envspec(*words, spawn=True)

@@ -116,6 +116,7 @@ def test_a_package_of_the_user_site(env: Path, tmp_path: Path) -> None:
     assert "export PYTHONNOUSERSITE=1" in failed["static.isolation"]["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_package_by_pythonpath(smoke_env: Path, tmp_path: Path) -> None:
     path = user_site(tmp_path)
     failed = checked(smoke_env, tmp_path, ["static"], variables={"PYTHONPATH": str(path)})
@@ -191,6 +192,7 @@ def test_a_wheel_file_that_was_cut_short(env: Path, tmp_path: Path) -> None:
     assert "install the package again" in failed["static.files"]["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_library_that_was_cut_short(env: Path, tmp_path: Path) -> None:
     path = site_packages(env) / "torch/lib/libtorch_python.so"
     replace(path, lambda content: content[: len(content) // 2])

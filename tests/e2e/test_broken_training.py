@@ -77,6 +77,7 @@ def test_a_checkpoint_that_drops_the_optimizers_state(
     assert reason == "a checkpoint doesn't restore what was saved: optimizer differs after loading"
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_isnt_repeatable(smoke_env: Path, tmp_path: Path) -> None:
     prefix = with_code(smoke_env, tmp_path, "nn/functional.py", RANDOM_KERNEL)
     done = checked(prefix, tmp_path, "basic", "determinism")

@@ -118,6 +118,7 @@ def test_an_unknown_index_is_told_of(machine: Nix, checkout: Path) -> None:
         assert fetched(machine, drv)["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"][1] == "mirror"
 
 
+@pytest.mark.slow
 def test_a_newer_lock_is_refused(machine: Nix, checkout: Path) -> None:
     path = checkout / "locks" / "cpu-py311" / "envspec.lock"
     path.write_text(re.sub("lock-version = .", "lock-version = 9", path.read_text("utf-8")), encoding="utf-8")

@@ -14,7 +14,7 @@ from support.smoke_runs import SPEC, skip_without_torch, whole_run
 
 from envspec.pytest_plugin import cases
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.network]
+pytestmark = [pytest.mark.nightly, pytest.mark.e2e, pytest.mark.network]
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the lock is for Python 3.11")

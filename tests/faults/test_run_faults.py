@@ -28,6 +28,7 @@ def locked(machine: Machine, index: Index) -> Machine:
     return machine
 
 
+@pytest.mark.slow
 def test_a_maker_that_is_killed_leaves_nothing_that_counts_as_ready(locked: Machine, index: Index) -> None:
     """kill -9 while the last package is fetched; the next run finishes, and runs only then."""
     index.fail(f"/files/{LIB.file}", hanging)

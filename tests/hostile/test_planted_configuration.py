@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -181,10 +182,22 @@ def test_every_command_is_tried() -> None:
     assert set(RUNS) == set(COMMANDS)
 
 
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize("way", ["program", "module"])
-@pytest.mark.parametrize("paths", ["plain", "relative"])
-def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str) -> None:
+FEW = ("check", "lock", "diff", "run")
+
+
+@pytest.mark.parametrize(
+    ("way", "paths", "commands"),
+    [
+        ("program", "plain", FEW),
+        # both ways in which the folder could be looked through, for programs and for modules
+        pytest.param("module", "relative", [*RUNS], marks=pytest.mark.slow),
+        pytest.param("module", "plain", [*RUNS], marks=pytest.mark.nightly),
+        pytest.param("program", "relative", [*RUNS], marks=pytest.mark.nightly),
+        pytest.param("program", "plain", [*RUNS], marks=pytest.mark.nightly),
+    ],
+    ids=lambda each: each if isinstance(each, str) else f"{len(each)}-commands",
+)
+def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str, commands: Collection[str]) -> None:
     index.add(ALPHA, wheel("beta", "1.0"))
     machine = Machine(tmp_path / "machine", index.url)
     write_lock(machine, {"cpu": [pip_pin(ALPHA)]}, python=PYTHON, platform=SUBDIR)
@@ -210,7 +223,7 @@ def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str
         words = [str(program)] if way == "program" else [sys.executable, "-m", "envspec"]
         env = machine.environment({"SHELL": "/bin/sh"})
         env["PATH"] = os.pathsep.join(["", ".", "bin", env["PATH"]][0 if paths == "relative" else 3 :])
-        for command in (each for runs in RUNS.values() for each in runs):
+        for command in (each for name in commands for each in RUNS[name]):
             given = [word.format(results=tmp_path / "results", key=key) for word in command]
             ran = subprocess.run(
                 [*words, *given], cwd=machine.folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -73,6 +73,7 @@ def test_what_it_declares_and_what_its_backend_asks_are_locked_and_nothing_newer
     assert demo.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
     demo.locked_before(__name__)
     index.add(wheel("tool", "1.2", "below"), wheel("below", "2.1"), uploaded="2026-01-02T00:00:00Z")
@@ -224,6 +225,7 @@ def test_what_setuptools_builds_alone_is_locked_without_running_it(machine: Mach
     assert not ran.exists()
 
 
+@pytest.mark.slow
 def test_a_search_that_found_nothing_leaves_the_builds_to_their_end(machine: Machine, index: Index) -> None:
     """What refuses the lock is said, and not that a build's process was ended."""
     old, new = wheel("cupy-cuda11x", "13.0"), wheel("cupy-cuda11x", "13.1")

@@ -64,6 +64,7 @@ def test_a_channel_at_the_root_of_a_server(machine: Machine, served: tuple[str, 
     assert machine.envspec("install", SPEC, "--prefix", str(machine.folder / "other"), "--offline").status == 0
 
 
+@pytest.mark.slow
 def test_what_is_damaged_in_the_cache_comes_again(machine: Machine, channel: Channel) -> None:
     """Flipped file lists too, which nobody would call hostile."""
     write_lock(machine, [channel.pin(TOOL)], channels=[channel.url])

@@ -156,6 +156,7 @@ def test_a_bundle_holds_it(without: tuple[Machine, LockedPython], mirror: Path) 
         assert (place / "lib" / f"python{python}" / "site-packages" / "app.py").is_file()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("words", [["install", SPEC], ["run", SPEC, "--", "python", "-V"]], ids=["install", "run"])
 def test_a_machine_that_fetches_none_uses_its_own_and_says_so(
     without: tuple[Machine, LockedPython], words: list[str]
@@ -168,6 +169,7 @@ def test_a_machine_that_fetches_none_uses_its_own_and_says_so(
     assert "note: the environment has this machine's Python" in found.err and said in found.err
 
 
+@pytest.mark.slow
 def test_the_machines_own_is_judged_by_its_full_version(without: tuple[Machine, LockedPython]) -> None:
     machine, build = without
     _, program = another_python()

@@ -59,6 +59,7 @@ def test_an_extension_is_built_with_the_target_s_torch(machine: Machine, torches
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_it_is_resolved_anew_with_the_target_s_torch(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch"), *stand_ins("cu126", "2.8.0"))
     machine.spec(spec("torch==2.8.0", "ext"))
@@ -94,6 +95,7 @@ def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine,
 NUMPIES = tuple(wheel("numpy", version) for version in ("1.23.5", "1.26.4", "2.0.2", "2.2.6", "2.4.6"))
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("asks", "has", "gets"),
     [
@@ -115,6 +117,7 @@ def test_a_build_has_the_target_s_numpy_or_one_that_builds_for_it(
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("asks", "has"), [("numpy>=2.1", "1.26.4"), ("numpy<2", "2.2.6"), ("numpy>=2.4", "2.2.6")])
 def test_a_numpy_for_which_nothing_builds_is_refused(machine: Machine, index: Index, asks: str, has: str) -> None:
     index.add(*TOOLS, *NUMPIES, extension(asks, needs="numpy"))
@@ -123,6 +126,7 @@ def test_a_numpy_for_which_nothing_builds_is_refused(machine: Machine, index: In
     assert ran.status == 1 and asks in ran.error, ran
 
 
+@pytest.mark.slow
 def test_what_the_target_has_from_a_named_index_its_builds_have_from_there(machine: Machine, index: Index) -> None:
     with Index() as internal:
         internal.add(wheel("acme-core", "1.0"), wheel("acme-core", "1.1"))

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 from resolutions import lock
 from support.examples import examples
@@ -50,11 +50,13 @@ def versions(locked: Lock) -> dict[tuple[str, str], int]:
     return {(target.name, pin.name): int(pin.version[0]) for target in locked for pin in target.pins if pin.direct}
 
 
+BUT_SHRINK = tuple(phase for phase in Phase if phase is not Phase.shrink)
+"""An example takes a second, and five minutes make it no smaller."""
 ways = st.sampled_from([Upgrade(everything=True), *(Upgrade(packages=frozenset({name})) for name in (*ASKED, *BELOW))])
 
 
 @given(indexes(), st.integers(5, 20), st.lists(ways, min_size=1, max_size=3))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None, phases=BUT_SHRINK)
 def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, steps: list[Upgrade]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
         first, later = (Machine(Path(folder) / name, default=index.url) for name in ("first", "later"))
@@ -76,7 +78,7 @@ def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, s
 
 
 @given(indexes(), st.integers(5, 20), ways)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(20), deadline=None, phases=BUT_SHRINK)
 def test_every_way_to_upgrade_ends_at_one_lock(dists: list[tuple[str, ...]], known: int, first: Upgrade) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
         early, later = (Machine(Path(folder) / name, default=index.url) for name in ("early", "later"))

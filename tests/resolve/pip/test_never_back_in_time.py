@@ -146,6 +146,7 @@ def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine:
     assert 'allow-source = ["lib"]' in ran.hint
 
 
+@pytest.mark.slow
 def test_nor_is_it_passed_over_for_an_older_source(machine: Machine, index: Index) -> None:
     """fairseq: 0.10.0 is a source alone, and 0.12.2 has wheels for older Pythons, and a source too."""
     index.add(sdist("lib", "1.0"), wheel("lib", "2.0", tag="cp38-cp38-manylinux_2_17_x86_64"), sdist("lib", "2.0"))

@@ -123,6 +123,7 @@ def of_envspec(rows: tuple[Row, ...], platform: str) -> str:
     return taken(listed, platform, "3.12", "2.28" if platform == "linux-64" else None) or "ab{}_c-0.1-py3-none-any.whl"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(
     max_examples=examples(10),
@@ -149,9 +150,10 @@ def test_it_is_uvs_choice_and_pips_where_they_agree(
         assert of_envspec(good(rows), platform).format(2 * number + 1) == uvs[2 * number + 1], rows
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(
-    max_examples=examples(20),
+    max_examples=examples(10),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
     phases=[Phase.generate],

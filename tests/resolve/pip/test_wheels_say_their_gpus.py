@@ -6,6 +6,7 @@ import pytest
 from resolutions import targets
 from support.index import Index
 from support.machine import Machine, cpu
+from support.matrix import first_by_day
 from support.packages import Dist, wheel
 
 pytestmark = pytest.mark.e2e
@@ -46,12 +47,12 @@ def own_torch(version: str, cuda: str | None) -> Dist:
     return wheel("torch", version, tag=TAG, files={"torch/version.py": text, "torch/lib/libtorch_python.so": code})
 
 
-@pytest.mark.parametrize("version", ["2.9.1+internal", "2.10.0a0+b4e4ee8.nv25.12", "2.9.1", "77.0"])
+@pytest.mark.parametrize("version", first_by_day(2, ["2.9.1+internal", "77.0", "2.10.0a0+b4e4ee8.nv25.12", "2.9.1"]))
 @pytest.mark.parametrize(
     ("built", "said"),
     [("12.8", None), ("13.0", "is a build for CUDA 13.0, and the target is for CUDA 12.8"), (None, "is the CPU build")],
 )
-@pytest.mark.parametrize("url", [False, True])
+@pytest.mark.parametrize("url", first_by_day(1, [False, True]))
 def test_a_torch_of_one_s_own_is_judged_by_what_its_wheel_says(
     machine: Machine, index: Index, version: str, built: str | None, said: str | None, url: bool
 ) -> None:

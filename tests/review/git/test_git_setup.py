@@ -76,6 +76,7 @@ def test_for_all_repositories_of_a_user(repository: Repository) -> None:
     assert settings(repository, "--global") == "" and not (home / ".config" / "git" / "attributes").exists()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("option", ["--local", "--global"])
 def test_doctor_says_where_a_driver_of_an_earlier_version_stands(repository: Repository, option: str) -> None:
     """It was `python -m envspec`, which imports a typing.py of whatever repository `git diff` is run in."""
