@@ -6,10 +6,24 @@ without one, as in a notebook, nothing is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from envspec.base.progress import Progress
+
+if TYPE_CHECKING:
+    from envspec.prove.smoke.report.result import Run
+
+
+class RunDisplay:
+    """What smoke runs tell, each by its index; this one shows nothing."""
+
+    def update(self, index: int, text: str) -> None:
+        """Take what the run does now."""
+
+    def ended(self, index: int, run: Run) -> None:
+        """Take the result of a run that has ended."""
 
 
 class Observer:
@@ -29,6 +43,10 @@ class Observer:
     def progress(self, text: str = "", total: int | None = None) -> AbstractContextManager[Progress]:
         """Follow other long work until the block ends; with a text, its first phase begins."""
         return nullcontext(Progress())
+
+    def runs(self, titles: Sequence[str]) -> AbstractContextManager[RunDisplay]:
+        """Follow smoke runs, which have these titles, until the block ends."""
+        return nullcontext(RunDisplay())
 
 
 _observers = [Observer()]

@@ -11,7 +11,7 @@ from envspec.app.link import LinkedTarget, LinkRequest, compilations, compile_ke
 from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
-from envspec.cli.console import out, say, styled
+from envspec.cli.console import out, styled
 from envspec.prove.compiles.model import Compiled
 from envspec.prove.link.target import torch_abi
 
@@ -55,8 +55,7 @@ def command(compiling: bool, as_json: bool, **asked: Any) -> int:
     try:
         spec, found = answer(LinkRequest(**asked))
     except KeyboardInterrupt:
-        say("interrupted: run the same command again to continue")
-        return 130
+        raise KeyboardInterrupt("run the same command again to continue") from None
     ok = all(one.ok for one in found)
     if as_json:
         options.print_json("link", {"spec": spec.path, "ok": ok, "targets": list(map(_json, found))})

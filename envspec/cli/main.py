@@ -63,7 +63,7 @@ COMMANDS = {
 }
 """Every command and its line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
 
-FOLDERS = ("export", "smoke")
+FOLDERS = ("export",)
 """The commands made of several modules: `command` is in `envspec.cli.x.command`."""
 
 POSIX = ("install", "run", "shell", "bundle", "image", "smoke", "link")
@@ -280,7 +280,8 @@ def _attempt(argv: list[str]) -> int | Failure:
     except EnvspecError as error:
         return told(Failure.of(error))
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        return _interrupted(str(error) if error.args else "")
+        # click makes an Abort of an interruption, which knows what is done already
+        return _interrupted(str(error.__cause__ or error))
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code

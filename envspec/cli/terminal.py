@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import click
 
-from envspec.app.observer import Observer
+from envspec.app.observer import Observer, RunDisplay
 from envspec.cli.console import has_terminal, say
 
 if TYPE_CHECKING:
@@ -40,3 +40,8 @@ class Terminal(Observer):
         from envspec.cli.progress import progress
 
         return progress(text, total)
+
+    def runs(self, titles: Sequence[str]) -> AbstractContextManager[RunDisplay]:
+        from envspec.cli.progress import runs
+
+        return runs(titles)

@@ -243,7 +243,7 @@ def test_an_interrupted_run_ends_its_check(smoke: Smoke, machine: Machine) -> No
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130 and "interrupted" in err
+    assert process.returncode == 130 and f"interrupted: finished runs are in {machine.folder / 'out'}" in err
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

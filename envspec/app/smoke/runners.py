@@ -11,12 +11,12 @@ from envspec.base.programs import ENVSPEC, find_program
 from envspec.base.texts import printable
 
 if TYPE_CHECKING:
-    from envspec.app.smoke.options import SmokeOptions
+    from envspec.app.smoke.request import SmokeRequest
     from envspec.prove.smoke.run.case import Folders
     from envspec.prove.smoke.run.runner import Runner
 
 
-def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
+def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
     """Make the runner of this name. Raises ToolError where its program is missing and would run."""
     from envspec.base.settings import load_settings
     from envspec.prove.smoke.run.apptainer import Apptainer
@@ -24,23 +24,22 @@ def make_runner(name: str, options: SmokeOptions, folders: Folders) -> Runner:
     from envspec.prove.smoke.run.local import Local
     from envspec.prove.smoke.run.site_builds import SiteBuilds
 
-    place, dry_run = options.place, options.output.dry_run
     if name == "docker":
-        engine = place.engine or _first_in_path("docker", "podman")
-        if engine is None and not dry_run:
+        engine = asked.engine or _first_in_path("docker", "podman")
+        if engine is None and not asked.dry_run:
             raise ToolError("neither docker nor podman is in PATH", hint="install one, or use --runner apptainer")
         engine = engine or "docker"
-        if engine == "docker" and not place.image and not dry_run:
+        if engine == "docker" and not asked.image and not asked.dry_run:
             _need_buildx()
         user = user_of(engine, (os.getuid(), os.getgid()))
-        return Docker(folders, engine, user, place.image, site=SiteBuilds(load_settings(), os.environ))
+        return Docker(folders, engine, user, asked.image, site=SiteBuilds(load_settings(), os.environ))
     if name == "apptainer":
         program = _first_in_path("apptainer", "singularity")
-        if program is None and not dry_run:
+        if program is None and not asked.dry_run:
             raise ToolError("neither apptainer nor singularity is in PATH", hint="on clusters: module load apptainer")
-        sif = Path(os.path.abspath(place.sif)) if place.sif else None
+        sif = Path(os.path.abspath(asked.sif)) if asked.sif else None
         return Apptainer(folders, program or "apptainer", sif, site=SiteBuilds(load_settings(), os.environ))
-    return Local(folders, ENVSPEC, place.offline)
+    return Local(folders, ENVSPEC, asked.offline)
 
 
 def _first_in_path(*programs: str) -> str | None:

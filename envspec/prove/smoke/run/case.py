@@ -129,6 +129,10 @@ class SmokeCase:
     slurm: SlurmTable = field(default_factory=SlurmTable)
 
     @property
+    def name(self) -> str:
+        return f"{self.spec} × {self.target}"
+
+    @property
     def title(self) -> str:
         """The spec and the target in one word. The lock's reader has checked both names."""
         return f"{self.spec}-{self.target}"

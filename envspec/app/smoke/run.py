@@ -1,0 +1,175 @@
+"""What smoke does: from a request to runs on this machine or in Slurm, and the documents about them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.app.observer import observer, say
+from envspec.app.outputs import location, write_text
+from envspec.app.smoke.cases import Skipped, choose_cases
+from envspec.app.smoke.request import SmokeRequest
+from envspec.app.smoke.runners import make_runner
+from envspec.app.smoke.slurm import plan_jobs, submitted_jobs
+from envspec.base.atomic import refuse_read_only
+from envspec.base.errors import InputError, StorageError
+from envspec.base.settings import load_settings
+from envspec.base.storage import storage_error
+from envspec.base.texts import plural, printable
+from envspec.prove.smoke.report.compare import Comparison, compare
+from envspec.prove.smoke.report.evidence import is_pretended
+from envspec.prove.smoke.report.junit import junit
+from envspec.prove.smoke.report.page import page
+from envspec.prove.smoke.report.read import load_report
+from envspec.prove.smoke.report.result import Results, Run
+from envspec.prove.smoke.run.case import Folders, SmokeCase
+from envspec.prove.smoke.run.command import Step
+from envspec.prove.smoke.run.foreground import run_cases, steps
+from envspec.prove.smoke.run.jobs import titles, wait
+from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submitted
+
+
+@dataclass(frozen=True)
+class SmokeOutcome:
+    """What was run. `unwritten`: the documents that couldn't be written, for which no hours of a cluster are thrown
+    away."""
+
+    results: Results
+    folder: Path
+    unwritten: tuple[StorageError, ...] = ()
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """Jobs that envspec doesn't wait for. `whole`: Slurm took all of them."""
+
+    folder: Path
+    whole: bool
+
+
+def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
+    """Run the checks, or wait for submitted jobs. Raises InputError, StorageError, ToolError."""
+    _refuse_unwritable(asked)
+    if asked.attach is not None:
+        results = _results_of(asked.attach)
+        return _wait(asked, read_submitted(results), results)
+    folders, cases, skipped = _cases(asked)
+    if asked.runner != "slurm":
+        runner = make_runner(asked.runner, asked, folders)
+        interrupted = f"finished runs are in {folders.results}"
+        with _told(interrupted), observer().runs([case.name for case in cases]) as display:
+            runs = run_cases(runner, cases, asked.checks, folders, display.update, display.ended)
+        return _outcome(asked, (*runs, *_not_run(skipped, asked.runner)), folders.results)
+    plan, skipped = plan_jobs(asked, cases, skipped, folders)
+    if not plan.cases:
+        return _outcome(asked, _not_run(skipped, "slurm"), folders.results)
+    submitted = submitted_jobs(plan, skipped, no_wait=asked.no_wait)
+    if asked.no_wait:
+        whole = not submitted.failed and all(job.job is not None for job in submitted.jobs)
+        return HandedOver(folders.results, whole)
+    return _wait(asked, submitted, folders.results)
+
+
+def dry_run(asked: SmokeRequest) -> tuple[list[Step], tuple[Skipped, ...]]:
+    """List what would run, and the skipped targets. Raises InputError."""
+    folders, cases, skipped = _cases(asked)
+    if asked.runner == "slurm":
+        plan, skipped = plan_jobs(asked, cases, skipped, folders)
+        return list(plan.steps()), skipped
+    runner = make_runner(asked.runner, asked, folders)
+    found = (steps(runner, case, asked.checks, folders) for case in cases)
+    return [step for before, checking in found for step in (*before, checking)], skipped
+
+
+def compare_reports(first: Path, second: Path) -> Comparison:
+    """Compare two reports, each a file or the only one in a folder of results. Raises InputError, StorageError."""
+    one, other = (load_report(_report_in(path)) for path in (first, second))
+    for path, report in ((first, one), (second, other)):
+        if is_pretended(report):
+            raise InputError(f"{path} is of a pretended GPU, which proves nothing")
+    return compare(one, other)
+
+
+def _report_in(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    reports = sorted(path.glob("runs/*/check.json")) or sorted(path.glob("check.json"))
+    if len(reports) != 1:
+        raise InputError(f"{path} has {plural(len(reports), 'report')}", hint="name one: DIR/runs/RUN/check.json")
+    return reports[0]
+
+
+def _cache() -> Path:
+    """Give the folder that keeps environments and images between runs."""
+    return load_settings().cache().absolute() / "smoke"
+
+
+def _cases(asked: SmokeRequest) -> tuple[Folders, tuple[SmokeCase, ...], tuple[Skipped, ...]]:
+    if asked.output is not None:
+        results = Path(os.path.abspath(asked.output))
+    else:
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        results = _cache() / "results" / f"{stamp}-{secrets.token_hex(2)}"
+    return Folders(_cache(), results), *choose_cases(asked)
+
+
+def _not_run(skipped: tuple[Skipped, ...], runner: str) -> tuple[Run, ...]:
+    return tuple(Run(spec, target, runner, "skip", None, reason) for spec, target, reason in skipped)
+
+
+@contextmanager
+def _told(message: str) -> Iterator[None]:
+    """Have an interruption say where what is done already is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(message) from None
+
+
+def _results_of(job: str) -> Path:
+    """Find the results of submitted jobs: by the folder itself, or by a job's number."""
+    results = Path(os.path.abspath(job))
+    if (results / STATE).exists() or not job.isdecimal():
+        return results
+    try:
+        return Path((_cache() / "jobs" / job).read_text(encoding="utf-8").rstrip("\n"))
+    except OSError:
+        raise InputError(
+            f"job {job} wasn't submitted from this machine", hint="give --attach the folder of its results"
+        ) from None
+
+
+def _wait(asked: SmokeRequest, submitted: Submitted, results: Path) -> SmokeOutcome:
+    failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
+    running = f"the jobs keep running, and envspec smoke --attach {results} waits for them"
+    with _told(running), observer().runs(list(titles(submitted))) as display:
+        runs = wait(submitted, results, display.update, display.ended)
+    return _outcome(asked, (*runs, *failed, *_not_run(submitted.skipped, "slurm")), results)
+
+
+def _refuse_unwritable(asked: SmokeRequest) -> None:
+    """Test that the documents can be written, before hours of a cluster are spent. Raises StorageError."""
+    for option, path in asked.documents.items():
+        try:
+            with location(path.parent, asked.paths).open(make=True) as folder:
+                folder.refuse_odd(path.name)
+                refuse_read_only(folder)
+        except OSError as error:
+            raise storage_error(error, path, option=option) from None
+
+
+def _outcome(asked: SmokeRequest, runs: tuple[Run, ...], folder: Path) -> SmokeOutcome:
+    """Write the documents about the runs."""
+    results, unwritten = Results(runs), []
+    for option, path in asked.documents.items():
+        try:
+            write_text(path, junit(results) if option == "--junit" else page(results), option, asked.paths)
+            say(f"wrote {printable(str(path))}")
+        except StorageError as error:
+            unwritten.append(error)
+    return SmokeOutcome(results, folder, tuple(unwritten))

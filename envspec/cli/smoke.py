@@ -1,0 +1,210 @@
+"""`envspec smoke`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from envspec.app.smoke.request import SmokeRequest
+from envspec.app.smoke.run import HandedOver, SmokeOutcome, compare_reports, dry_run, smoke
+from envspec.base.errors import AnswerNo, InputError
+from envspec.base.texts import printable
+from envspec.cli import options
+from envspec.cli.console import columns, out, say
+from envspec.cli.failure import tell
+from envspec.cli.table import coloured
+from envspec.prove.smoke.report.as_json import as_json as results_json
+from envspec.prove.smoke.report.compare import Comparison
+from envspec.prove.smoke.report.lines import WIDTH, lines
+from envspec.prove.smoke.report.result import GROUPS
+from envspec.prove.smoke.run.case import CheckOptions
+from envspec.prove.smoke.run.command import dry
+from envspec.prove.smoke.run.slurm import Resources
+
+EPILOG = """\b
+Examples:
+  envspec smoke specs/mm-v2.9.toml --target cu128-hopper        on this machine, in an environment made from the lock
+  envspec smoke specs/mm-v2.9.toml --runner apptainer --quick   in images, built where they don't exist yet
+  envspec smoke specs/*.toml --runner slurm --partition 'a100=*-ampere' --partition 'h100=*-hopper' -o ~/smoke/nov
+  envspec smoke specs/llm-v2.9.toml --runner slurm --nodes 2 --gpus-per-node 8 --cpus-per-task 32 --time 30
+  envspec smoke --attach ~/smoke/nov --html report.html         wait for submitted jobs and report
+  envspec smoke --compare node1/check.json node2/check.json     the same weights on two machines?
+  envspec smoke specs/mm-v2.9.toml --runner docker --dry-run    show what would run, and run nothing
+"""
+
+RUNNERS = ("local", "docker", "apptainer", "slurm")
+_EXIT = {"pass": 0, "fail": 1, "skip": 1, "error": 3}
+"""The exit code by the verdict of all runs: a missing answer is a failure outside the environment."""
+_WEIGHTS = {"same": "the same, bit by bit", "differs": "differ", "not compared": "not compared"}
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(epilog=EPILOG)
+@options.specs
+@options.target
+@click.option(
+    "--runner", type=click.Choice(RUNNERS), default="local", show_default=True, help="The place that the checks run in."
+)
+@click.option(
+    "--device",
+    type=click.Choice(("auto", "cuda", "cpu")),
+    default="auto",
+    show_default=True,
+    help="The device to train on; auto takes GPUs for a CUDA target if there are any.",
+)
+@click.option(
+    "--workload",
+    type=click.Choice(("basic", "multimodal", "llm", "deit", "dynamic")),
+    help="The training [default: the spec's].",
+)
+@click.option("--steps", type=click.IntRange(1), help="The training's steps [default: the spec's].")
+@click.option("--quick", is_flag=True, help="Run shorter checks, for a first look.")
+@click.option("--deep", is_flag=True, help="Read every file, however large, and compile what has to be compiled.")
+@click.option("--only", type=click.Choice(GROUPS), multiple=True, help="Only this group of checks; may be repeated.")
+@click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
+@click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")
+@click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
+@click.option("--junit", type=_FILE, help="Write JUnit XML as well.")
+@click.option("--html", type=_FILE, help="Write one self-contained page as well.")
+@click.option("--dry-run", is_flag=True, help="Print what would run, with the whole batch scripts, and run nothing.")
+@click.option("--offline", is_flag=True, help="Make environments without the network, from the caches.")
+@click.option("--image", help="docker: this image instead of one built from the recipe.")
+@click.option(
+    "--engine", type=click.Choice(("docker", "podman")), help="docker: the program to use [default: the one in PATH]."
+)
+@click.option(
+    "--sif",
+    type=click.Path(path_type=Path, exists=True),
+    help="apptainer: this image instead of one built from the recipe.",
+)
+@click.option("--partition", "partitions", multiple=True, metavar="NAME[=TARGET,…]", help="slurm: the partition for these targets (patterns); may be repeated.")  # fmt: skip  # noqa: E501
+@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="slurm: nodes of a job; two or more also train together.")  # fmt: skip  # noqa: E501
+@click.option("--inner", type=click.Choice(("local", "apptainer")), help="slurm: the runner on the nodes [default: local; apptainer with --sif].")  # fmt: skip  # noqa: E501
+@click.option("--account", help="slurm: passed on to sbatch.")
+@click.option("--time", metavar="TIME", help="slurm: a job's time limit, in sbatch's form.")
+@click.option("--gres", help="slurm: passed on to sbatch.")
+@click.option("--gpus-per-node", help="slurm: passed on to sbatch.")
+@click.option("--cpus-per-task", "cpus", type=click.IntRange(1), help="slurm: CPUs of a node [default: 8 for jobs with GPUs, else the site's].")  # fmt: skip  # noqa: E501
+@click.option("--mem", "memory", metavar="SIZE", help="slurm: memory of a node, in sbatch's form [default: the site's].")  # fmt: skip  # noqa: E501
+@click.option("--sbatch-arg", "more", multiple=True, metavar="ARG", help="slurm: another argument for sbatch, unchanged; may be repeated.")  # fmt: skip  # noqa: E501
+@click.option("--no-wait", is_flag=True, help="slurm: submit, and don't wait.")
+@click.option("--attach", metavar="JOB|DIR", help="slurm: wait for submitted jobs, and report.")
+@click.option("--compare", nargs=2, type=click.Path(path_type=Path, exists=True), metavar="A B", help="Compare two reports, or folders with one each, and run nothing.")  # fmt: skip  # noqa: E501
+@options.locks_dir
+@options.as_json
+def command(**given: Any) -> int:
+    """Train in each environment, check it, and report
+
+    envspec makes environments or images from the lock (and keeps them in its cache), runs the checks in them and
+    collects the reports. Without --target, envspec skips the targets that this machine can't run and gives the reason.
+    A skip isn't a pass: the exit code is 0 only when a run passed, none failed and each gave an answer; 3 when one gave
+    none.
+    """
+    if given["compare"]:
+        return _compare(*given["compare"], as_json=given["as_json"])
+    asked = _request(given)
+    if asked.dry_run and asked.attach is None:
+        steps, skipped = dry_run(asked)
+        told = [f"# skipped: {spec} × {target}: {printable(reason)}" for spec, target, reason in skipped]
+        out("\n".join([*told, dry(steps)] if steps else told))
+        return 0
+    found = smoke(asked)
+    if isinstance(found, HandedOver):
+        out(str(found.folder))
+        return 0 if found.whole else 3
+    return _show(found, as_json=given["as_json"])
+
+
+def _show(found: SmokeOutcome, *, as_json: bool) -> int:
+    for error in found.unwritten:
+        tell(error)
+    if as_json:
+        options.print_json("smoke", results_json(found.results))
+    else:
+        out("\n".join(lines(found.results, columns() or WIDTH, coloured)))
+    if any(run.status != "skip" for run in found.results.runs):
+        say(f"reports and logs: {found.folder}")
+    return found.unwritten[-1].exit_code if found.unwritten else _EXIT[found.results.verdict]
+
+
+def _compare(first: Path, second: Path, *, as_json: bool) -> int:
+    found = compare_reports(first, second)
+    if as_json:
+        tables = {name: list(map(_named, getattr(found, name))) for name in ("facts", "checks", "figures")}
+        options.print_json("smoke-compare", {"ok": found.ok, **vars(found), **tables})
+    else:
+        out("\n".join(_differences(found)))
+    return 0 if found.ok else AnswerNo.exit_code
+
+
+def _named(row: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(("name", "one", "other", "share"), row, strict=False))
+
+
+def _differences(found: Comparison) -> Iterator[str]:
+    why = f": {printable(found.reason)}" if found.reason else ""
+    yield f"weights: {_WEIGHTS[found.weights]}{why}"
+    for name, one, other in found.facts:
+        yield f"  {name}: {printable(one)} | {printable(other)}"
+    if found.checks:
+        yield "checks that came out otherwise:"
+        for name, first, second in found.checks:
+            yield f"  {printable(name)}: {first or 'not there'} | {second or 'not there'}"
+    if found.figures:
+        yield "figures:"
+        for name, one, other, share in found.figures:
+            beside = "" if share is None else f" ({share:.0%})"
+            yield f"  {printable(name)}: {printable(one)} | {printable(other)}{beside}"
+
+
+_OF_RUNNERS = {
+    "image": ("docker",), "engine": ("docker",), "sif": ("apptainer", "slurm"), "inner": ("slurm",),
+    "partitions": ("slurm",), "account": ("slurm",), "time": ("slurm",), "gres": ("slurm",),
+    "gpus_per_node": ("slurm",), "cpus": ("slurm",), "memory": ("slurm",), "more": ("slurm",), "no_wait": ("slurm",),
+}  # fmt: skip
+"""The options that only some runners have."""
+_SPELT = {"partitions": "--partition", "cpus": "--cpus-per-task", "memory": "--mem", "more": "--sbatch-arg"}
+
+
+def _request(given: Mapping[str, Any]) -> SmokeRequest:
+    """Read the options from click's values by name. Raises InputError for options that exclude each other."""
+    if given["attach"] is None:
+        _refuse(given)
+    elif given["paths"] or given["targets"]:
+        raise InputError("--attach takes no spec and no target: the submitted jobs have theirs")
+    parts = {"checks": _of(CheckOptions, given), "resources": _of(Resources, given)}
+    return _of(SmokeRequest, {**given, **parts})
+
+
+_T = TypeVar("_T")
+
+
+def _of(kind: type[_T], given: Mapping[str, Any]) -> _T:
+    """Make a dataclass whose fields have the options' names."""
+    return kind(**{field.name: given[field.name] for field in fields(kind)})  # type: ignore[arg-type]
+
+
+def _refuse(given: Mapping[str, Any]) -> None:
+    runner = given["runner"]
+    if not given["paths"]:
+        raise InputError(
+            "a spec is missing", hint="name one: envspec smoke specs/NAME.toml, or use --attach JOB for a submitted job"
+        )
+    for name, runners in _OF_RUNNERS.items():
+        if given[name] and runner not in runners:
+            spelt = _SPELT.get(name, "--" + name.replace("_", "-"))
+            raise InputError(f"{spelt} is for --runner {' or '.join(runners)}, not for {runner}")
+    if given["nodes"] > 1 and runner != "slurm":
+        raise InputError(f"--nodes is for --runner slurm, not for {runner}")
+    if given["sif"] and given["inner"] == "local":
+        raise InputError("--sif is for --inner apptainer")
+    if given["dry_run"] and given["as_json"]:
+        raise InputError("--dry-run has no JSON output")
+    if given["no_wait"] and given["as_json"]:
+        raise InputError(
+            "--no-wait has no results to print as JSON", hint="leave out --json here, and use it with --attach"
+        )
