@@ -82,16 +82,16 @@ def refuse_foreign_page(url: str, body: bytes) -> None:
         )
 
 
-def read_page(body: bytes, url: str, fetcher: Fetcher, *, unhashed: bool = False) -> Page:
+def read_page(body: bytes, url: str, fetcher: Fetcher) -> Page:
     """Read a page whose files the same fetcher is asked for later (`parse_page`)."""
-    rows = parse_page(body, url, unhashed=unhashed)
+    rows = parse_page(body, url)
     fetcher.learn_hosts(url, (str(row["url"]) for row in rows))
     return rows
 
 
-def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
-    """Read the files of a page as PEP 691 rows with absolute URLs. Leaves out files without a sha256, which no lock can
-    pin, unless `unhashed`.
+def parse_page(body: bytes, url: str) -> Page:
+    """Read the files of a page as PEP 691 rows with absolute URLs. Of their hashes only a sha256 stays: a file without
+    one is hashed when it is fetched.
 
     Raises IndexFailure for a page of neither form, and for more rows than the limits allow, before it makes any.
     """
@@ -104,15 +104,9 @@ def parse_page(body: bytes, url: str, *, unhashed: bool = False) -> Page:
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
-        return [_checked(row) for row in rows if unhashed or _hash(row)]
+        return [_checked(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the mirror's address") from None
-
-
-def _hash(row: dict[str, Any]) -> str:
-    """The sha256 of a row's file, empty where it has none."""
-    said = row.get("hashes", {}).get("sha256")
-    return said if type(said) is str else ""
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -120,8 +114,10 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/[!-~]{1,1000}")
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """Set a row's `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file; keep its
-    `provenance` where that is an address (PEP 740)."""
+    """Leave a row's sha256 alone of its hashes. Set its `core-metadata` to the METADATA's sha256, else to whether
+    METADATA lies beside the file; keep its `provenance` where that is an address (PEP 740)."""
+    sha256 = row.get("hashes", {}).get("sha256")
+    row["hashes"] = {"sha256": sha256} if sha256 and type(sha256) is str else {}
     said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
     if said:
         digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]

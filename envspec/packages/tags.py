@@ -116,13 +116,13 @@ def taken(files: Iterable[ReleaseFile], platform: str, python: str, glibc: str |
         if not one.file.endswith(".whl"):
             return (*fit, -len(ranks), ())
         best = min((ranks[tag] for tag in wheel_file_tags(one.file) if tag in ranks), default=None)
-        return None if best is None else (*fit, -best, build_tag(one.file))
+        return None if best is None else (*fit, -best, _build_tag(one.file))
 
     ranked = [(found, one.file) for one in sorted(files, key=lambda one: one.file) if (found := rank(one)) is not None]
     return max(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
 
-def build_tag(file: str) -> tuple[int, str] | tuple[()]:
+def _build_tag(file: str) -> tuple[int, str] | tuple[()]:
     """Read the build tag in a wheel's file name, empty for none. Of two wheels with the same tags pip and uv take the
     one with the higher. Source:
     https://packaging.python.org/en/latest/specifications/binary-distribution-format/, "Build tag"."""

@@ -123,28 +123,27 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
 
 
 def _urls_on_flat(urls: Sequence[str], index: str, wanted: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
-    """Find the URLs of the wanted files on the pages of a flat index, which targets may have different ones of. A file
-    without a hash on its page is compared with the lock by whoever reads it."""
+    """Find the URLs of the wanted files on the pages of a flat index, which targets may have different ones of."""
     pages = FlatPages(fetcher)
     rows = {row["filename"]: row for url in reversed(urls) for row in pages.rows(url)}
-    return _agreeing(rows, wanted, index, ", ".join(split_credentials(url)[0] for url in urls), unhashed=True)
+    return _agreeing(rows, wanted, index, ", ".join(split_credentials(url)[0] for url in urls))
 
 
 def _agreeing(
-    rows: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, str], index: str, bare: str, *, unhashed: bool = False
+    rows: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, str], index: str, bare: str
 ) -> dict[str, str]:
-    """Take the URLs of the wanted files from their rows. Raises IndexFailure for one that isn't there or differs."""
+    """Take the URLs of the wanted files from their rows. A file without a hash on its page is compared with the lock by
+    whoever reads it. Raises IndexFailure for one that isn't there or differs."""
     found = {}
     for file, sha256 in wanted.items():
         row = rows.get(file)
         if row is None:
             raise IndexFailure(
-                f'the index "{index}" lists no {file}{"" if unhashed else " with a sha256"}: {bare}',
+                f'the index "{index}" lists no {file}: {bare}',
                 hint="check that the lock was made from this index, and whether the publisher removed the file",
             )
-        hashes = row["hashes"]
-        listed = hashes.get("sha256") if isinstance(hashes, dict) else None
-        if listed != sha256 and not (unhashed and listed is None):
+        listed = row["hashes"].get("sha256")
+        if listed is not None and listed != sha256:
             raise IndexFailure(
                 f'the index "{index}" has a different {file}: its sha256 is {listed} at {bare} and {sha256} in '
                 "the lock",

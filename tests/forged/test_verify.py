@@ -274,11 +274,22 @@ def sized(pin: Pin, dist: Dist) -> Pin:
     return replace(pin, artifact=replace(pin.artifact, file=dist.file, sha256=dist.sha256, size=len(dist.content)))
 
 
+OLD, NEW = (f"py3-none-manylinux_2_{minor}_x86_64" for minor in (17, 28))
 STRANGE = {
     "refuses-python": (wheel("app", "1.0", requires_python="<3.12"), ()),
     "unasked-pre-release": (wheel("app", "2.0rc1"), (wheel("app", "1.0"),)),
     "other-build-tag": (wheel("app", "1.0", tag="1-py3-none-any"), (wheel("app", "1.0", tag="2-py3-none-any"),)),
 }
+
+
+def test_a_wheel_with_a_worse_tag_is_told_too(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1.0", tag=OLD))
+    machine.spec(cpu("app"))
+    machine.locked()
+    index.add(wheel("app", "1.0", tag=NEW), wheel("app", "1.0", tag=NEW.replace("28", "34")))
+    ran, document = verify(machine)
+    assert ran.status == 0 and [one["code"] for one in document["unexpected"]] == ["other-build-tag"]
+    assert f"app-1.0-{NEW}.whl" in document["unexpected"][0]["message"], document
 
 
 @pytest.mark.parametrize("code", STRANGE)

@@ -21,7 +21,7 @@ def test_html() -> None:
     page = b"""<!DOCTYPE html><html><body>
     <a href="/whl/cu126/torch-2.9.1%2Bcu126-cp312-cp312-linux_x86_64.whl#sha256=abc" data-requires-python="&gt;=3.10"
        data-dist-info-metadata="sha256=1" data-upload-time="2025-01-01T00:00:00Z">torch</a>
-    <a href="other-1.0-py3-none-any.whl#md5=1">no sha256</a>
+    <a href="other-1.0-py3-none-any.whl#md5=1">hashed when fetched</a>
     <A HREF="../plain-1.0-py3-none-any.whl#sha256=def">x</A> <a name="anchor">no link</a>
     </body></html>"""
     assert parse_page(page, "https://mirror.example/whl/cu126/torch/") == [
@@ -32,6 +32,11 @@ def test_html() -> None:
             "requires-python": ">=3.10",
             "core-metadata": True,
             "upload-time": "2025-01-01T00:00:00Z",
+        },
+        {
+            "filename": "other-1.0-py3-none-any.whl",
+            "url": "https://mirror.example/whl/cu126/torch/other-1.0-py3-none-any.whl",
+            "hashes": {},
         },
         {
             "filename": "plain-1.0-py3-none-any.whl",
@@ -50,8 +55,9 @@ def test_html_with_a_base() -> None:
 def test_json() -> None:
     known = b'{"filename": "a.whl", "url": "../f/a.whl", "hashes": {"sha256": "1"}}'
     page = b' {"files": [%s, {"filename": "b", "url": "b", "hashes": {}}]}' % known
-    (row,) = parse_page(page, "https://mirror.example/whl/torch/")
-    assert row["url"] == "https://mirror.example/whl/f/a.whl"
+    row, bare = parse_page(page, "https://mirror.example/whl/torch/")
+    assert (row["url"], row["hashes"]) == ("https://mirror.example/whl/f/a.whl", {"sha256": "1"})
+    assert bare["hashes"] == {}
 
 
 @pytest.mark.parametrize(

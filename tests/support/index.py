@@ -231,7 +231,7 @@ class Index:
             del self._listed[canonicalize_name(dist.name)][dist.file]
 
     def lie_about(self, dist: Dist, sha256: str) -> None:
-        """Print another hash on the page than the file's own."""
+        """Print another hash on the page than the file's own; for an empty one neither hash nor size."""
         self._hashes[dist.file] = sha256
 
     def attest(self, dist: Dist, provenance: bytes) -> None:
@@ -280,9 +280,9 @@ class Index:
                 row: dict[str, object] = {
                     "filename": one.dist.file,
                     "url": f"{self._up}files/{one.dist.file}",
-                    "hashes": {"sha256": self._sha256(one.dist)},
+                    "hashes": {"sha256": sha256} if (sha256 := self._sha256(one.dist)) else {},
                 }
-                if self.sizes:
+                if self.sizes and sha256:
                     row["size"] = len(one.dist.content)
                 if one.dist.requires_python:
                     row["requires-python"] = one.dist.requires_python

@@ -105,7 +105,7 @@ class LiveIndex:
         url = f"{self._url}/{project}/"
         reply = self._fetcher.get(url, headers={"Accept": ACCEPT})
         page = parse_page(reply.body, url) if reply.status != 404 else []
-        return tuple(self._remembered(dict(row)) for row in page)
+        return tuple(self._remembered(dict(row)) for row in page if row["hashes"])
 
     def _remembered(self, row: dict[str, Any]) -> PublishedFile:
         name = row["filename"]

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from envspec.base import programs
 from envspec.net import limits
 from envspec.net.index_proxy.releases import by_version, kept_text, releases_of
-from envspec.net.index_proxy.shown import ShownSources, body_of
+from envspec.net.index_proxy.shown import ShownFiles, body_of
 from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.net.simple_page import parse_page
 
@@ -43,7 +43,7 @@ class RawPage:
     url: str
     body: bytes
     project: str
-    sources: ShownSources
+    sources: ShownFiles
     bounds: limits.Limits
 
 

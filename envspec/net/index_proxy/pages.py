@@ -31,7 +31,7 @@ from envspec.net.index_proxy.releases import (
     releases_of,
     version_of,
 )
-from envspec.net.index_proxy.shown import ShownSources, body_of
+from envspec.net.index_proxy.shown import Glibc, ShownFiles, body_of
 from envspec.net.index_proxy.variant_rows import Wheels, chosen, has_variants, of_releases
 from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader, about_variants
@@ -42,7 +42,7 @@ from envspec.packages.variants import WheelOfVariant
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_FORMAT = "9"
+_FORMAT = "10"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 
 
@@ -61,6 +61,7 @@ class Upstream:
     flat          the address is that of a single page with the files of all projects (pip's `--find-links`)
     variants      names whose releases are shown as the variant that `machine` installs; of others any variant stands
                   for all
+    glibc         of the target, where uv has no name for it
     """
 
     url: str
@@ -73,6 +74,7 @@ class Upstream:
     flat: bool = False
     variants: frozenset[str] = frozenset()
     machine: TargetMachine | None = None
+    glibc: Glibc | None = None
 
     @cached_property
     def root(self) -> str:
@@ -87,14 +89,16 @@ class Upstream:
             names = (*names, repr(self.stated))
         if self.variants:
             names = (*names, *sorted(self.variants), repr(self.machine))
+        if self.glibc:
+            names = (*names, repr(self.glibc))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:
         return project not in self.without and (self.only is None or project in self.only)
 
-    def sources(self, project: str) -> ShownSources:
-        """Say what uv is shown of a project's sources."""
-        return ShownSources(project in self.allowed, project in self.allowed or project in self.unfit)
+    def sources(self, project: str) -> ShownFiles:
+        """Say what uv is shown of a project's files."""
+        return ShownFiles(project in self.allowed, project in self.allowed or project in self.unfit, self.glibc)
 
     def page(self, project: str) -> str:
         return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"

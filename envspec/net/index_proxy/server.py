@@ -36,7 +36,7 @@ from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.ahead import PagesAhead
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
-from envspec.net.index_proxy.shown import proxied_row
+from envspec.net.index_proxy.shown import Glibc, by_number, proxied_row
 from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.packages.requirement import canonical_name
@@ -61,6 +61,7 @@ def corrected(metadata: bytes, corrections: Corrections) -> bytes:
 
 _WITH_TRITON = "+triton"
 _FACTS = "."
+_GLIBC = "!"
 _CORRECTED = "~"
 _PROVIDED = "provided-"
 _JSON = "application/vnd.pypi.simple.v1+json"
@@ -82,6 +83,8 @@ class IndexProxy:
     roots: dict[str, Upstream] = field(default_factory=dict, compare=False)
     torch: dict[str, Corrections] = field(default_factory=dict, compare=False)
     """The corrections of the roots of PyTorch's variants that have some."""
+    glibcs: dict[str, Glibc] = field(default_factory=dict, compare=False)
+    """The glibcs for whose targets the wheels of these roots are shown by number."""
     failures: list[EnvspecError] = field(default_factory=list, compare=False)
     """Failures behind the proxy, of which uv only sees a status."""
     live: Collection[str] = ()
@@ -103,14 +106,25 @@ class IndexProxy:
     def is_provided(self, url: str) -> bool:
         return url.startswith(f"{self.base}/{_PROVIDED}")
 
-    def url(self, variant: str, *, triton: bool = False, corrections: Corrections = NO_CORRECTIONS) -> str:
-        """Give the proxy's URL for a variant of the PyTorch index."""
+    def url(
+        self,
+        variant: str,
+        *,
+        triton: bool = False,
+        corrections: Corrections = NO_CORRECTIONS,
+        glibc: Glibc | None = None,
+    ) -> str:
+        """Give the proxy's URL for a variant of the PyTorch index. `glibc` is a target's that uv has no name for."""
         root = f"{variant}{_WITH_TRITON * triton}"
+        if glibc:
+            root = f"{root}{_GLIBC}{glibc[0]}"
         if self.lasts(variant):
             root = f"{root}{_FACTS}{facts_digest(variant)}"
         if corrections.digest:
             root = f"{root}{_CORRECTED}{corrections.digest}"
             self.torch[root] = corrections
+        if glibc:
+            self.glibcs[root] = glibc
         return f"{self.base}/{root}"
 
     def lasts(self, variant: str) -> bool:
@@ -221,13 +235,13 @@ class _Handler(BaseHTTPRequestHandler):
         if variant not in wheels.variants() and variant not in self.live:
             self._reply(404, b"no such variant", "text/plain")
         elif len(parts) == 2 and parts[1] in served:
-            self._page(variant, parts[1])
+            self._page(variant, parts[1], self.proxy.glibcs.get(parts[0]))
         elif len(parts) == 3 and parts[1] == "files" and parts[2].endswith(".whl.metadata"):
             self._metadata(variant, parts[2].removesuffix(".metadata"), self.proxy.corrections(parts[0]))
         else:
             self._reply(404, b"not in the PyTorch index", "text/plain")
 
-    def _page(self, variant: str, project: str) -> None:
+    def _page(self, variant: str, project: str, glibc: Glibc | None) -> None:
         files = facts_page(variant, project, belongs(variant))
         live = self.live.get(variant)
         if live:
@@ -235,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             files += [proxied_row(row) for row in live(variant, project) if row["filename"] not in known]
         if not files:
             return self._reply(404, b"not in the PyTorch index", "text/plain")
-        page = {"meta": {"api-version": "1.1"}, "name": project, "files": files}
+        page = {"meta": {"api-version": "1.1"}, "name": project, "files": by_number(files, glibc)}
         self._reply(200, json.dumps(page).encode(), _JSON, age=600 if self.proxy.lasts(variant) else 0)
 
     def _metadata(self, variant: str, file: str, corrections: Corrections) -> None:
@@ -279,7 +293,7 @@ def _below_root(path: str) -> str:
 
 
 def _variant(root: str) -> str:
-    return root.partition(_CORRECTED)[0].partition(_FACTS)[0].removesuffix(_WITH_TRITON)
+    return root.partition(_CORRECTED)[0].partition(_FACTS)[0].partition(_GLIBC)[0].removesuffix(_WITH_TRITON)
 
 
 def _without_suffix(address: FileAddress) -> FileAddress:

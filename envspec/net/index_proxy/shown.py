@@ -42,22 +42,29 @@ _NEWEST_MINOR = 16
 """The newest Python 3 that a stand-in beside wheels is for: newer than any that a spec can ask for."""
 
 
-@dataclass(frozen=True)
-class ShownSources:
-    """What uv is shown of a package's sources.
+Glibc = tuple[int, int]
+"""The minor of a target's glibc that uv has no platform name for, and the newest one below it for which it has."""
+_MANYLINUX = re.compile(r"manylinux_2_([0-9]{1,4})_(\w+)")
 
-    built   they may be built
-    beside  they are shown beside wheels
+
+@dataclass(frozen=True)
+class ShownFiles:
+    """What uv is shown of a package's files.
+
+    built   sources may be built
+    beside  sources are shown beside wheels
+    glibc   of the target, where uv has no name for it
     """
 
     built: bool = False
     beside: bool = False
+    glibc: Glibc | None = None
 
 
 def body_of(
     project: str,
     files: Mapping[Version, VersionFiles],
-    sources: ShownSources,
+    sources: ShownFiles,
     variants: Mapping[Version, Wheels] | None = None,
 ) -> bytes:
     """Write a page. `variants` are the wheels of those versions that have variants."""
@@ -72,13 +79,31 @@ def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return _row(row, WHEEL)
 
 
-def _rows(own: VersionFiles, project: str, sources: ShownSources, variants: Wheels | None) -> list[dict[str, Any]]:
+def by_number(rows: list[dict[str, Any]], glibc: Glibc | None) -> list[dict[str, Any]]:
+    """Show wheels that fit a target's glibc by its number to a uv that has no name for it: with the tag that uv takes.
+    Only the name that uv sees changes; a row's address has the file's own."""
+    if glibc is not None:
+        for row in rows:
+            row["filename"] = _name_for(row["filename"], *glibc)
+    return rows
+
+
+def _name_for(file: str, own: int, listed: int) -> str:
+    front, _, tags = file.removesuffix(".whl").rpartition("-")
+    ends = tags.split(".")
+    found = [match for end in ends if (match := _MANYLINUX.fullmatch(end)) and listed < int(match[1]) <= own]
+    more = [end for match in found if (end := f"manylinux_2_{listed}_{match[2]}") not in ends]
+    return f"{front}-{'.'.join(dict.fromkeys((*ends, *more)))}.whl" if more else file
+
+
+def _rows(own: VersionFiles, project: str, sources: ShownFiles, variants: Wheels | None) -> list[dict[str, Any]]:
     """Make the rows of one version."""
     differ = len({row.get("requires-python") for row in own.rows}) > 1
     if variants is None:
         wheels = [_row(row, WHEEL, differ=differ) for row in _of_some_target(own)]
     else:
         wheels = [*(_row(row, WHEEL, differ=differ) for row in variants[0]), *map(_variant_row, variants[1])]
+    wheels = by_number(wheels, sources.glibc)
     tags = (_TAG,) if sources.beside or not wheels else _without_wheel(_endings(own.wheels))
     archives = [row for row in own.rows if not row["filename"].endswith(".whl")]
     if not archives or not tags:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
@@ -79,7 +80,9 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
 
     def own(file: FoundFile) -> FoundFile:
         address = proxy.file(file.url)
-        return file if address is None else replace(found_file(address), uploaded=file.uploaded)
+        if address is not None:
+            return replace(found_file(address), uploaded=file.uploaded)
+        return replace(file, file=unquote(file.url.rpartition("/")[2])) if proxy.owns(file.url) else file
 
     return tuple(
         replace(package, archive=direct[package.name].file)

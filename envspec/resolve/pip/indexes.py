@@ -57,7 +57,12 @@ class UvIndexes:
         pytorch = []
         if torch is not None:
             variant = str(torch.variant)
-            url = proxy.url(variant, triton=needs_own_triton(request), corrections=request.corrections)
+            url = proxy.url(
+                variant,
+                triton=needs_own_triton(request),
+                corrections=request.corrections,
+                glibc=request.unlisted_glibc,
+            )
             pytorch.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
         if not self.default_index:
             return [*ordered, *pytorch]
@@ -87,9 +92,10 @@ class UvIndexes:
             for number, (source, names) in enumerate(sorted(named.items()))
         ]
         if variant is not None:
-            url = proxy.url(variant, triton=needs_own_triton(request))
+            url = proxy.url(variant, triton=needs_own_triton(request), glibc=request.unlisted_glibc)
             ordered.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
-        return [*ordered, UvIndex("pypi", proxy.index(Upstream(str(self.default_index))), default=True)]
+        usual = Upstream(str(self.default_index), glibc=request.unlisted_glibc)
+        return [*ordered, UvIndex("pypi", proxy.index(usual), default=True)]
 
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
@@ -117,7 +123,8 @@ class UvIndexes:
 
     def _usual(self, request: Request) -> Upstream:
         """Give the default index without PyTorch's packages, with the corrections that hold in every solution."""
-        return Upstream(str(self.default_index), corrections=request.corrections.inactive(), without=_PYTORCH)
+        corrections, glibc = request.corrections.inactive(), request.unlisted_glibc
+        return Upstream(str(self.default_index), corrections=corrections, without=_PYTORCH, glibc=glibc)
 
     def _torch(self, request: Request) -> Upstream:
         """Give PyTorch's packages on the default index, likewise."""
@@ -200,4 +207,5 @@ def _own_names(request: Request) -> frozenset[str]:
 
 def _own(url: str, request: Request) -> Upstream:
     """Give an index with what a request says of sources."""
-    return Upstream(url, frozenset(request.allow_source), frozenset(request.unfit), request.metadata)
+    allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
+    return Upstream(url, allowed, unfit, request.metadata, glibc=request.unlisted_glibc)

@@ -113,14 +113,21 @@ class Request:
         return dict(self.exempt).get(package, self.exclude_newer)
 
     @property
+    def _glibc_minors(self) -> tuple[int, int]:
+        """The minor of the target's glibc, and the newest one not above it that uv has a platform name for."""
+        own = int((self.glibc or "2.28").split(".")[1])
+        return own, max((m for m in UV_GLIBC_MINORS if m <= own), default=UV_GLIBC_MINORS[0])
+
+    @property
     def uv_platform(self) -> str:
         """uv's platform name; on Linux the newest one that the target's glibc supports."""
-        name = UV_PLATFORMS[self.platform]
-        if "{glibc}" not in name:
-            return name
-        asked = int((self.glibc or "2.28").split(".")[1])
-        minor = max((m for m in UV_GLIBC_MINORS if m <= asked), default=UV_GLIBC_MINORS[0])
-        return name.format(glibc=minor)
+        return UV_PLATFORMS[self.platform].format(glibc=self._glibc_minors[1])
+
+    @property
+    def unlisted_glibc(self) -> tuple[int, int] | None:
+        """The target's glibc where uv has no platform name for it: the index proxy then shows wheels by number."""
+        own, listed = self._glibc_minors
+        return (own, listed) if own > listed and self.platform.startswith("linux-") else None
 
 
 @dataclass(frozen=True)

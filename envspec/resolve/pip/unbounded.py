@@ -91,7 +91,9 @@ def may_be_behind(found: Iterable[Found], request: Request, kept: Mapping[str, s
 def without_bounds(request: Request) -> Request:
     """Give the request for uv's unbounded answer."""
     constraints = tuple(line for line in request.constraints if line not in request.own)
-    glibc = _NEWEST_GLIBC if request.platform.startswith("linux-") else request.glibc
+    glibc = request.glibc
+    if request.platform.startswith("linux-"):
+        glibc = max(_NEWEST_GLIBC, request.glibc or "2.28", key=_minor)
     return replace(request, constraints=constraints, own=(), final=(), glibc=glibc)
 
 

@@ -75,7 +75,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def _plain(data: Mapping[str, Any]) -> tuple[Found, ...] | None:
-    """Read packages that are files of indexes with a hash each, as almost all of any answer are: in a tenth of the time
+    """Read packages that are files of indexes, as almost all of any answer are: in a tenth of the time
     of a whole judgement by PEP 751. None where anything else is among them."""
     try:
         return tuple(map(_of_index, data["packages"]))
@@ -95,9 +95,9 @@ def _of_index(package: Mapping[str, Any]) -> Found:
 
 
 def _plain_file(file: Mapping[str, Any]) -> FoundFile:
-    url, sha256, size = file["url"], file["hashes"]["sha256"], file.get("size")
-    name = url.rpartition("/")[2]
-    if file.keys() - {"url", "hashes", "size", "upload-time"} or not _SHA256.fullmatch(sha256):
+    url, hashes, size = file["url"], file["hashes"], file.get("size")
+    name, sha256 = file.get("name") or url.rpartition("/")[2], hashes.get("sha256")
+    if file.keys() - {"url", "name", "hashes", "size", "upload-time"} or not _SHA256.fullmatch(sha256 or "0" * 64):
         raise ValueError
     if not _FILE.fullmatch(name) or not (size is None or type(size) is int):
         raise ValueError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from envspec.base.errors import IndexFailure, OutsideError
 from envspec.base.settings import Settings, split_credentials
@@ -88,11 +89,11 @@ class IndexPages:
         return self._named.get(index)
 
 
-def file_facts(row: Mapping[str, object]) -> FileFacts:
+def file_facts(row: Mapping[str, Any]) -> FileFacts:
     """Return what a PEP 691 entry says of its file."""
     hashes, yanked, uploaded = row["hashes"], row.get("yanked"), row.get("upload-time")
     return FileFacts(
-        sha256=str(hashes["sha256"]) if isinstance(hashes, dict) else "",
+        sha256=hashes.get("sha256", ""),
         uploaded=str(uploaded) if uploaded else None,
         yanked=None if not yanked else yanked if isinstance(yanked, str) else "",
     )

@@ -86,6 +86,7 @@ def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[P
             machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
             asked=_asked(target, pin.name) if is_pre_release(pin.version) else (),
             any_python=inputs.accepts("requires-python", pin.name),
+            glibc=inputs.glibc,
         )
 
 

@@ -14,7 +14,7 @@ from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
 from envspec.packages.python_range import judged
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.packages.tags import build_tag, takes_python, wheel_file_tags
+from envspec.packages.tags import ReleaseFile, taken, takes_python
 from envspec.packages.variant_choice import compatible
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Variants, WheelOfVariant
@@ -107,7 +107,7 @@ def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
 
 def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
-    of which there is another with a higher build tag, which pip and uv prefer."""
+    beside which the release has another that comes first in the one rank of files."""
     pin = claim.pin
     version = version_of(pin.version)
     if version is None or pin.artifact is None:
@@ -119,23 +119,16 @@ def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding
             sentence = f"it is a pre-release that nothing asks for, and its index has {final}"
             yield difference("unasked-pre-release", sentence, pin.version, final, "warning")
     mine = pin.artifact.file
-    wheels = files[version].wheels if pin.is_wheel and version in files else ()
-    for other in sorted(str(row["filename"]) for row in wheels if _could_be_taken(claim, row)):
-        if _is_for(other) == _is_for(mine) and build_tag(other) > build_tag(mine):
-            sentence = f"its index has {other} too, which pip and uv prefer"
-            yield difference("other-build-tag", sentence, mine, other, "warning")
-
-
-def _is_for(wheel: str) -> tuple[object, str | None]:
-    return wheel_file_tags(wheel), read_name(wheel).label
-
-
-def _could_be_taken(claim: PinClaim, row: Row) -> bool:
-    return (
-        bool(wheel_file_tags(str(row["filename"])))
-        and not row.get("yanked")
-        and _is_in_time(claim, row.get("upload-time"))
-    )
+    label = read_name(mine).label
+    wheels = [
+        ReleaseFile(str(row["filename"]), bool(row.get("yanked")), row.get("requires-python"))
+        for row in (files[version].wheels if pin.is_wheel and version in files else ())
+        if read_name(str(row["filename"])).label == label and _is_in_time(claim, row.get("upload-time"))
+    ]
+    other = taken(wheels, claim.platform, claim.python, claim.glibc)
+    if other not in (None, mine) and any(one.file == mine and not one.yanked for one in wheels):
+        sentence = f"its index has {other} too, which pip and uv prefer"
+        yield difference("other-build-tag", sentence, mine, other, "warning")
 
 
 def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:

@@ -129,16 +129,15 @@ class Indexes:
             return None
         if reply.status != 200:
             raise IndexFailure(f"{redact(split_credentials(url)[0])} answered HTTP {reply.status}")
-        rows = read_page(reply.body, url, self.fetcher, unhashed=True)
+        rows = read_page(reply.body, url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
         return {str(row["filename"]): row for row in rows}
 
     def listed(self, row: Mapping[str, Any]) -> IndexedFile:
         """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
-        hashes, size = row.get("hashes"), row.get("size")
-        sha256 = hashes.get("sha256") if isinstance(hashes, dict) else None
-        if not isinstance(sha256, str) or not sha256:
+        sha256, size = row["hashes"].get("sha256"), row.get("size")
+        if sha256 is None:
             sha256, size = self.hashes.of(str(row["url"]))
         uploaded, yanked = row.get("upload-time"), row.get("yanked")
         return IndexedFile(

@@ -20,6 +20,7 @@ class PinClaim:
     extras         those that are asked of the package
     platform       conda's subdir; empty for a conda package, which says it itself
     python         of the target ("3.12.14"); empty for a conda package
+    glibc          of the target; None for a platform without
     overrides      the target's, as PEP 508
     stated         what the spec states of the package's source
     exclude_newer  the moment before which the file was published, RFC 3339, or None
@@ -44,6 +45,7 @@ class PinClaim:
     machine: TargetMachine | None = None
     asked: tuple[str, ...] = ()
     any_python: bool = False
+    glibc: str | None = None
 
 
 Claims = Mapping[PinClaim, tuple[str, ...]]

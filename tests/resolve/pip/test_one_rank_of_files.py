@@ -7,6 +7,7 @@ import itertools
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,13 +39,15 @@ PYTHONS = ("cp312-cp312", "cp312-abi3", "cp39-abi3", "cp310-abi3", "cp312-none",
 ENDS = {
     "linux-64": ("manylinux1_x86_64", "manylinux_2_17_x86_64.manylinux2014_x86_64", "manylinux_2_28_x86_64",
                  "manylinux_2_34_x86_64", "linux_x86_64", "musllinux_1_2_x86_64", "manylinux_2_28_aarch64"),
+    "linux-aarch64": ("manylinux2014_aarch64", "manylinux_2_17_aarch64.manylinux2014_aarch64", "linux_aarch64",
+                      "manylinux_2_28_aarch64", "manylinux_2_34_aarch64", "manylinux_2_28_x86_64"),
     "osx-arm64": ("macosx_11_0_arm64", "macosx_14_0_arm64", "macosx_10_9_universal2", "macosx_11_0_universal2",
                   "macosx_15_0_arm64", "macosx_12_0_x86_64", "macosx_13_0_universal2"),
     "osx-64": ("macosx_10_9_x86_64", "macosx_10_9_universal2", "macosx_12_0_x86_64", "macosx_10_9_intel"),
     "win-64": ("win_amd64", "win32", "win_arm64"),
 }  # fmt: skip
 OF_PIP = {"osx-arm64": ["macosx_14_0_arm64"], "osx-64": ["macosx_14_0_x86_64"], "win-64": ["win_amd64"]}
-"""The platforms as pip is told them; Linux's are those of this machine, with the target's glibc."""
+"""The platforms as pip is told them; Linux's are those that it lists with the target's glibc."""
 
 NUMBERS = itertools.count()
 OTHER = re.compile("-cp31[13]-|macosx_15")
@@ -58,6 +61,8 @@ class Row:
     file: str
     requires_python: str | None
     yanked: str | None
+    bare: bool = False
+    """Its page has neither its hash nor its size."""
 
 
 @st.composite
@@ -72,7 +77,8 @@ def releases(draw: st.DrawFn, platform: str) -> tuple[Row, ...]:
         source = draw(st.integers(0, 5)) == 0
         file = "ab{}_c-1.0.tar.gz" if source else f"{name}-{version}{build}-{python}-{end}.whl"
         said = draw(st.sampled_from((None, None, None, ">=3.8", "<3", "<3.12", ">=3.13")))
-        rows[file] = Row(file, said, draw(st.sampled_from((None, None, None, "bad"))))
+        yanked, bare = draw(st.sampled_from((None, None, None, "bad"))), draw(st.integers(0, 4)) == 0
+        rows[file] = Row(file, said, yanked, bare)
     return tuple(rows.values())
 
 
@@ -82,7 +88,9 @@ def serve(index: Index, number: int, rows: tuple[Row, ...]) -> None:
     for row in rows:
         made = (wheel if row.file.endswith(".whl") else sdist)(f"ab{number}-c", "1.0")
         file = row.file.format(number)
-        index.add(replace(made, file=file, requires_python=row.requires_python), yanked=row.yanked)
+        index.add(own := replace(made, file=file, requires_python=row.requires_python), yanked=row.yanked)
+        if row.bare:
+            index.lie_about(own, "")
 
 
 def of_uv(index: Index, numbers: range, platform: str, folder: Path, glibc: str = "2.28") -> list[str]:
@@ -107,20 +115,29 @@ def _may_fit(file: str, platform: str) -> bool:
 
 
 def _target(platform: str) -> TargetPython:
-    return TargetPython(OF_PIP.get(platform), (3, 12), implementation="cp")
+    linux = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}.get(platform, "")
+    of_linux = [*_manylinux.platform_tags([linux]), f"linux_{linux}"]
+    return TargetPython(OF_PIP.get(platform, of_linux), (3, 12), implementation="cp")
 
 
 def of_pip(index: Index, numbers: range, platform: str) -> list[str]:
     """The file that pip takes of each project."""
+    return _chosen_by_pip(index, [f"ab{number}-c" for number in numbers], platform)
+
+
+def _chosen_by_pip(index: Index, names: Sequence[str], platform: str) -> list[str]:
     links = LinkCollector(PipSession(), SearchScope.create([], [index.url], no_index=False))
     finder = PackageFinder.create(links, SelectionPreferences(allow_yanked=False), _target(platform))
-    best = [finder.find_best_candidate(f"ab{number}-c").best_candidate for number in numbers]
+    best = [finder.find_best_candidate(name).best_candidate for name in names]
     return [one.link.filename for one in best if one is not None]
 
 
 def of_envspec(rows: tuple[Row, ...], platform: str) -> str:
     listed = (ReleaseFile(row.file, row.yanked is not None, row.requires_python) for row in rows)
-    return taken(listed, platform, "3.12", "2.28" if platform == "linux-64" else None) or "ab{}_c-0.1-py3-none-any.whl"
+    return (
+        taken(listed, platform, "3.12", "2.28" if platform.startswith("linux") else None)
+        or "ab{}_c-0.1-py3-none-any.whl"
+    )
 
 
 @pytest.mark.by_day(2)
@@ -177,6 +194,26 @@ def test_a_source_is_needed_where_uv_takes_it_and_no_wheel_wants_a_newer_glibc(
     except SourcesNeeded as error:
         needed = set(error.names)
     assert needed == {file.partition("_")[0] + "-c" for file in uvs if file.endswith(".tar.gz")}
+
+
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_glibc_counts_by_its_number_as_it_does_to_pip(
+    data: st.DataObject, machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where uv has no name for it: uv lists some versions alone."""
+    own = data.draw(st.integers(17, 49))
+    monkeypatch.setattr(_manylinux, "_get_glibc_version", lambda: (2, own))
+    first = next(NUMBERS) * 8
+    for number in range(first, first + 8):
+        index.add(wheel(f"glibc{number}", "0.1"))
+        for minor in data.draw(st.sets(st.integers(own - 3, own + 2), min_size=1)):
+            index.add(wheel(f"glibc{number}", "1.0", tag=f"py3-none-manylinux_2_{max(minor, 5)}_x86_64"))
+    names = [f"glibc{number}" for number in range(first, first + 8)]
+    machine.spec(cpu(*names, targets=f"[targets.a]\nplatform = 'linux-64'\nglibc = '2.{own}'\n"))
+    ((*pins,),) = (target.pins for target in lock(machine))
+    files = {pin.name: pin.artifact.file for pin in pins if pin.artifact}
+    assert [files[name] for name in names] == _chosen_by_pip(index, names, "linux-64")
 
 
 def good(rows: tuple[Row, ...]) -> tuple[Row, ...]:
