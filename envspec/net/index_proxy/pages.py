@@ -184,14 +184,16 @@ class Pages:
             return self.show(upstream, project, known)
         return ServedPage(304, etag=shown.etag) if known and known == shown.etag else shown
 
-    def releases(self, upstream: Upstream, project: str, target: Machine | None = None) -> Sequence[Release]:
-        """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them.
-        Raises IndexFailure."""
+    def releases(
+        self, upstream: Upstream, project: str, target: Machine | None = None, before: str | None = None
+    ) -> Sequence[Release]:
+        """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them, and
+        as they were `before` a moment. Raises IndexFailure."""
         found = self.store.get(upstream.root, project)
         if found is None and not self.offline:
             self._read(upstream, project, None)
             found = self.store.get(upstream.root, project)
-        return replace(found, target=target) if found else ()
+        return replace(found, target=target, before=before) if found else ()
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""

@@ -19,9 +19,11 @@ from envspec.packages.tags import ReleaseFile, taken
 if TYPE_CHECKING:
     from packaging.version import Version
 
-_SCHEMA = 4
+_SCHEMA = 5
 Machine = tuple[str, str, str | None]
 """A target's platform, Python and glibc."""
+_HOUR = len("2026-11-24T10")
+"""Of a time, what says its hour: the files of a release come within that, and else one by one."""
 Row = dict[str, Any]
 """A file of a page (PEP 691)."""
 SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
@@ -37,6 +39,7 @@ class Release:
     uploaded         the upload time of its first file, RFC 3339; None if the page doesn't say
     unsuited         none of its variants suits the machine that the page was made for
     differing        the files and their Requires-Python, where these differ
+    late             the wheels that came in a later hour than its first file, and when
     """
 
     version: str
@@ -47,6 +50,12 @@ class Release:
     uploaded: str | None
     unsuited: bool = False
     differing: tuple[tuple[str, str], ...] = ()
+    late: tuple[tuple[str, str], ...] = ()
+
+    def before(self, moment: str) -> Release:
+        """Give the release as it was before a moment: without the wheels that came later."""
+        later = {file for file, uploaded in self.late if uploaded[:19] >= moment[:19]}
+        return replace(self, wheels=tuple(one for one in self.wheels if one not in later)) if later else self
 
     def on(self, target: Machine) -> Release:
         """Give the release as a target sees it: with the Requires-Python of the file that it takes."""
@@ -106,19 +115,22 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
     pythons = [row.get("requires-python") or "" for row in rows]
     differing = tuple((row["filename"], said) for row, said in zip(rows, pythons, strict=True))
     uploads = [str(said) for row in rows if (said := row.get("upload-time"))]
+    first = min(uploads, default=None)
+    late = [(row["filename"], str(row.get("upload-time"))) for row in wheels if first and row.get("upload-time")]
     return Release(
         str(version),
         tuple([row["filename"] for row in wheels]),
         len(wheels) < len(rows),
         not good,
         next(filter(None, pythons), None),
-        min(uploads, default=None),
+        first,
         unsuited,
         differing if len(set(pythons)) > 1 else (),
+        tuple(one for one in late if one[1][:_HOUR] != first[:_HOUR]) if first else (),
     )
 
 
-_KEPT = ("version", "wheels", "source", "yanked", "requires_python", "uploaded", "unsuited", "differing")
+_KEPT = ("version", "wheels", "source", "yanked", "requires_python", "uploaded", "unsuited", "differing", "late")
 
 
 def kept_text(releases: Iterable[Release]) -> str:
@@ -128,11 +140,12 @@ def kept_text(releases: Iterable[Release]) -> str:
 
 @dataclass(frozen=True)
 class KeptReleases(Sequence[Release]):
-    """Releases as they are kept, one JSON line each. A line is read when it is asked for, as a `target` sees it: most
-    questions are about the newest few of hundreds."""
+    """Releases as they are kept, one JSON line each. A line is read when it is asked for, as a `target` sees it, and as
+    the release was `before` a moment: most questions are about the newest few of hundreds."""
 
     lines: tuple[bytes, ...]
     target: Machine | None = None
+    before: str | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -143,16 +156,17 @@ class KeptReleases(Sequence[Release]):
     def __getitem__(self, place: slice) -> KeptReleases: ...
     def __getitem__(self, place: int | slice) -> Release | KeptReleases:
         if isinstance(place, slice):
-            return KeptReleases(self.lines[place], self.target)
-        return _release(self.lines[place], self.target)
+            return KeptReleases(self.lines[place], self.target, self.before)
+        return _release(self.lines[place], self.target, self.before)
 
 
 @lru_cache(maxsize=1 << 12)
-def _release(line: bytes, target: Machine | None) -> Release:
+def _release(line: bytes, target: Machine | None, before: str | None) -> Release:
     """Read a line, once for all targets that ask for it."""
-    version, wheels, source, yanked, python, uploaded, unsuited, differing = json.loads(line)
-    pairs = tuple((file, said) for file, said in differing)
-    release = Release(version, tuple(wheels), source, yanked, python, uploaded, unsuited, pairs)
+    version, wheels, source, yanked, python, uploaded, unsuited, *pairs = json.loads(line)
+    differing, late = (tuple((file, said) for file, said in several) for several in pairs)
+    release = Release(version, tuple(wheels), source, yanked, python, uploaded, unsuited, differing, late)
+    release = release.before(before) if before else release
     return release if target is None else release.on(target)
 
 

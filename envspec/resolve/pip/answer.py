@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -12,6 +12,7 @@ from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
+from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.python_range import minor_after
@@ -21,7 +22,7 @@ from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached, unsure_lines
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import Asks, Releases, asks_of, skipped
+from envspec.resolve.pip.newest import Asks, Releases, admitted, asks_of, newer_than, skipped, wheels_fit
 from envspec.resolve.pip.pins import completed, installed
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -158,6 +159,25 @@ def older_sources(found: Sequence[Found], request: Request, releases: Releases) 
         and is_source(package, installed(package, request))
         and any(one.source for one in skipped(package, request, releases))
     )
+
+
+def dated_sources(
+    found: Iterable[Found], request: Request, kept: Mapping[str, str], releases: Releases
+) -> Iterator[str]:
+    """Find packages of a solution of which a newer release had no wheel for the target before `exclude-newer`, as those
+    came later, but its source, which uv hasn't seen. Versions `kept` from the old lock stay."""
+    for package in found:
+        if package.name in {*request.allow_source, *request.unfit} or kept.get(package.name) == package.version:
+            continue
+        for release in newer_than(releases(package.name), version_of(package.version or "")) if package.files else ():
+            if _waits_for_wheels(release, request) and admitted(release, request, package.name, None):
+                yield package.name
+                break
+
+
+def _waits_for_wheels(release: Release, request: Request) -> bool:
+    late = [file for file, _ in release.late]
+    return release.source and wheels_fit(late, request) and not wheels_fit(release.wheels, request)
 
 
 def tell_undated(

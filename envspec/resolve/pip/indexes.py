@@ -151,7 +151,8 @@ class UvIndexes:
                 return ()
             own = self._named(request, sources[name]) if name in sources else None
             upstream = own or next(one for one in (special, torch, usual) if one.serves(name))
-            return self.pages.releases(upstream, name, (request.platform, request.full_python, request.glibc))
+            machine = (request.platform, request.full_python, request.glibc)
+            return self.pages.releases(upstream, name, machine, request.not_after(name))
 
         return releases
 

@@ -34,6 +34,7 @@ from envspec.resolve.pip.answer import (
     Resolution,
     answer_of,
     asked_for,
+    dated_sources,
     hint_about_pre_releases,
     in_own_addresses,
     labelled,
@@ -402,9 +403,12 @@ class PipResolver:
                     strayed = _strayed((package.name for package in found), asked)
                     if not strayed:
                         found = in_own_addresses(found, proxy, question.direct)
-                        if not (older := older_sources(found, asked, self._uv_indexes.releases(asked))):
+                        of_asked = self._uv_indexes.releases(asked)
+                        unseen = {*older_sources(found, asked, of_asked)}
+                        unseen |= {*dated_sources(found, asked, preferences.versions, of_asked)}
+                        if not unseen:
                             return with_hashes(found, asked, self.hashes)
-                        asked = replace(asked, unfit=(*asked.unfit, *older))
+                        asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
                         continue
                 except Unsatisfiable as conflict:
                     unfit = _unfit(conflict.message, asked) or _dated(
@@ -623,7 +627,9 @@ def _dated(names: Iterable[str], request: Request, releases: Releases) -> list[s
         name
         for name in names
         if name not in seen
-        and any(one.source and one.wheels and admitted(one, request, name, None) for one in releases(name))
+        and any(
+            one.source and (one.wheels or one.late) and admitted(one, request, name, None) for one in releases(name)
+        )
     ]
 
 

@@ -9,7 +9,7 @@ from envspec.base.errors import AnswerNo
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.pip.newest import Releases, needed_glibc
+from envspec.resolve.pip.newest import Releases, needed_glibc, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
 from envspec.resolve.uv.answer import Found
@@ -23,6 +23,7 @@ class NeededSource:
     unfit     it has wheels, and none fits
     glibc     with which, or a later one, a wheel would; None where none does
     inert     its build runs no code of its own
+    late      its wheels for the target came after the spec's `exclude-newer`
     """
 
     name: str
@@ -33,6 +34,7 @@ class NeededSource:
     unfit: bool = False
     glibc: str | None = None
     inert: bool = False
+    late: bool = False
 
 
 class SourcesNeeded(AnswerNo):
@@ -53,7 +55,7 @@ class SourcesNeeded(AnswerNo):
         told = "; ".join(map(_told, said.values()))
         line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
-        source = "from source" if any(one.unfit for one in self.needed) else "published only as source"
+        source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
             hint=_glibc_hint(self.needed) + self._ways() + line,
@@ -95,7 +97,9 @@ def _told(one: NeededSource) -> str:
         notes.append("its build runs no code of its own")
     if one.trust != "static":
         notes.append(f"requirements {one.trust}")
-    if one.unfit:
+    if one.late:
+        notes.append("its wheels for this platform came after exclude-newer")
+    elif one.unfit:
         notes.append(f"its wheels are for glibc {one.glibc} and later" if one.glibc else "none of its wheels fits")
     return f"{one.name} {one.version} ({', '.join(notes)})"
 
@@ -104,7 +108,8 @@ def needed_source(
     package: Found, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]], releases: Releases
 ) -> NeededSource:
     """Describe a package that is needed from source; `edges` are the packages' requirements that hold."""
-    wheels = next((one.wheels for one in releases(package.name) if one.version == package.version), ())
+    release = next((one for one in releases(package.name) if one.version == package.version), None)
+    wheels = release.wheels if release else ()
     path = _path(package.name, request, edges)
     return NeededSource(
         package.name,
@@ -115,6 +120,7 @@ def needed_source(
         bool(wheels),
         needed_glibc(wheels, request),
         facts.inert,
+        release is not None and wheels_fit([file for file, _ in release.late], request),
     )
 
 

@@ -41,9 +41,11 @@ def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(
 def test_a_source_whose_wheels_came_after_exclude_newer_is_named(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "0.1"), sdist("alpha", "1.0"), wheel("app", "1.0", "alpha>=1"), uploaded=MAY)
     index.add(wheel("alpha", "1.0"), uploaded="2026-06-01T00:00:00Z")
-    for asked in ("alpha>=1", "app"):
+    index.add(wheel("alpha", "1.0", tag="py3-none-win_amd64"), uploaded=MAY)
+    for asked in ("alpha>=1", "app", "alpha"):
         machine.spec(cpu(asked).replace("[pip]", "exclude-newer = '2026-05-15'\n[pip]"))
-        assert "alpha 1.0 (" in refused(machine, status=1)
+        said = refused(machine, status=1)
+        assert "alpha 1.0 (" in said and "its wheels for this platform came after exclude-newer" in said
     # no word of uv's conflict ("because", "depends") is asked for as if it were a package
     assert {one.path.split("/")[2] for one in index.asked if one.path.startswith("/simple/")} == {"alpha", "app"}
 
