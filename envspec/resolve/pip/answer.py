@@ -46,7 +46,7 @@ class Resolution:
 
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
-    metadata = _metadata(found, request, reading)
+    metadata = described(found, request, reading)
     edges = holding(request, metadata)
     bounds = {
         name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
@@ -61,11 +61,12 @@ def asked_for(found: tuple[Found, ...], request: Request, reading: Reading) -> t
     METADATA raises."""
     if not request.corrections.active:
         return found
-    there = reached(request, _metadata(found, request, reading))
+    there = reached(request, described(found, request, reading))
     return tuple(package for package in found if package.name in there)
 
 
-def _metadata(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
+def described(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
+    """Read the METADATA of packages of a solution, with what corrections add. Raises what reading METADATA raises."""
     for package in found:
         reading.begin(package, installed(package, request), request.metadata)
     return {
@@ -136,7 +137,7 @@ def refuse_two_answers(
     for request, answer in answers.items():
         if not request.any_python:
             continue
-        for name, line, python in unsure_lines(request, _metadata(answer.found, request, reading)):
+        for name, line, python in unsure_lines(request, described(answer.found, request, reading)):
             who = f"{name} requires" if name else "the spec asks for"
             error = Infeasible(
                 f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "

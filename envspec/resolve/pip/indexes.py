@@ -10,7 +10,7 @@ from envspec.base.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.ahead import AskedRoots
 from envspec.net.index_proxy.pages import Pages, Upstream
-from envspec.net.index_proxy.releases import Release
+from envspec.net.index_proxy.releases import Release, by_version
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.variant_rows import has_variants
 from envspec.packages.edges import markers_of
@@ -20,6 +20,7 @@ from envspec.resolve.pip.compile import UvIndex
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
+from envspec.resolve.uv.answer import FoundFile
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
@@ -143,18 +144,37 @@ class UvIndexes:
 
     def releases(self, request: Request) -> Callable[[str], Sequence[Release]]:
         """List a package's releases on the index that it comes from, as the request's target sees them."""
+        upstream, machine = self._upstreams(request), (request.platform, request.full_python, request.glibc)
+
+        def releases(name: str) -> Sequence[Release]:
+            own = upstream(name)
+            return () if own is None else self.pages.releases(own, name, machine, request.not_after(name))
+
+        return releases
+
+    def wheel(self, request: Request, name: str, version: str) -> FoundFile | None:
+        """Find a wheel of a release on its package's index, as the page is now. Raises IndexFailure."""
+        own = self._upstreams(request)(name)
+        rows = self.pages.listed(own, name) if own and not self.pages.offline else []
+        from packaging.version import Version
+
+        of_release = by_version(rows, name).get(Version(version))
+        if of_release is None or not of_release.wheels:
+            return None
+        row = of_release.wheels[0]
+        return FoundFile(row["url"], row["filename"], row["hashes"].get("sha256"), row.get("size"))
+
+    def _upstreams(self, request: Request) -> Callable[[str], Upstream | None]:
+        """Give the index that a package comes from."""
         sources = dict(request.sources)
         special, torch, usual = self._special(request), self._torch(request), self._usual(request)
 
-        def releases(name: str) -> Sequence[Release]:
-            if name not in sources and not self.default_index:
-                return ()
-            own = self._named(request, sources[name]) if name in sources else None
-            upstream = own or next(one for one in (special, torch, usual) if one.serves(name))
-            machine = (request.platform, request.full_python, request.glibc)
-            return self.pages.releases(upstream, name, machine, request.not_after(name))
+        def upstream(name: str) -> Upstream | None:
+            if name in sources:
+                return self._named(request, sources[name])
+            return next(one for one in (special, torch, usual) if one.serves(name)) if self.default_index else None
 
-        return releases
+        return upstream
 
     def named(self, request: Request, message: str) -> list[str]:
         """List the packages in a message of uv's: its words whose pages were read."""

@@ -143,14 +143,14 @@ def _pin(
         licence=without_unseen(metadata.licence) or None if metadata.licence else None,
         git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
         url=without_credentials(package.archive.url) if package.archive else None,
-        extras=frozenset(_extras(metadata)),
+        extras=frozenset(extras_of(metadata)),
         added=added,
         works_with=bounds_of_extras(metadata.requires_dist),
         newer=newer,
     )
 
 
-def _extras(metadata: Metadata) -> Iterator[str]:
+def extras_of(metadata: Metadata) -> Iterator[str]:
     """List the extras of a package: old METADATA names some only in its markers."""
     for extra in metadata.provides_extra:
         yield canonical_name(extra)

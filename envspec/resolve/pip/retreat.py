@@ -15,7 +15,9 @@ from typing import NoReturn
 
 from envspec.base.errors import Infeasible
 from envspec.net.index_proxy.releases import Release, version_of
+from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name, head_of, published_requirement
 from envspec.packages.tags import takes_python
 from envspec.resolve.pip.newest import (
     Asks,
@@ -23,6 +25,7 @@ from envspec.resolve.pip.newest import (
     admitted,
     asks_of,
     is_skipped,
+    needed_glibc,
     newer_than,
     wheels_fit,
 )
@@ -33,6 +36,8 @@ CODE = "requires-python"
 """The finding of a release that refuses the target's Python. A spec can accept it, by package."""
 _OLDEST_MINOR = 8
 """The oldest Python that a spec may ask for."""
+NEWEST_MINOR = 14
+"""The newest Python 3 that is offered as a way."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,7 @@ class Way:
     """A change of the spec that may give an answer where an older release is none.
 
     text    what the user writes
-    python  the spec's Python in place of its own; likewise the targets' `cuda`
+    python  the spec's Python in place of its own; likewise the targets' `cuda` and `glibc`
     line    a requirement in place of the spec's on its package
     bounds  constraints besides: what the user writes, or what has to come of it
     """
@@ -223,6 +228,7 @@ class Way:
     text: str
     python: str | None = None
     cuda: str | None = None
+    glibc: str | None = None
     line: str | None = None
     bounds: tuple[str, ...] = ()
 
@@ -260,6 +266,88 @@ def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, relea
     raise Retreated(f"{label}: {'; '.join(said)}", ways, f"{{ {code} = {{ {names} }} }}", *accepted)
 
 
+@dataclass(frozen=True)
+class LostExtra:
+    """An extra that the spec asks for and the release of a solution hasn't.
+
+    line     the spec's requirement
+    release  the newest release after it that the spec admits and the target can't have
+    """
+
+    line: str
+    name: str
+    taken: str
+    extra: str
+    release: Release
+
+    def message(self, request: Request) -> str:
+        """Say what is lost, and why the release that may have it isn't the answer."""
+        said, python = self.release.requires_python or "", request.full_python
+        if not takes_python(said, python):
+            why = f"doesn't take Python {request.python} (Requires-Python {said})"
+        elif is_skipped(self.release, request, self.name):
+            why = "has no wheel for the target"
+        else:
+            why = "doesn't go with what the target has"
+        has = f"{self.name} {self.taken} has no extra {self.extra}, which the spec asks for"
+        return f"{has}, and {self.release.version}, which has it, {why}"
+
+    def ways(self, request: Request) -> Iterator[Way]:
+        bounds = (f"{self.name}>={self.release.version}",)
+        for python in _newer(request.python):
+            there = replace(request, python=python)
+            if takes_python(self.release.requires_python or "", there.full_python) and (
+                not self.release.wheels or wheels_fit(self.release.wheels, there)
+            ):
+                if python != request.python:
+                    yield Way(f'python = "{python}"', python=python, bounds=bounds)
+                break
+        if glibc := needed_glibc(self.release.wheels, request):
+            yield Way(f'if the machines have it: glibc = "{glibc}" in the target', glibc=glibc, bounds=bounds)
+        requirement = published_requirement(self.line)
+        requirement.extras = {one for one in requirement.extras if canonical_name(one) != self.extra}
+        yield Way(f'to do without the extra, write "{requirement}"', line=str(requirement))
+
+
+def lost_extras(
+    found: Iterable[Found],
+    request: Request,
+    offered: Callable[[Found], frozenset[str]],
+    ahead: Mapping[str, str],
+    releases: Releases,
+) -> Iterator[LostExtra]:
+    """Find the extras that the spec asks for and a solution hasn't, and that a newer release may have: one that the
+    target refuses, or the one `ahead`, which uv takes without envspec's bounds. What the spec accepts is left out."""
+    packages, alone = {one.name: one for one in found}, asks_of(request, {})
+    holds = markers_of(request.platform, request.full_python).hold
+    for line in request.effective:
+        head = head_of(line)
+        package = packages.get(head.name)
+        if not head.extras or package is None or not package.files or not holds(line, frozenset()):
+            continue
+        lost = head.extras - offered(package)
+        if not lost or {"retreat", f"retreat:{head.name}"} & {*request.accepted}:
+            continue
+        for release in newer_than(releases(head.name), version_of(package.version or "")):
+            if not admitted(replace(release, requires_python=None), request, head.name, alone.get(head.name)):
+                continue
+            refused = not takes_python(release.requires_python or "", request.full_python)
+            if refused or is_skipped(release, request, head.name) or ahead.get(head.name) == release.version:
+                for extra in sorted(lost):
+                    yield LostExtra(line, head.name, str(package.version), extra, release)
+                break
+
+
+def refuse_lost_extras(lost: Sequence[LostExtra], request: Request, label: str) -> None:
+    """Raise Retreated for extras that are given up for the target's sake. `label` names the targets."""
+    if lost:
+        said = "; ".join(one.message(request) for one in lost)
+        ways = dict.fromkeys(way for one in lost for way in one.ways(request))
+        names = dict.fromkeys(one.name for one in lost)
+        accepted = ", ".join(f'{name} = "why"' for name in names)
+        raise Retreated(f"{label}: {said}", ways, f"{{ retreat = {{ {accepted} }} }}", *names)
+
+
 def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
     page = releases(one.name)
     lifting = [
@@ -282,6 +370,11 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
 def _older(python: str) -> tuple[str, ...]:
     major, minor = python.split(".")[:2]
     return tuple(f"{major}.{one}" for one in range(int(minor) - 1, _OLDEST_MINOR - 1, -1))
+
+
+def _newer(python: str) -> tuple[str, ...]:
+    major, minor = python.split(".")[:2]
+    return tuple(f"{major}.{one}" for one in range(int(minor), NEWEST_MINOR + 1))
 
 
 def _next(python: str) -> str:

@@ -35,6 +35,7 @@ from envspec.resolve.pip.answer import (
     answer_of,
     asked_for,
     dated_sources,
+    described,
     hint_about_pre_releases,
     in_own_addresses,
     labelled,
@@ -55,16 +56,19 @@ from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, admitted, asks_of, behind, has_pre_release, unasked
 from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
-from envspec.resolve.pip.pins import begin, pins_of
+from envspec.resolve.pip.pins import begin, extras_of, pins_of
 from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
 from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone, stray_repository
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
 from envspec.resolve.pip.retreat import (
+    LostExtra,
     Retreat,
     in_place_of,
     leading_to,
+    lost_extras,
     newest_asked,
+    refuse_lost_extras,
     refuse_retreats,
     retreats,
     suspects,
@@ -482,6 +486,7 @@ class PipResolver:
             if may_be_behind(found, request, preferences.versions, releases):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 self._compare(found, request, label, partial(ask, of=free), reading)
+            self._refuse_lost_extras(found, asking, label, reading)
             return found
         except Unsatisfiable as conflict:
             about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
@@ -531,6 +536,24 @@ class PipResolver:
             refuse_outgrown(
                 [one for one in several if not names_torch(edges.get(one.name, ()), one.own)], request, label
             )
+
+    def _refuse_lost_extras(self, found: tuple[Found, ...], request: Request, label: str, reading: Reading) -> None:
+        """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
+        ahead = {one.name: one.free for one in self._lags.get(request, ())}
+
+        def offered(package: Found) -> frozenset[str]:
+            return frozenset(extras_of(described((package,), request, reading)[package.name]))
+
+        lost = lost_extras(found, request, offered, ahead, self._uv_indexes.releases(request))
+        refuse_lost_extras([one for one in lost if self._has_extra(one, request)], request, label)
+
+    def _has_extra(self, lost: LostExtra, request: Request) -> bool:
+        try:
+            file = self._uv_indexes.wheel(request, lost.name, lost.release.version)
+            return file is not None and lost.extra in extras_of(self.wheels.read(file))
+        except OutsideError:
+            # it can't be read: the warning of an extra that isn't there stands alone
+            return False
 
     def _tell_downgrades(self, found: tuple[Found, ...], last: Mapping[str, str], label: str, conflict: str) -> None:
         """Warn of what is older than in the `last` lock, local parts aside, which name a CUDA. `conflict` is what uv

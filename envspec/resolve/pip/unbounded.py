@@ -20,13 +20,11 @@ from envspec.packages.requirement import head_of, published_requirement
 from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.newest import Releases, admitted, asks_of, needed_glibc, newer_than
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import Retreated, Way
+from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated, Way
 from envspec.resolve.uv.answer import Found
 
 _NEWEST_GLIBC = "2.40"
 """The newest that uv has a platform name for."""
-_NEWEST_MINOR = 14
-"""The newest Python 3 that is offered as a way."""
 FAR = "far-behind"
 """The warning above everything else."""
 _RELEASES, _DAYS = 3, 365
@@ -168,7 +166,7 @@ def tell_lags(
 
 def _newer_pythons(python: str) -> tuple[str, ...]:
     major, minor = python.split(".")[:2]
-    return tuple(f"{major}.{one}" for one in range(int(minor) + 1, _NEWEST_MINOR + 1))
+    return tuple(f"{major}.{one}" for one in range(int(minor) + 1, NEWEST_MINOR + 1))
 
 
 def _other_cudas(lag: Lag, request: Request) -> list[str]:

@@ -144,7 +144,11 @@ def relock(
         from envspec.resolve.pip.sources_needed import SourcesNeeded
         from envspec.resolve.workflow.accept import of_pins, of_retreats
 
-        targets = tuple(replace(one, cuda=way.cuda or one.cuda) for one in spec.targets if one.name in names)[:1]
+        targets = tuple(
+            replace(one, cuda=way.cuda or one.cuda, glibc=way.glibc or one.glibc)
+            for one in spec.targets
+            if one.name in names
+        )[:1]
         changed = replace(spec, python=way.python or spec.python, targets=targets)
         try:
             ready = [_with_way(one, way) for one in prepare(changed, targets, _untold, not_after)]

@@ -259,3 +259,33 @@ def test_what_was_published_a_moment_ago_is_seen(machine: Machine, index: Index)
     index.add(wheel("mine", "3.0"))
     machine.spec(cpu("mine>=3"))
     assert locked(machine)["mine"] == "3.0"
+
+
+PANDAS = (wheel("frame", "2.3", extras=["gpu"]), of(wheel("frame", "3.1", extras=["gpu", "ice"]), ">=3.13"))
+
+
+def test_an_extra_that_only_a_newer_release_has_is_not_given_up(machine: Machine, index: Index) -> None:
+    index.add(*PANDAS)
+    machine.spec(cpu("frame[ice]"))
+    said = "frame 2.3 has no extra ice, which the spec asks for, and 3.1, which has it, doesn't take Python 3.12"
+    ran = refused(machine)
+    assert said in ran.error and ran.hint.startswith(
+        'hint: python = "3.13"; or to do without the extra, write "frame"; or if'
+    )
+    machine.spec(cpu("frame[ice]", extra="accept = { retreat = { frame = 'why' } }"))
+    assert locked(machine) == {"frame": "2.3"}
+
+
+@pytest.mark.parametrize("asked", ["frame[gpu]", "frame[ic]", "frame[ice]<3", "frame"])
+def test_extras_count_where_they_are_asked_for_alone(machine: Machine, index: Index, asked: str) -> None:
+    index.add(*PANDAS)
+    machine.spec(cpu(asked))
+    assert locked(machine) == {"frame": "2.3"}
+
+
+def test_an_extra_behind_a_newer_glibc_names_it(machine: Machine, index: Index) -> None:
+    newer = wheel("frame", "3.1", extras=["ice"], tag="py3-none-manylinux_2_34_x86_64")
+    index.add(wheel("frame", "2.3"), newer)
+    machine.spec(cpu("frame[ice]"))
+    ran = refused(machine)
+    assert "frame 2.3 has no extra ice" in ran.error and 'glibc = "2.34" in the target' in ran.hint
