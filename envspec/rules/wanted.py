@@ -95,7 +95,7 @@ def _pip(spec: Spec, target: Target) -> list[Wanted]:
         name = requirement_name(item.text)
         if name not in ("torch", *COMPANIONS) or name in spec.pip.sources:
             continue
-        specifier = _specifier(item.text, target.platform, spec.python)
+        specifier = _specifier(item.text, target.platform, spec.full_python(target))
         if specifier is None:
             continue
         if name in found:  # the spec's and the target's own both hold

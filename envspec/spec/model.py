@@ -297,7 +297,18 @@ class Spec:
     audit: Audit = Audit()
     python_range: str | None = None
     """What the spec asks of Python beside `python`, its minor version, as a specifier: "==3.12.4", ">=3.11,<3.13"."""
+    python_builds: Mapping[str, str] = field(default_factory=dict)
+    """The exact Python of the build that the lock names for a platform, once that is chosen."""
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+
+    def full_python(self, target: Target) -> str:
+        """Return the Python that a target's markers are judged for: its build's, where that is known."""
+        if self.conda_dependencies(target):
+            return self.python
+        exact = (self.python_range or "").removeprefix("==")
+        return self.python_builds.get(target.platform) or (
+            exact if exact.startswith(f"{self.python}.") else self.python
+        )
 
     def pip_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the pip requirements of a target: the spec's, its project's, the target's own, and what builds need:

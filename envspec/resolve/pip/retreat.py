@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NoReturn
 
 from envspec.base.errors import Infeasible
@@ -81,16 +80,16 @@ class Retreat:
         return f"{self.name} {self.release.version} {why}{said}"
 
 
-def names_python(release: Release, python: str) -> bool:
-    """Say whether a release names a Python ("3.13"): by a wheel for exactly that, or by a bound in Requires-Python
-    that admits it and refuses the next one."""
-    tag = f"cp{python.replace('.', '')}"
+def names_python(release: Release, request: Request) -> bool:
+    """Say whether a release names a target's Python ("3.13"): by a wheel for exactly that, or by a bound in
+    Requires-Python that admits it and refuses the next one."""
+    tag = f"cp{request.python.replace('.', '')}"
     for file in release.wheels:
         interpreter, abi, _ = file.removesuffix(".whl").rsplit("-", 3)[1:]
         if tag in interpreter.split(".") and any(one.startswith(tag) for one in abi.split(".")):
             return True
     said = release.requires_python or ""
-    return takes_python(said, python) and not takes_python(said, _next(python))
+    return takes_python(said, request.full_python) and not takes_python(said, _next(request.python))
 
 
 def suspects(found: Iterable[Found], request: Request, releases: Releases) -> tuple[Found, ...]:
@@ -114,7 +113,7 @@ def newest_asked(request: Request, releases: Releases) -> tuple[Found, ...]:
     found = []
     for name in sorted({requirement_name(line) for line in request.effective if " @ " not in line} - {*provided}):
         for one in releases(name):
-            if not _is_capped(one.requires_python or "", request.python):
+            if not _is_capped(one.requires_python or "", request):
                 if admitted(one, request, name, asks.get(name)) and (one.source or not is_skipped(one, request, name)):
                     break
             elif admitted(replace(one, requires_python=None), request, name, asks.get(name)):
@@ -123,9 +122,11 @@ def newest_asked(request: Request, releases: Releases) -> tuple[Found, ...]:
     return tuple(found)
 
 
-def _is_capped(requires: str, python: str) -> bool:
-    """Say whether a Requires-Python refuses a Python for being too new."""
-    return not takes_python(requires, python) and any(takes_python(requires, one) for one in _older(python))
+def _is_capped(requires: str, request: Request) -> bool:
+    """Say whether a Requires-Python refuses a target's Python for being too new."""
+    return not takes_python(requires, request.full_python) and any(
+        takes_python(requires, one.full_python) for one in _older(request)
+    )
 
 
 def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Releases) -> Iterator[Retreat]:
@@ -137,7 +138,7 @@ def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Re
         return
     if not takes_python(own.requires_python or "", request.full_python):
         release: Release | None = own
-    elif names_python(own, request.python):
+    elif names_python(own, request):
         return
     else:
         release = _for_older_pythons(package, page, request, asks.get(package.name))
@@ -152,7 +153,7 @@ def _for_older_pythons(package: Found, page: Sequence[Release], request: Request
             not release.unsuited
             and admitted(release, request, package.name, asks)
             and is_skipped(release, request, package.name)
-            and any(wheels_fit(release.wheels, replace(request, python=one)) for one in _older(request.python))
+            and any(wheels_fit(release.wheels, one) for one in _older(request))
         ):
             return release
     return None
@@ -169,18 +170,18 @@ def _retreat(package: Found, release: Release, page: Sequence[Release], request:
         and admitted(one, request, package.name, asks)
         and not is_skipped(one, request, package.name)
     ]
-    named = next((one.version for one in older if names_python(one, request.python)), None)
+    named = next((one.version for one in older if names_python(one, request)), None)
     return Retreat(package.name, str(package.version), release, named, older[0].version if older else None)
 
 
 def newest_taken(retreat: Retreat, request: Request) -> str | None:
     """Name the newest Python before the target's for which a release can be installed; None where there is none."""
     release = retreat.release
-    for python in _older(request.python):
-        if takes_python(release.requires_python or "", python) and (
-            release.source or wheels_fit(release.wheels, replace(request, python=python))
+    for older in _older(request):
+        if takes_python(release.requires_python or "", older.full_python) and (
+            release.source or wheels_fit(release.wheels, older)
         ):
-            return python
+            return older.python
     return None
 
 
@@ -210,7 +211,7 @@ def went_back(before: Mapping[str, str], found: Iterable[Found], request: Reques
         version, former = version_of(one.version or ""), version_of(before.get(one.name, ""))
         if version is not None and former is not None and version < former:
             release = next((each for each in releases(one.name) if each.version == one.version), None)
-            if release is not None and not names_python(release, request.python):
+            if release is not None and not names_python(release, request):
                 return True
     return False
 
@@ -366,10 +367,10 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
         yield Way(f'to take {one.older} knowingly, write "{bound}"', bounds=(bound,))
 
 
-@lru_cache(maxsize=16)
-def _older(python: str) -> tuple[str, ...]:
-    major, minor = python.split(".")[:2]
-    return tuple(f"{major}.{one}" for one in range(int(minor) - 1, _OLDEST_MINOR - 1, -1))
+def _older(request: Request) -> Iterator[Request]:
+    """Give the request for each older Python, the newest first."""
+    major, minor = request.python.split(".")[:2]
+    return (replace(request, python=f"{major}.{one}") for one in range(int(minor) - 1, _OLDEST_MINOR - 1, -1))
 
 
 def _newer(python: str) -> tuple[str, ...]:

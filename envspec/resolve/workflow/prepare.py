@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from envspec.base.errors import Place, SpecError
 from envspec.base.redact import redact
@@ -79,10 +78,8 @@ def prepare(
     targets: Sequence[Target],
     notice: Notice,
     not_after: NotAfter | None = None,
-    pythons: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Prepared, ...]:
-    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings. `pythons` has the
-    version of the build that targets of a platform get, unless conda brings Python.
+    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings.
 
     Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
     for a requirement that no lock can hold.
@@ -103,7 +100,7 @@ def prepare(
     def inputs(target: Target) -> TargetInputs:
         found = target_inputs(spec, target)
         by_conda = bool(found.conda_requirements)
-        return found if by_conda else replace(found, python_version=pythons.get(target.platform))
+        return found if by_conda else replace(found, python_version=spec.python_builds.get(target.platform))
 
     return tuple(
         replace(

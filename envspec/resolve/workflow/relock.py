@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
 from envspec.base.finding import Finding
+from envspec.facts.python_builds import newest_build
 from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
 from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
@@ -130,7 +131,8 @@ def relock(
         asked = {target.name: target_inputs(spec, target) for target in spec.targets}
         pythons = chosen_pythons(asked, old, move, flaws, bounds, notice)
     builds_of = pythons if shared.image_python is None else ()
-    prepared = prepare(spec, targets, notice, not_after, {one.platform: one.version for one in builds_of})
+    spec = replace(spec, python_builds={one.platform: one.version for one in builds_of})
+    prepared = prepare(spec, targets, notice, not_after)
     kept = kept_of(first, Upgrade()) if first else kept_of(old, move, flaws)
 
     def judged(one: Solved) -> tuple[Finding, ...]:
@@ -149,7 +151,12 @@ def relock(
             for one in spec.targets
             if one.name in names
         )[:1]
-        changed = replace(spec, python=way.python or spec.python, targets=targets)
+        changed = replace(spec, targets=targets)
+        if way.python:
+            before = min((one for one in bounds if one is not None), default=None)
+            found = (newest_build(way.python, one.platform, before) for one in targets)
+            there = {one.platform: one.version for one in found if one is not None}
+            changed = replace(changed, python=way.python, python_range=None, python_builds=there)
         try:
             ready = [_with_way(one, way) for one in prepare(changed, targets, _untold, not_after)]
             (one,) = solve(ready, resolver, conda, Kept(), partial(of_pins, changed), inspect)

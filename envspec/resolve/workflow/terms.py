@@ -42,7 +42,7 @@ def _refuse_wheel(spec: Spec, target: Target, located: Located) -> None:
     """Raise SpecError for a wheel by address whose file name says that it doesn't run on a target that asks for it."""
     url = parse_requirement(located.text).url if "@" in located.text else None
     file = unquote(urlsplit(url).path).rpartition("/")[2] if url else ""
-    if not file.endswith(".whl") or not Markers(target.platform, spec.python).hold(located.text):
+    if not file.endswith(".whl") or not Markers(target.platform, spec.full_python(target)).hold(located.text):
         return
     glibc = target.glibc if target.platform.startswith("linux-") else None
     if not wheel_file_tags(file):

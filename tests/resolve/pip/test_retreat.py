@@ -25,6 +25,7 @@ def cp(minor: int, abi: str = "") -> str:
 
 
 ANY = "py3-none-any"
+ASKED = Request("linux-64", "3.13", "2.28", ("p",), python_version="3.13.5")
 
 
 @pytest.mark.parametrize(
@@ -40,10 +41,12 @@ ANY = "py3-none-any"
         (release("1", ">=3.9,<4", ANY), False),
         (release("1", "!=3.14.*", ANY), True),
         (release("1", "==3.13.*", ANY), True),
+        (release("1", ">=3.13.2,<3.14", ANY), True),
+        (release("1", ">=3.13.9,<3.14", ANY), False),
     ],
 )
 def test_floors_wide_caps_and_wheels_for_many_pythons_name_none(one: Release, named: bool) -> None:
-    assert names_python(one, "3.13") == named
+    assert names_python(one, ASKED) == named
 
 
 # Requires-Python and wheels as PyPI has them; newest first. The last value is what is right: the release that is

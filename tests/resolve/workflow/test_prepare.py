@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, SpecError
@@ -138,3 +140,14 @@ platform = "linux-64"
     within = {"earlier": first, "free": tenth, "later": tenth}
     assert exempt(NotAfter(tenth)) == within
     assert exempt(NotAfter(tenth, frozenset({"young", "free"}))) == {**within, "young": first, "free": None}
+
+
+def test_markers_of_torch_and_of_wheels_are_judged_for_the_exact_python() -> None:
+    marker = "python_full_version >= '3.12.4'"
+    lines = f'"torch==2.9.*; {marker}", "a @ https://h.example.org/a-1-cp311-cp311-win_amd64.whl ; {marker}"'
+    text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{lines}]\n[targets.a]\n{LINUX}\n"
+    spec = parse_spec(text, "specs/demo.toml")
+    (early,) = prepare(spec, spec.targets, [].append)
+    assert early.verdict.wanted is None
+    with pytest.raises(SpecError, match=r"doesn't run on linux-64"):
+        prepare(replace(spec, python_builds={"linux-64": "3.12.12"}), spec.targets, [].append)

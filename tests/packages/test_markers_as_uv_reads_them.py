@@ -1,0 +1,59 @@
+"""Markers hold for a full version of Python where uv says so, and where `packaging` does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from packaging.markers import Marker
+from support.examples import examples
+from support.index import Index
+from support.packages import wheel
+from uv import find_uv_bin
+
+from envspec.packages.edges import Markers
+
+COUNT = 20
+VERSIONS = ("3.12", "3.12.0", "3.12.4", "3.12.9", "3.12.11", "3.13", "3.13.0", "3.11.14", "3")
+TERMS = st.one_of(
+    st.tuples(
+        st.sampled_from(("python_full_version", "python_full_version", "implementation_version", "python_version")),
+        st.sampled_from(("<", "<=", ">", ">=", "==", "!=")),
+        st.sampled_from(VERSIONS),
+    ),
+    st.tuples(st.just("python_full_version"), st.just("~="), st.sampled_from(("3.12.4", "3.11.2", "3.12.9"))),
+    st.tuples(st.just("python_full_version"), st.sampled_from(("==", "!=")), st.sampled_from(("3.12.*", "3.12.4.*"))),
+).map(lambda one: f"{one[0]} {one[1]} '{one[2]}'")
+MARKERS = st.lists(TERMS, min_size=1, max_size=2).map(" and ".join) | st.lists(TERMS, min_size=2, max_size=2).map(
+    " or ".join
+)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Index]:
+    with Index() as index:
+        yield index.add(*(wheel(f"marked{number}", "1.0") for number in range(COUNT)))
+
+
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    markers=st.lists(MARKERS, min_size=COUNT, max_size=COUNT),
+    python=st.sampled_from(("3.12.0", "3.12.3", "3.12.4", "3.12.9", "3.12.12", "3.11.14")),
+)
+def test_a_full_version_decides(markers: list[str], python: str, served: Index, tmp_path: Path) -> None:
+    ours = {number for number, one in enumerate(markers) if Markers("linux-64", python).hold(f"a ; {one}")}
+    minor = python.rpartition(".")[0]
+    own = {"python_full_version": python, "python_version": minor, "implementation_version": python}
+    assert ours == {number for number, one in enumerate(markers) if Marker(one).evaluate(own)}
+    (tmp_path / "in.txt").write_text("\n".join(f"marked{n} ; {one}" for n, one in enumerate(markers)))
+    asked = [find_uv_bin(), "pip", "compile", "in.txt", "--no-config", "--index-url", served.url, "--no-header", "-q"]
+    asked += ["--python", sys.executable, "--python-version", python, "--python-platform", "x86_64-manylinux_2_28"]
+    asked += ["--cache-dir", str(tmp_path / "cache"), "--no-annotate"]
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+    uvs = {int(line.partition("==")[0].removeprefix("marked")) for line in done.stdout.split()}
+    assert ours == uvs, [markers[number] for number in ours ^ uvs]
