@@ -90,8 +90,9 @@ def command(
     envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay where they
     still fit. envspec also looks up the digests of the images that recipes use; a known digest stays. envspec writes
     the whole lock or nothing. With several specs, the first that can't be locked ends the run; with --dry-run, envspec
-    asks about all of them and lists the refused ones. It solves a fresh lock again only with --upgrade. Without a spec,
-    envspec locks every one in specs/, here or above in the same git repository.
+    asks about all of them, those with fresh locks too, and lists the refused ones. It solves a fresh lock again only
+    with --upgrade or --dry-run. Without a spec, envspec locks every one in specs/, here or above in the same git
+    repository.
     """
     from envspec.app.lock.make import LockRequest, lock_spec, read_specs
     from envspec.resolve.workflow.keep import Upgrade

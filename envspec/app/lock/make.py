@@ -19,7 +19,7 @@ from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import observer, say, warn
 from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
-from envspec.base.errors import InputError
+from envspec.base.errors import InputError, OutsideError
 from envspec.base.texts import nearest, printable
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.model import LOCK_VERSION, Lock
@@ -148,6 +148,8 @@ def lock_held(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
     if resolved is not None and resolved == old and not renew and not stale_images(spec, resolved):
         if not request.dry_run:
             _bring_in_line(spec, folder, resolved)
+        elif not request.offline:
+            _refuse_what_is_refused_now(spec, old, policy, request)
         return Locked(spec, folder, resolved, old, "fresh")
     _refuse_unknown_packages(request, spec, old)
     asked = request.images or are_wanted(spec, old, inputs.recipes_of(spec, request.locks_dir))
@@ -164,6 +166,14 @@ def lock_held(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
     elif _write(spec, folder, new):
         status = "written"
     return Locked(spec, folder, new, old, status, tuple(changes(old, new)))
+
+
+def _refuse_what_is_refused_now(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> None:
+    """Raise AnswerNo where a fresh lock couldn't be made again: an older envspec, or older facts, may have made it."""
+    try:
+        _resolved(spec, old, policy, request)
+    except OutsideError as error:
+        warn(f"{spec.path}: its lock is fresh; whether it could be made again isn't known: {error.message}")
 
 
 def _standing(

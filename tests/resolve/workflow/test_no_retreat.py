@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.index import Index
+from support.index import Index, status
 from support.machine import Machine, Ran, cpu
 from support.packages import Dist, sdist, wheel
 
@@ -124,6 +125,22 @@ def test_a_dry_run_lists_what_is_refused_of_several_specs(machine: Machine, serv
     document = json.loads(ran.out)
     assert ran.status == 1 and [one["status"] for one in document["specs"]] == ["refused", "would-change"]
     assert "server<=1.0" in document["specs"][0]["errors"][0]["hint"]
+
+
+def test_a_dry_run_lists_a_fresh_lock_that_would_be_refused_now(machine: Machine, index: Index, tmp_path: Path) -> None:
+    index.add(wheel("server", "1.0"), wheel("fine", "1.0"))
+    machine.spec(cpu("server", python="3.13"))
+    machine.spec(cpu("fine", python="3.13"), "fine")
+    assert machine.envspec("lock").status == 0
+    index.add(of(wheel("server", "2.0"), ">=3.9,<3.13"))
+    later = {"XDG_CACHE_HOME": str(tmp_path), "ENVSPEC_CACHE_DIR": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "uv")}
+    assert machine.envspec("lock", env=later).status == 0
+    ran = machine.envspec("lock", "--dry-run", "--json", env=later)
+    said = [(one["spec"], one["status"]) for one in json.loads(ran.out)["specs"]]
+    assert ran.status == 1 and said == [("specs/demo.toml", "refused"), ("specs/fine.toml", "fresh")]
+    index.fail("", status(500))
+    ran = machine.envspec("lock", "specs/fine.toml", "--dry-run", env=later)
+    assert ran.status == 0
 
 
 NEWER_GLIBC = "cp38-abi3-manylinux_2_31_x86_64"
