@@ -1,22 +1,22 @@
 """PyPI names of conda packages: from the record's `purls` if it has them, else from parselmouth's table.
 
 parselmouth (prefix.dev, BSD-3-Clause) looks into every conda-forge package for the distributions it installs; pixi uses
-the same table. `data/conda_pypi.txt` is the table of the date it names, with its licence beside it.
+the same table. `data/conda_pypi.txt` is the table of the date it names, with its licence beside it;
+`python -m tools.refresh conda-names` makes it.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import canonical_name
 
-_SAME = "="
+SAME = "="
+"""How the table writes that PyPI has the same name."""
 _CORRECTIONS = {
     # the CUDA build holds the plugins too, and the table names one distribution a package
     "jaxlib": "jaxlib",
@@ -35,7 +35,7 @@ def pypi_names(name: str, depends: Iterable[str], purls: Iterable[str] = ()) -> 
         return (_CORRECTIONS[name],)
     found = _in_table(name)
     if found is not None:
-        return (canonical_name(name),) if found == _SAME else (found,) if found else ()
+        return (canonical_name(name),) if found == SAME else (found,) if found else ()
     return untabled_names(name, depends)
 
 
@@ -64,22 +64,3 @@ def _lines() -> list[str]:
 
 def _name_on(line: str) -> str:
     return line.partition(" ")[0]
-
-
-def table_text(mapping: Mapping[str, str | None], source: str) -> str:
-    """Write the text of `data/conda_pypi.txt` from parselmouth's `compressed_mapping.json`; `source` names its date.
-
-    A package that only carries a copy of another conda package's distribution (flit-core has tomli's) doesn't provide
-    it. parselmouth takes the first distribution that it finds, so such packages keep their own name here.
-    """
-    lines = [f"# {source}", "# one conda package a line and its PyPI name: = the same, nothing for none"]
-    for name, found in sorted(mapping.items()):
-        own = canonical_name(name)
-        if found and found != own and canonical_name(mapping.get(found) or "") == found and found not in own:
-            found = own
-        lines.append(f"{name} {_SAME}" if found == own else f"{name} {found}" if found else name)
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":  # python -m envspec.packages.conda_names SOURCE < compressed_mapping.json
-    sys.stdout.write(table_text(json.load(sys.stdin), sys.argv[1]))

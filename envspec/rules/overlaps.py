@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from envspec.base.finding import Finding
 from envspec.base.texts import without_unseen
@@ -13,8 +13,12 @@ _ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "ben
 """Folders that wheels carry by mistake, and are imported by none."""
 
 
-def problems(order: Sequence[str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
-    """Find what wheels overwrite of each other, as far as they were read. `order` is that of installation."""
+def problems(order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collection[str] = ()) -> Iterator[Finding]:
+    """Find what wheels overwrite of each other, as far as they were read, and of conda's packages of their own name.
+    `order` is that of installation; `conda` names conda's packages, which come before."""
+    for name in sorted({*order} & {*conda}):
+        message = f"{name} is from conda and from pip: of a path that both have, as of a program {name}, pip's stays"
+        yield Finding("info", "shared-path", message, key="platform")
     owners: dict[str, list[tuple[str, str]]] = {}
     for name in order:
         for path, content in ((read[name].paths if name in read else None) or {}).items():

@@ -68,7 +68,7 @@ def judge_pins(
         *_cuda_majors(case, pins, needs or {}, read or {}),
         *cpu_target.problems(case, pins, _names(needs or {}), _is_dead_weight),
         *_libraries(case, pins),
-        *overlaps.problems(order, read or {}),
+        *overlaps.problems(order, read or {}, builds or {}),
         *neighbours.problems(case, pins, builds or {}, origins or {}, read or {}),
         *wheel_code.problems(case, pins, read or {}),
         *_for_servers(case, pins, builds or {}, origins or {}, read or {}),

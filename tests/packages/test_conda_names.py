@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.packages.conda_names import pypi_names, table_text
+from envspec.packages.conda_names import pypi_names
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,8 @@ from envspec.packages.conda_names import pypi_names, table_text
         ("tzdata", ()),
         ("python", ()),
         ("openssh", ()),
+        ("ninja", ()),  # a program, which no importlib.metadata finds
+        ("ninja-python", ("ninja",)),
     ],
 )
 def test_the_table(name: str, expected: tuple[str, ...]) -> None:
@@ -37,11 +39,3 @@ def test_purls_win_over_the_table() -> None:
 def test_what_the_table_does_not_know_goes_by_its_own_name_if_it_is_python() -> None:
     assert pypi_names("brand_new.thing", ("python >=3.10", "numpy")) == ("brand-new-thing",)
     assert pypi_names("libbrandnew", ("libgcc >=13",)) == ()
-
-
-def test_a_copy_of_another_packages_distribution_does_not_count() -> None:
-    mapping = {"tomli": "tomli", "flit-core": "tomli", "matplotlib": "matplotlib", "matplotlib-base": "matplotlib"}
-    lines = table_text({**mapping, "libx": None, "ab_c": "ab-c", "py-q": "q"}, "somewhere").splitlines()
-    assert lines[0] == "# somewhere"
-    same = ["ab_c =", "flit-core =", "libx", "matplotlib ="]
-    assert lines[2:] == [*same, "matplotlib-base matplotlib", "py-q q", "tomli ="]

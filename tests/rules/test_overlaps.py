@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from test_pin_verdicts import codes, spec_of
 
+from envspec.rules import overlaps
 from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
@@ -83,3 +84,9 @@ def test_a_library_without_torch_is_bounded_itself() -> None:
 def test_a_neighbour_beyond_the_table_is_told() -> None:
     spec, target = spec_of("12.8", ("V100",))
     assert codes(judge_pins(spec, target, {"torchcodec": "0.99.0"})) == ["~neighbour-newer-than-tables"]
+
+
+def test_conda_and_pip_have_a_program_of_one_name() -> None:
+    """conda's ninja holds no distribution, so pip's comes beside it."""
+    (told,) = overlaps.problems(["a", "ninja"], {}, {"ninja": "h1", "python": "h2"})
+    assert told.code == "shared-path" and told.message.startswith("ninja is from conda and from pip: ")

@@ -1,10 +1,10 @@
 """`python -m tools.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
 `python -m tools.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `pythons FILE` for that of
-the builds of Python, and `wheels` for the tables of the PyTorch indexes. `sizes VARIANT…` asks these how large the
-wheels of the tables are. `linked SPEC…` writes what `envspec link` knows of wheels without reading them, `edition` the
-tables as the package envspec-facts.
+for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `conda-names FILE` for
+that of conda-forge's names of PyPI projects, `pythons FILE` for that of the builds of Python, and `wheels` for the
+tables of the PyTorch indexes. `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…`
+writes what `envspec link` knows of wheels without reading them, `edition` the tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -25,6 +25,7 @@ from typing import Any
 import click
 
 import envspec.facts
+import envspec.packages
 from envspec.app.inputs import read_lock
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
@@ -43,7 +44,7 @@ from envspec.prove.link.store import SHIPPED, LinkStore
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
-from tools.refresh import conda_table, edition, most_used_table, python_builds_table, wheel_sizes
+from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, wheel_sizes
 from tools.refresh.linked import shipped_facts
 from tools.refresh.patches_table import converted
 from tools.refresh.published import PublishedFile
@@ -66,6 +67,8 @@ RELEASED_TABLE = TABLE.with_name("released.toml")
 TRITON_TABLE = TABLE.with_name("triton.toml")
 
 CONDA_TABLE = TABLE.with_name("conda_builds.toml")
+
+CONDA_NAMES = Path(envspec.packages.__file__).parent / "data" / "conda_pypi.txt"
 
 PYTHONS_TABLE = TABLE.with_name("python_builds.toml")
 
@@ -211,6 +214,19 @@ def pythons(file: Path, revision: str, date: str, write: bool) -> int:
     return _shown(PYTHONS_TABLE, text, write, again)
 
 
+@command.command("conda-names")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--revision", required=True, help="The commit that the file is of, in hexadecimal digits.")
+@click.option("--date", required=True, help="The day of that commit: 2026-08-19.")
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def of_conda_forges_packages(file: Path, revision: str, date: str, write: bool) -> int:
+    """Make the table of conda-forge's packages and their PyPI projects from parselmouth's, and print the difference."""
+    _refuse_no_commit(revision)
+    text = conda_names_table.converted(_json(file), revision, date)
+    again = f"python -m tools.refresh conda-names {file} --revision {revision} --date {date} --write"
+    return _shown(CONDA_NAMES, text, write, again)
+
+
 @command.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--revision", required=True, help="The commit that the folder holds, in hexadecimal digits.")
@@ -346,7 +362,8 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
     """Print how a table changes, and write it if asked. Gives the exit code."""
     before = table.read_text(encoding="utf-8") if table.exists() else ""
     data = table.parent.parent if table.parent.name == "wheels" else table.parent
-    name = f"envspec/facts/data/{table.relative_to(data).as_posix()}"
+    room = "packages" if table == CONDA_NAMES else "facts"
+    name = f"envspec/{room}/data/{table.relative_to(data).as_posix()}"
     out("".join(_diff(before, text, name)), newline=False)
     if text == before:
         say(f"{name} is up to date")
@@ -354,8 +371,11 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
     if not write:
         say(f"hint: {hint}")
         return 1
-    version = edition.stamped(shipped().version, datetime.now(timezone.utc).date())
-    for path, said in ((table, text), (data / MANIFEST, edition.manifest(version))):
+    texts = {table: text}
+    if room == "facts":
+        version = edition.stamped(shipped().version, datetime.now(timezone.utc).date())
+        texts[data / MANIFEST] = edition.manifest(version)
+    for path, said in texts.items():
         partial = path.with_suffix(".partial")
         partial.write_text(said, encoding="utf-8")
         partial.replace(path)
