@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -161,15 +161,22 @@ pytestmark = PARSED
 
 @cache
 def imports_of(source: str) -> tuple[str, ...]:
-    return tuple(_imports_of(source))
+    return tuple(_imports_of(nodes_of(source)))
 
 
-def _imports_of(source: str) -> Iterator[str]:
+def imports_at_run_time(source: str) -> set[str]:
+    nodes = nodes_of(source)
+    guards = [node for node in nodes if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    for_types = {one for guard in guards for one in ast.walk(guard)}
+    return set(_imports_of(node for node in nodes if node not in for_types))
+
+
+def _imports_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Every module of envspec that a source text imports, anywhere in it, as names below `envspec`.
 
     `from envspec.lock import model` gives `lock.model` when that is a module, else `lock`.
     """
-    for node in nodes_of(source):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (below_root(alias.name) for alias in node.names if is_ours(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
@@ -291,9 +298,55 @@ def test_the_application_floor_prints_nothing() -> None:
     """What it tells goes to the observer; options, answers and exit codes are the command line's."""
     for name, path in MODULES.items():
         if part_of(name) == "app":
-            text = path.read_text(encoding="utf-8")
-            names = {node.id for node in nodes_of(text) if isinstance(node, ast.Name)}
-            assert not names & {"print", "click", "sys"} and "import click" not in text, name
+            nodes = nodes_of(path.read_text(encoding="utf-8"))
+            imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+            imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+            names = {node.id for node in nodes if isinstance(node, ast.Name)}
+            assert not {one.partition(".")[0] for one in imported} & {"click", "rich", "sys"}, name
+            assert not names & {"print", "input", "exit", "quit", "SystemExit"}, name
+
+
+CLI_ALSO: dict[str, tuple[str, ...]] = {
+    # how an answer is written in a format
+    "cli.audit": ("lock.write", "review.audit.code_quality", "review.audit.model", "review.audit.sarif"),
+    "cli.diff": (
+        *("lock.read", "review.audit.sarif", "review.diff.annotations", "review.diff.as_json", "review.diff.html"),
+        *("review.diff.markdown", "review.diff.rows", "review.diff.text"),
+    ),
+    "cli.link": ("prove.link.target",),
+    "cli.schema": ("spec.schema",),
+    "cli.smoke": (
+        *("prove.smoke.report.as_json", "prove.smoke.report.compare", "prove.smoke.report.lines"),
+        *("prove.smoke.report.result", "prove.smoke.run.case", "prove.smoke.run.command", "prove.smoke.run.slurm"),
+    ),
+    "cli.verify": ("review.verify.report",),
+    # words of a request or of an answer: a file's name, a choice, a value that is one of two
+    "cli.bundle": ("install.bundle",),
+    "cli.diff_choices": ("packages.marker_environment", "review.diff.foreign.selection"),
+    "cli.doctor": ("prove.doctor.hardware",),
+    "cli.export.command": ("export.folder", "lock.formats.intent"),
+    "cli.lock": ("resolve.workflow.keep",),
+    "cli.look_up": ("review.audit.learn",),
+    "cli.progress": ("prove.smoke.report.words",),
+    "cli.sign": ("lock.signing.model",),
+    "cli.upgrade": ("resolve.workflow.keep",),
+    # an environment that is ready becomes this very process
+    "cli.run": ("install.environments.make", "install.environments.ready"),
+    "cli.shell": ("install.environments.shells",),
+    # they still do the work themselves
+    "cli.explain": ("facts.corrections",),
+    "cli.git_setup": ("review.git.setup",),
+}
+"""What commands import beside `app`, `base` and each other, types aside, and why. One that is gone goes here too."""
+
+
+def test_the_command_line_asks_the_application_floor_alone() -> None:
+    also = {}
+    for name, path in MODULES.items():
+        if part_of(name) == "cli":
+            found = imports_at_run_time(path.read_text(encoding="utf-8"))
+            also[name] = tuple(sorted(one for one in found if one and not one.startswith(("app", "base", "cli"))))
+    assert {name: modules for name, modules in also.items() if modules} == CLI_ALSO
 
 
 def test_every_part_has_its_floor() -> None:

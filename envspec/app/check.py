@@ -13,6 +13,7 @@ from envspec.app.observer import warn
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import has_equal_inputs
 from envspec.lock.judge import UnsoundLock, judge, sound
+from envspec.lock.model import LOCK_VERSION
 from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
 
@@ -53,6 +54,11 @@ class SpecState:
     def folder(self) -> Path:
         """The folder of the lock."""
         return Path(self.lock or "").parent
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is fresh, and of an older schema."""
+        return self.status == "fresh" and self.file is not None and self.file.lock.schema < LOCK_VERSION
 
     @property
     def exit_code(self) -> int:

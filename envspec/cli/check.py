@@ -19,7 +19,6 @@ from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout
 from envspec.cli.failure import error_json, parts, tell
-from envspec.lock.model import LOCK_VERSION
 
 EPILOG = """\b
 Examples:
@@ -57,7 +56,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, verbose: bool, as_js
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
         silence_stdout()
-    old = [one.spec for one in findings if one.status == "fresh" and one.file and one.file.lock.schema < LOCK_VERSION]
+    old = [one.spec for one in findings if one.is_old]
     if old:
         said = (
             "an older envspec locked for Python X.Y.0, and it is judged so; `envspec lock` solves for the exact build"

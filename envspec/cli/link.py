@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,10 @@ from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, styled
-from envspec.prove.compiles.model import Compiled
 from envspec.prove.link.target import torch_abi
+
+if TYPE_CHECKING:
+    from envspec.prove.compiles.model import Compiled
 
 EPILOG = """\b
 Examples:

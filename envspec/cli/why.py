@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,9 @@ from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.table import heading
-from envspec.lock.model import Lock
+
+if TYPE_CHECKING:
+    from envspec.lock.model import Lock
 
 EPILOG = """\b
 Examples:

@@ -21,11 +21,11 @@ from envspec.base.errors import InputError, Place
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
 from envspec.export import folder as recipes
-from envspec.lock.model import LockedTarget
-from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from envspec.export.plan import SpecPlan
+    from envspec.lock.model import LockedTarget
+    from envspec.spec.model import Spec
 
 EPILOG = """\b
 Examples:
