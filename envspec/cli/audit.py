@@ -10,11 +10,11 @@ import click
 
 from envspec.app.outputs import within_repository
 from envspec.base.errors import AnswerNo, InputError, OutsideError
-from envspec.base.finding import LEVELS
 from envspec.base.texts import printable, shown
 from envspec.cli import options
-from envspec.cli.console import columns, out, out_json, silence_stdout, styled
+from envspec.cli.console import columns, out, out_json, silence_stdout
 from envspec.cli.look_up import look_up
+from envspec.cli.table import coloured
 from envspec.review.audit.model import as_json, subject
 
 if TYPE_CHECKING:
@@ -108,16 +108,16 @@ def _show(report: AuditReport) -> None:
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
     lines = [_wrapped(head, "")]
     for one in report.findings:
-        level = "ignored" if one.accepted is not None else LEVELS[one.severity]
+        level = "ignored" if one.accepted is not None else one.severity
         where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
         sources = one.evidence.package.builds if one.package else ()
         builds = f" (builds {', '.join(sources)})" if sources else ""
-        lines += ["", f"{_coloured(level)}  {printable(f'{subject(one)}{builds}{where}')}  {one.code}"]
+        lines += ["", f"{coloured(level)}: {printable(f'{subject(one)}{builds}{where}')}  [{one.code}]"]
         lines.append(_wrapped(one.message, "  "))
         if one.accepted is not None:
             lines.append(_wrapped(f"ignored: {one.accepted}", "  "))
         elif one.remedy:
-            lines.append(_wrapped(f"→ {one.remedy.replace('SPEC', report.spec)}", "  "))
+            lines.append(_wrapped(f"remedy: {one.remedy.replace('SPEC', report.spec)}", "  "))
     lines += [""] if report.not_asked or not report.findings else []
     for one_reason in report.not_asked:
         names, codes = one_reason.packages, ", ".join(one_reason.codes)
@@ -141,10 +141,6 @@ def _wrapped(text: str, indent: str) -> str:
         break_on_hyphens=False,
         break_long_words=False,
     )
-
-
-def _coloured(level: str) -> str:
-    return styled(level, {"error": "red;bold", "warning": "yellow;bold"}.get(level, "blue;bold"))
 
 
 def _document(report: AuditReport, lock_digest: str, fail_on: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.failure import place_json
-from envspec.cli.table import aligned_each, coloured
+from envspec.cli.table import aligned_each, finding_lines
 from envspec.prove.doctor.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -103,26 +103,18 @@ def _lines(path: str | None, found: Diagnosis) -> Iterator[str]:
     rows = [(check.check, check.state.ljust(7), printable(check.summary)) for check in found.checks]
     for lines, check in zip(aligned_each(rows), found.checks, strict=True):
         yield from lines
-        yield from _finding_lines(check.findings)
+        yield from finding_lines(check.findings)
     if found.hardware is None:
         return
     if rows:
         yield ""
     yield f"{path} on {_hardware_line(found.hardware)}"
-    yield from _finding_lines(found.findings)
+    yield from finding_lines(found.findings)
     told = (one.reason or (f"torch {', '.join(one.torch)}" if one.torch else "") for one in found.targets)
     rows = [(one.target, one.status.ljust(10), why) for one, why in zip(found.targets, told, strict=True)]
     for lines, verdict in zip(aligned_each(rows), found.targets, strict=True):
         yield from lines
-        yield from _finding_lines(verdict.findings)
-
-
-def _finding_lines(findings: tuple[Finding, ...]) -> Iterator[str]:
-    for finding in findings:
-        place = f"{finding.place}: " if finding.place else ""
-        yield f"  {coloured(finding.severity)}: {printable(place + finding.text)}  [{finding.code}]"
-        if finding.remedy:
-            yield f"    remedy: {printable(finding.remedy)}"
+        yield from finding_lines(verdict.findings)
 
 
 def _hardware_line(hardware: Hardware) -> str:

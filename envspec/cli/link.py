@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, styled
+from envspec.cli.table import finding_lines
 from envspec.prove.link.target import torch_abi
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ Examples:
 \b
 Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is wrong, 3 a wheel couldn't be had.
 """
-
-_COLOURS = {"error": "red;bold", "warning": "yellow;bold"}
 
 
 @click.command(epilog=EPILOG)
@@ -77,11 +77,9 @@ def _linked(found: LinkedTarget) -> Iterator[str]:
     there = "nothing is missing in these" if found.unread else "all that importing needs is there"
     verdict = styled(plural(errors, "error"), "red;bold") if errors else there
     yield f"{found.target.name}: {read}: {verdict}"
-    for finding in found.findings:
-        what = printable(f"{finding.package} {finding.evidence.version}")
-        yield f"  {styled(finding.severity, _COLOURS[finding.severity])}  {what}  {finding.code}"
-        yield f"    {printable(finding.message)}"
-        yield f"    → {printable(str(finding.remedy))}"
+    yield from finding_lines(
+        replace(one, message=f"{one.package} {one.evidence.version}: {one.message}") for one in found.findings
+    )
     if found.unread:
         conda = sum(pin.kind == "conda" for pin in found.unread)
         built = [pin.name for pin in found.unread if pin.kind != "conda"]

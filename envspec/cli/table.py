@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from envspec.base.texts import printable
 from envspec.cli.console import columns, styled
 
 if TYPE_CHECKING:
+    from envspec.base.finding import Finding
     from envspec.lock.model import Lock
 
 COLOURS: Mapping[str, str] = {
@@ -89,6 +91,15 @@ def coloured(word: str, width: int = 0) -> str:
     padded = word.ljust(width)
     colour = COLOURS.get(word.strip())
     return styled(padded, colour) if colour else padded
+
+
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Give the lines of findings for people: severity, place, targets, message and code, then the remedy."""
+    for one in findings:
+        place = f"{one.place}: " if one.place else ""
+        yield f"  {coloured(one.severity)}: {printable(place + one.text)}  [{one.code}]"
+        if one.remedy:
+            yield f"    remedy: {printable(one.remedy)}"
 
 
 def _padded(cell: str, width: int, right: bool) -> str:

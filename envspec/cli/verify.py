@@ -14,9 +14,9 @@ from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
 from envspec.base.texts import printable, shown
 from envspec.cli import options
-from envspec.cli.console import out, silence_stdout, styled, warn
+from envspec.cli.console import out, silence_stdout, warn
 from envspec.cli.sign import show_signer
-from envspec.cli.table import heading
+from envspec.cli.table import coloured, heading
 from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
@@ -109,18 +109,15 @@ def command(
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
-    def told(word: str, style: str, one: Told) -> str:
-        return f"{styled(word, style)}  {printable(label(one.claim))}, {heading(one.targets, lock)}"
+    def told(word: str, one: Told, code: str) -> str:
+        return f"{coloured(word)}: {printable(label(one.claim))}, {heading(one.targets, lock)}  [{code}]"
 
-    for one, outcome, difference in found.forged:
-        yield f"{told('forged', 'red;bold', one)}  {difference.code}"
+    for one, outcome, difference in (*found.forged, *found.unexpected):
+        yield told(difference.severity, one, difference.code)
         by = f" (by {printable(outcome.source)})" if one.second is not None else ""
         yield f"  {shown(difference.message)}{by}"
-    for one, _, difference in found.unexpected:
-        yield f"{told('unexpected', 'yellow;bold', one)}  {difference.code}"
-        yield f"  {shown(difference.message)}"
     for one, reason in found.yanked:
-        yield told("yanked", "yellow;bold", one)
+        yield told("warning", one, "yanked")
         yield f"  {shown(reason) or 'its index gives no reason'}"
     for sentence, names in found.unproved.items():
         yield f"not proved: {_few(names)}: {printable(sentence)}"

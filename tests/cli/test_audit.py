@@ -48,8 +48,8 @@ def test_a_vulnerability(pypi: Pypi, envspec: Envspec) -> None:
     pypi.know("lib", "2.5", vulnerability("PYSEC-1", "CVE-1", fixed=("2.6",), text="Things go wrong. " * 9))
     told = envspec("audit", PATH)
     assert told.code == 1
-    assert "error  lib 2.5  vulnerability\n  PYSEC-1 (CVE-1): Things go wrong." in told.out
-    assert "\n  → fixed in 2.6: envspec lock specs/demo.toml --upgrade-package lib" in told.out
+    assert "error: lib 2.5  [vulnerability]\n  PYSEC-1 (CVE-1): Things go wrong." in told.out
+    assert "\n  remedy: fixed in 2.6: envspec lock specs/demo.toml --upgrade-package lib" in told.out
     assert max(map(len, told.out.splitlines())) <= 80
     document = as_json(envspec, code=1)
     assert document["ok"] is False and codes(document) == [("lib", "vulnerability")]
@@ -65,7 +65,7 @@ def test_the_spec_can_ignore_one(pypi: Pypi, project: Project, envspec: Envspec)
     pypi.know("lib", "2.5", vulnerability("PYSEC-1", "CVE-1"))
     project.spec(SPEC + '[audit.ignore]\nCVE-1 = "never reached"\n')
     told = envspec("audit", PATH)
-    assert told.code == 0 and "ignored  lib 2.5  vulnerability\n" in told.out
+    assert told.code == 0 and "ignored: lib 2.5  [vulnerability]\n" in told.out
     assert "ignored: never reached" in told.out and told.err == "", "the lock isn't stale by it"
 
 
@@ -101,7 +101,7 @@ def test_a_target(pypi: Pypi, project: Project, envspec: Envspec) -> None:
     assert as_json(envspec, "--target", "b")["targets"] == ["b"]
     document = as_json(envspec, code=1)
     assert document["findings"][0]["targets"] == ["a"]
-    assert "error  app 1.4 [a]  vulnerability" in envspec("audit", PATH).out
+    assert "error: app 1.4 [a]  [vulnerability]" in envspec("audit", PATH).out
     assert envspec("audit", PATH, "--target", "c").code == 2
 
 
@@ -109,7 +109,7 @@ def test_a_mirror_without_a_database_is_no_pass(pypi: Pypi, envspec: Envspec) ->
     pypi.database = False
     pypi.add(APP, uploaded=OLD, yanked="broken")
     told = envspec("audit", PATH)
-    assert told.code == 3 and "app 1.4  yanked" in told.out and "nothing found" not in told.out
+    assert told.code == 3 and "app 1.4  [yanked]" in told.out and "nothing found" not in told.out
     assert "error: the database has none of the releases" in told.err
     document = as_json(envspec, code=3)
     assert (document["ok"], document["complete"]) == (False, False)

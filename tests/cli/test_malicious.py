@@ -154,7 +154,7 @@ def test_what_an_audit_of_a_database_found_is_known_afterwards(
     (tmp_path / "all.json").write_text(json.dumps(record))
     offline = ("--offline", "--skip-files", "--max-age", "99999")
     told = envspec("audit", PATH, "--database", str(tmp_path / "all.json"), *offline)
-    assert told.code == 1 and "error  lib 2.6  malicious" in told.out
+    assert told.code == 1 and "error: lib 2.6  [malicious]" in told.out
     told = envspec("install", PATH, "--prefix", "env", "--offline", "--dry-run")
     assert told.code == 1 and "MAL-2026-7" in told.err
 

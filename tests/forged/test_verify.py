@@ -98,7 +98,7 @@ def test_check_takes_it_and_verify_refuses(case: Forgery, demo: Machine) -> None
     assert codes(document) == {case.code}
     assert len(document["forged"]) == 1 and document["forged"][0]["targets"] == ["cpu"]
     told = demo.envspec("verify", "specs/demo.toml")
-    assert told.status == 1 and f"cpu  {case.code}\n" in told.out, told
+    assert told.status == 1 and f"cpu  [{case.code}]\n" in told.out, told
 
 
 def test_a_page_that_has_no_such_project_is_an_answer(demo: Machine, index: Index) -> None:
@@ -306,7 +306,7 @@ def test_what_is_published_and_lock_would_not_take_is_told_apart(machine: Machin
     assert ran.status == 0 and document["ok"] and not document["forged"], document
     assert [(one["code"], one["package"]) for one in document["unexpected"]] == [(code, "app")]
     told = machine.envspec("verify", "specs/demo.toml").out
-    assert f"unexpected  app {taken.version}, cpu  {code}\n" in told
+    assert f"warning: app {taken.version}, cpu  [{code}]\n" in told
     assert told.endswith("1 are what their index publishes, 0 aren't; `envspec lock` wouldn't take 1 of them\n"), told
 
 
