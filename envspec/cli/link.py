@@ -67,7 +67,7 @@ def command(compiling: bool, as_json: bool, **asked: Any) -> int:
 
 
 def _lines(found: LinkedTarget | Compiled) -> Iterator[str]:
-    yield from _compiled(found) if isinstance(found, Compiled) else _linked(found)
+    yield from _linked(found) if isinstance(found, LinkedTarget) else _compiled(found)
 
 
 def _linked(found: LinkedTarget) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _compiled(found: Compiled) -> Iterator[str]:
 
 
 def _json(found: LinkedTarget | Compiled) -> dict[str, Any]:
-    if isinstance(found, Compiled):
+    if not isinstance(found, LinkedTarget):
         told = {"name": found.target, "ok": found.ok, "packages": [], "unread": [], "findings": []}
         return {**told, "compiled": compilations(found), "absent": found.absent}
     return {
