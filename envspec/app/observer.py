@@ -6,8 +6,8 @@ without one, as in a notebook, nothing is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from envspec.base.progress import Progress
@@ -70,3 +70,12 @@ def say(text: str, *, style: str | None = None) -> None:
 def warn(text: str | Exception) -> None:
     """Tell the observer a warning: what is wrong, and what envspec does all the same."""
     say(f"warning: {text}", style="yellow")
+
+
+@contextmanager
+def interruption_says(message: str) -> Iterator[None]:
+    """Have an interruption say what is done already, or how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(message) from None

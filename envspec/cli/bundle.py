@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from envspec.app.bundle import BundleRequest, make_bundle
+from envspec.app.observer import interruption_says
 from envspec.base.texts import byte_size
 from envspec.cli import options
 from envspec.cli.console import out, say
@@ -58,11 +59,8 @@ def command(as_json: bool, **asked: Any) -> int:
     takes.
     """
     request = BundleRequest(**asked)
-    try:
+    with interruption_says("run the same command again to continue"):
         made = make_bundle(request)
-    except KeyboardInterrupt:
-        say("interrupted: run the same command again to continue")
-        return 130
     if as_json:
         document = {
             "spec": request.path,

@@ -10,6 +10,7 @@ import click
 from envspec.app.image.make import make_images
 from envspec.app.image.prepare import ImageOrder, base_recipes, features, linux_targets
 from envspec.app.image.verify import verified
+from envspec.app.observer import interruption_says
 from envspec.base.errors import InputError
 from envspec.base.texts import byte_size, printable
 from envspec.cli import options
@@ -94,11 +95,8 @@ def command(
         raise InputError("nothing is asked for", hint=hint)
     if verify is not None:
         return _verify(path, order, verify, as_json=as_json)
-    try:
+    with interruption_says("run the same command again; what isn't whole wasn't written"):
         made, one_file = make_images(order)
-    except KeyboardInterrupt:
-        say("interrupted: run the same command again; what isn't whole wasn't written")
-        return 130
     if as_json:
         own = {"squashfs": one_file.document()} if one_file else {}
         options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.app.install import Installed, InstallRequest, install
+from envspec.app.observer import interruption_says
 from envspec.base.errors import InputError
 from envspec.base.texts import plural, printable
 from envspec.cli import options
@@ -60,25 +61,21 @@ def command(squashfs: Path | None, dry_run: bool, as_json: bool, **others: Any) 
     asked = InstallRequest(**others, ask=not (dry_run or as_json))
     if squashfs is not None and dry_run:
         raise InputError("--dry-run shows what an installation changes, and --squashfs changes none", hint="give one")
-    try:
-        if squashfs is not None:
-            from envspec.app.image.squashfs import install_squashfs
-
-            file = install_squashfs(asked, squashfs)
-        else:
-            made = install(asked, dry_run=dry_run)
-    except KeyboardInterrupt:
-        rest = "run the same command again to continue"
-        say(f"interrupted: {'nothing was written; run the same command again' if squashfs else rest}")
-        return 130
     if squashfs is not None:
+        from envspec.app.image.squashfs import install_squashfs
+
+        with interruption_says("nothing was written; run the same command again"):
+            file = install_squashfs(asked, squashfs)
         if as_json:
             options.print_json("install", {"spec": asked.path, "target": file.target, "squashfs": file.document()})
         else:
             for line in file.told:
                 out(line)
             say(f"hint: {file.start}")
-    elif as_json:
+        return 0
+    with interruption_says("run the same command again to continue"):
+        made = install(asked, dry_run=dry_run)
+    if as_json:
         options.print_json("install", _document(asked.path, made, dry_run=dry_run))
     else:
         _tell(made, dry_run=dry_run)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.app.link import LinkedTarget, LinkRequest, compilations, compile_kernels, link
+from envspec.app.observer import interruption_says
 from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
@@ -54,10 +55,8 @@ def command(compiling: bool, as_json: bool, **asked: Any) -> int:
     code: that needs neither a GPU nor a driver.
     """
     answer = compile_kernels if compiling else link
-    try:
+    with interruption_says("run the same command again to continue"):
         spec, found = answer(LinkRequest(**asked))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("run the same command again to continue") from None
     ok = all(one.ok for one in found)
     if as_json:
         options.print_json("link", {"spec": spec.path, "ok": ok, "targets": list(map(_json, found))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -297,3 +298,24 @@ def test_every_command_is_there_without_what_extras_bring() -> None:
     code = f"import sys\nsys.modules.update(dict.fromkeys({extras}))\nfrom envspec.cli.main import *\n"
     ran = process(code=f"{code}for name in (*COMMANDS, *HIDDEN):\n    cli.get_command(None, name)")
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "at_work"),
+    [
+        (["install", "demo", "--prefix", "p"], "envspec.cli.install.install"),
+        (["bundle", "demo", "-o", "b.tar"], "envspec.cli.bundle.make_bundle"),
+        (["link", "demo"], "envspec.cli.link.link"),
+    ],
+)
+def test_an_interruption_is_a_failure_as_any_other(
+    envspec: Envspec, monkeypatch: pytest.MonkeyPatch, words: list[str], at_work: str
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(at_work, work)
+    told = envspec(*words, "--json")
+    message = "interrupted: run the same command again to continue"
+    assert (told.code, told.err.strip()) == (130, message)
+    assert [one["message"] for one in json.loads(told.out)["errors"]] == [message]

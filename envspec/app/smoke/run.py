@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.app.observer import observer, say
+from envspec.app.observer import interruption_says, observer, say
 from envspec.app.outputs import location, write_text
 from envspec.app.smoke.cases import Skipped, choose_cases
 from envspec.app.smoke.request import SmokeRequest
@@ -62,7 +60,7 @@ def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
     if asked.runner != "slurm":
         runner = make_runner(asked.runner, asked, folders)
         interrupted = f"finished runs are in {folders.results}"
-        with _told(interrupted), observer().runs([case.name for case in cases]) as display:
+        with interruption_says(interrupted), observer().runs([case.name for case in cases]) as display:
             runs = run_cases(runner, cases, asked.checks, folders, display.update, display.ended)
         return _outcome(asked, (*runs, *_not_run(skipped, asked.runner)), folders.results)
     plan, skipped = plan_jobs(asked, cases, skipped, folders)
@@ -122,15 +120,6 @@ def _not_run(skipped: tuple[Skipped, ...], runner: str) -> tuple[Run, ...]:
     return tuple(Run(spec, target, runner, "skip", None, reason) for spec, target, reason in skipped)
 
 
-@contextmanager
-def _told(message: str) -> Iterator[None]:
-    """Have an interruption say where what is done already is."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(message) from None
-
-
 def _results_of(job: str) -> Path:
     """Find the results of submitted jobs: by the folder itself, or by a job's number."""
     results = Path(os.path.abspath(job))
@@ -147,7 +136,7 @@ def _results_of(job: str) -> Path:
 def _wait(asked: SmokeRequest, submitted: Submitted, results: Path) -> SmokeOutcome:
     failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
     running = f"the jobs keep running, and envspec smoke --attach {results} waits for them"
-    with _told(running), observer().runs(list(titles(submitted))) as display:
+    with interruption_says(running), observer().runs(list(titles(submitted))) as display:
         runs = wait(submitted, results, display.update, display.ended)
     return _outcome(asked, (*runs, *failed, *_not_run(submitted.skipped, "slurm")), results)
 
