@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from posixpath import relpath
 
 from envspec.base.errors import InputError
@@ -76,10 +77,13 @@ def shared_files(plan: Plan, name: str) -> dict[str, str]:
 
 def below_the_spec(plan: Plan, paths: Iterable[str]) -> dict[str, str]:
     """Give files of a plan by path below the spec's folder: those of all specs stand beside it."""
-    own = f"{plan.own}/" if plan.own else ""
-    return {
-        path.removeprefix(own) if path.startswith(own) else relpath(path, plan.own): plan.files[path] for path in paths
-    }
+    return {_relative(path, plan.own or "."): plan.files[path] for path in paths}
+
+
+@cache
+def _relative(path: str, own: str) -> str:
+    """Most formats of most targets have the same files, and `relpath` asks for the working folder each time."""
+    return relpath(path, own)
 
 
 def admitted(plan: Plan, names: Iterable[str] = OF_A_TARGET) -> dict[str, dict[str, str]]:

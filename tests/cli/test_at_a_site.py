@@ -41,6 +41,7 @@ def at_site(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return project
 
 
+@pytest.mark.slow
 def test_exported_files_are_the_same_and_the_commands_are_told(
     at_site: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

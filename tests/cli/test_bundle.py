@@ -174,6 +174,7 @@ def test_conda_packages_lie_in_a_channel_of_their_own(machine: Machine, tmp_path
     assert all(Path(line.removeprefix("file://").partition("#")[0]).is_file() for line in files)
 
 
+@pytest.mark.slow
 def test_install_sh_refuses_a_folder_with_something_in_it_and_another_python(
     machine: Machine, locked: Index, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_every_command_is_offered(complete: Complete) -> None:
     assert complete("") == list(COMMANDS)
 
 
+@pytest.mark.slow
 def test_targets_come_from_the_spec_as_it_is_now(project: Project, complete: Complete) -> None:
     path = project.folder / "specs" / "demo.toml"
     path.write_text(path.read_text().replace("[targets.cpu]", "[targets.cpu-new]"))

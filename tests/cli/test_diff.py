@@ -166,6 +166,7 @@ def test_colour_on_terminals_only(committed: Project) -> None:
     assert b"\x1b[" not in piped and b"fsspec" in piped
 
 
+@pytest.mark.slow
 def test_only_what_it_needs_is_loaded(committed: Project) -> None:
     code = (
         "import sys; from envspec.cli.main import run; run(['diff', 'specs/demo.toml']);"

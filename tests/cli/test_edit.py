@@ -40,6 +40,7 @@ def test_a_new_bound_takes_the_place_of_the_old(demo: Machine) -> None:
     assert document["lock"]["status"] == "written" and demo.versions("cpu") == {"alpha": "2.0"}
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("words", "status"),
     [
@@ -107,6 +108,7 @@ def test_of_many_changes_ten_are_listed(machine: Machine, index: Index) -> None:
     assert len(document["lock"]["changes"]) == 13, "JSON has all"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -60,6 +60,7 @@ def test_an_export_elsewhere_can_be_taken_away(project: Project, envspec: Envspe
     assert not (project.folder / "_shared").exists()
 
 
+@pytest.mark.slow
 def test_recipes_with_their_own_copy_move_to_the_shared_one(project: Project, envspec: Envspec, exported: Path) -> None:
     """An earlier envspec gave each spec's folder a copy of what images carry. They keep building; `check` names the
     export that leaves one copy for all."""

@@ -52,6 +52,7 @@ def test_services_are_what_a_dockerfile_gives(machine: Machine, index: Index) ->
     assert target(layout)["services"] == ["jupyter", "ssh"]
 
 
+@pytest.mark.slow
 def test_a_server_that_the_base_lacks_is_refused_or_left_out(machine: Machine, index: Index) -> None:
     table = "services = ['jupyter', 'ssh']\napt = ['libgl1']"
     ran = image(machine, index, table)

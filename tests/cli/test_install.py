@@ -60,6 +60,7 @@ def test_a_virtual_environment(machine: Machine, index: Index, prefix: Path, ins
     assert (prefix / "etc/envspec/target").read_text() == "here\n"
 
 
+@pytest.mark.slow
 def test_running_again_changes_nothing(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP, LIB)
     write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
@@ -261,6 +262,7 @@ def test_progress_on_a_terminal(machine: Machine, index: Index, channel: Channel
     assert b"\x1b" not in at.out and at.out.endswith(b"2 packages\n")
 
 
+@pytest.mark.slow
 def test_a_stale_lock_is_told(machine: Machine, index: Index, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])

@@ -95,6 +95,7 @@ def test_a_conda_environment_again(mixed: list[Pin], prefix: Path, install: Inst
     assert tree(prefix) == before
 
 
+@pytest.mark.slow
 def test_a_conda_update(machine: Machine, mixed: list[Pin], channel: Channel, prefix: Path, install: Install) -> None:
     install()
     before = tree(prefix)

@@ -68,6 +68,7 @@ def test_the_pytorch_index_has_a_mirror(machine: Machine, index: Index, prefix: 
     assert python(prefix, "import torch; print(torch.version)") == "2.99.0+cpu"
 
 
+@pytest.mark.slow
 def test_files_at_hand_need_no_index(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     torch = wheel("torch", "2.99.0+cpu")
     folder = machine.base / "wheels"

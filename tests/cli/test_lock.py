@@ -120,6 +120,7 @@ def test_upgrade_package_takes_a_name(machine: Machine, packages: Index) -> None
         assert ran.hint == "hint: --upgrade-package alpha; a version belongs in the spec"
 
 
+@pytest.mark.slow
 def test_a_new_lock_tells_that_recipes_are_of_the_old_one(machine: Machine, later: Index) -> None:
     machine.spec(cpu("alpha"))
     machine.locked()

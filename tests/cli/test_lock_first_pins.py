@@ -24,6 +24,7 @@ platform = "linux-64"
 """
 
 
+@pytest.mark.slow
 def test_a_uv_lock_gives_the_first_pins_and_init_says_how(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"))
     (machine.folder / "pyproject.toml").write_text(

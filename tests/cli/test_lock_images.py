@@ -115,6 +115,7 @@ def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, r
     assert machine.lock() == before
 
 
+@pytest.mark.slow
 def test_no_registry_is_asked_where_nobody_wants_images(machine: Machine, packages: Index, registry: Registry) -> None:
     machine.spec(cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml")

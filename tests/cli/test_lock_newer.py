@@ -146,6 +146,7 @@ def test_one_that_has_ended_no_longer_counts_at_an_upgrade(index: Index, project
     assert "the exception of exclude-newer for lib ended" in told.err and versions(project) == {"lib": "1.1"}
 
 
+@pytest.mark.slow
 def test_an_index_without_upload_times(index: Index, project: Project, envspec: Envspec) -> None:
     with Index(form="html") as own:
         own.add(wheel("mine", "2.0"))

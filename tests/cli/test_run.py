@@ -66,6 +66,7 @@ def test_a_changed_lock_gets_an_environment_of_its_own(locked: Machine) -> None:
     assert ran(locked, "--", "python", "-c", PRINT).out == f"1.0 {old}\n"
 
 
+@pytest.mark.slow
 def test_a_stale_lock_is_refused(locked: Machine) -> None:
     ran(locked, "--", "true")
     path = locked.folder / SPEC
@@ -164,6 +165,7 @@ def test_a_signal_reaches_the_command(locked: Machine) -> None:
     assert process.wait(30) == 7
 
 
+@pytest.mark.slow
 def test_variables(locked: Machine) -> None:
     path = locked.folder / SPEC
     path.write_text(path.read_text() + "[image]\nenv = { HF_HOME = '/data/hf', KEEP = 'spec' }\n")
@@ -213,6 +215,7 @@ def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: P
         assert found.out == f"{prefix}/tool a  b\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_isnt_there(locked: Machine) -> None:
     found = ran(locked, "--", "no-such-program", status=2)
     assert "'no-such-program' is neither in the environment" in found.error
@@ -234,6 +237,7 @@ def test_a_line_without_a_command(locked: Machine, arguments: list[str], hint: s
     assert (found.status, found.hint) == (2, f"hint: {hint}")
 
 
+@pytest.mark.slow
 def test_dry_run_makes_nothing(locked: Machine) -> None:
     found = locked.envspec("run", "--dry-run", "--", "python", "a b.py")
     assert found.status == 0

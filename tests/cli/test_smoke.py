@@ -111,6 +111,7 @@ def test_another_lock_is_another_environment(smoke: Smoke, machine: Machine, ind
     assert len(list((machine.cache / "smoke" / "environments").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_a_failed_check_is_a_no(answered: Smoke) -> None:
     ran = answered(SPEC, mode="fail", status=1)
     assert "training.fp32: the loss is NaN after step 3" in ran.out and "mend it" in ran.out

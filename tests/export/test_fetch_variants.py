@@ -160,6 +160,7 @@ def test_uv_s_own_settings_say_where(tmp_path: Path, index: Index) -> None:
     assert settings(uv, ["--torch-backend=cu126"])[0][0][1].endswith("/cu126")
 
 
+@pytest.mark.slow
 def test_the_program_says_what_it_could_not_have_and_no_login(tmp_path: Path, index: Index) -> None:
     index.credentials = ("user", SECRET)
     command = [sys.executable, "-I", str(PROGRAM), str(tmp_path / "wheels"), *map(str, WANTED), "--", find_uv_bin()]

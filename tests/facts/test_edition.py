@@ -120,6 +120,7 @@ def test_a_changed_or_missing_table_is_passed_over(installed: Path) -> None:
     assert found.origin == "envspec" and "gpus.toml" in str(found.note)
 
 
+@pytest.mark.slow
 def test_the_command_line_reads_it_and_runs_none_of_its_code(installed: Path, tmp_path: Path) -> None:
     (installed / "__init__.py").write_text("raise SystemExit('code of the package ran')")
     new = '  { name = "Z900", capability = "12.0", kind = "datacentre", memory = [999], source = "nvidia" },\n'

@@ -59,6 +59,7 @@ def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: In
     quiet(machine, ran)
 
 
+@pytest.mark.slow
 def test_in_netrc(machine: Machine, private: Index) -> None:
     (machine.home / ".netrc").write_text(f"machine 127.0.0.1 login {USER} password {PASSWORD}\n")
     machine.default = private.url
@@ -68,6 +69,7 @@ def test_in_netrc(machine: Machine, private: Index) -> None:
     quiet(machine, ran)
 
 
+@pytest.mark.slow
 def test_in_the_keyring(machine: Machine, private: Index) -> None:
     programs = machine.base / "programs"
     programs.mkdir()

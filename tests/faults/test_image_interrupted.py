@@ -47,7 +47,7 @@ def whole(layout: Path) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("to", ["out", "out.tar"])
+@pytest.mark.parametrize("to", ["out.tar", pytest.param("out", marks=pytest.mark.nightly)])
 def test_what_is_stopped_leaves_the_older_image(number: signal.Signals, to: str, old: Path, machine: Machine) -> None:
     before = whole(old)
     process = machine.start("image", SPEC, "--base", "./base", "-o", to)

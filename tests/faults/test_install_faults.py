@@ -331,6 +331,7 @@ def test_a_channel_that_is_down(machine: Machine, channel: Channel, install: Ins
 # what others left
 
 
+@pytest.mark.slow
 def test_what_a_killed_installer_left(
     machine: Machine, index: Index, channel: Channel, prefix: Path, install: Install
 ) -> None:

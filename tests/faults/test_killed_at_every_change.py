@@ -182,6 +182,7 @@ def state(name: str) -> State:
     return next(one for one in STATES if one.name == name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "begun", "each"), EXPORTS)
 def test_an_export(project: Project, before: str, begun: str, each: int) -> None:
     for turn in range(500):

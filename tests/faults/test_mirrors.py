@@ -114,6 +114,7 @@ def test_a_lock_made_through_a_proxy_has_the_same_bytes(machine: Machine, index:
     assert PASSWORD not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_a_sites_own_certificate_reaches_every_command(machine: Machine, tmp_path: Path) -> None:
     context, certificate = certified(tmp_path)
     with Index(tls=context) as index:

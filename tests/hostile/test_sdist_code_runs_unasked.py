@@ -129,6 +129,7 @@ def test_what_is_allowed_does_run(machine: Machine, witness: Path) -> None:
     assert witness.exists()
 
 
+@pytest.mark.slow
 def test_a_setup_py_does_run(machine: Machine, witness: Path) -> None:
     (trap,) = [one for one in traps(witness) if one.name == "setup-untold"]
     (machine.base / trap.file).write_bytes(trap.content)

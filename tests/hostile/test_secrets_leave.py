@@ -132,7 +132,7 @@ def test_in_what_every_command_prints_and_writes(plant: Plant, request: pytest.F
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", [401, 404, 500])
+@pytest.mark.parametrize("code", [401, *(pytest.param(code, marks=pytest.mark.nightly) for code in (404, 500))])
 def test_in_what_every_failure_says(plant: Plant, code: int, request: pytest.FixtureRequest) -> None:
     made = plant.run("lock", "specs/demo.toml").status == 0
     # pages, then files: all caches are others

@@ -46,6 +46,7 @@ def test_names_take_time_in_proportion(unit: str) -> None:
     assert grows_linearly(lambda text: read_name(f"a-1-{text}.whl"), lambda n: unit * n)
 
 
+@pytest.mark.slow
 def test_the_largest_file_is_chosen_from_at_once() -> None:
     """As many variants with as many properties as a file of 1 MiB holds."""
     values = [f"{number}_real" for number in range(50, 130)]

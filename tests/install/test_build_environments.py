@@ -89,6 +89,7 @@ def test_a_wheel_of_the_build_that_was_exchanged_is_refused(demo: Machine, index
     assert status != 0 and "src" in told, told
 
 
+@pytest.mark.slow
 def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None:
     lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=None))

@@ -234,6 +234,7 @@ def test_a_project_that_leaves_the_spec_leaves_the_environment(machine: Machine,
     assert "- pip   own 1.0" in install(machine)
 
 
+@pytest.mark.slow
 def test_a_project_that_does_not_build_says_so(machine: Machine, project: Path) -> None:
     said = install(machine, status=3)
     assert "pyproject.toml: the build of own failed" in said and "own.txt" in said

@@ -68,6 +68,7 @@ def test_umask_000_lets_nobody_else_write(
         assert os.access(prefix / "bin/open", os.X_OK)
 
 
+@pytest.mark.slow
 def test_umask_027_and_002_are_kept(machine: Machine, index: Index) -> None:
     """What a user closes stays closed, and a group that shares its folders goes on sharing them."""
     app = wheel("app", "1.0")

@@ -57,6 +57,7 @@ def ask(argv: Sequence[str]) -> Ran:
     return 0, Path("answer.json").read_text(), ""
 
 
+@pytest.mark.slow
 def test_each_target_is_a_test(project: pytest.Pytester) -> None:
     """In a process, as it is started; the others are in this one."""
     told = project.runpytest_subprocess(*OPTIONS, "--collect-only", "-q")

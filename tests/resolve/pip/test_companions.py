@@ -150,6 +150,7 @@ def test_what_a_target_of_its_own_accord_would_not_say_is_told(machine: Machine,
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_hole_of_the_facts_parts_the_targets_and_is_told(machine: Machine, index: Index) -> None:
     """torch 2.12.0 for CUDA 12.6 is in nobody's records; CUDA 12.9 has 2.12.1, which this spec leaves out."""

@@ -47,6 +47,7 @@ def test_switched_off_it_bounds_nothing(machine: Machine, numpys: Index) -> None
     assert versions(machine)["numpy"] == "2.2.6"
 
 
+@pytest.mark.slow
 def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
     machine: Machine, numpys: Index
 ) -> None:
@@ -59,6 +60,7 @@ def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
     assert "note: t: pyarrow 25.0.0 locked, because pyarrow 26 refuses NumPy 1" in ran.err
 
 
+@pytest.mark.slow
 def test_a_constraint_adds_no_package(machine: Machine, numpys: Index) -> None:
     """numpy leaves with helper 2.0, and the line that bounds it must not keep it."""
     numpys.add(wheel("helper", "1.0"), wheel("helper", "2.0", "numpy<2"))

@@ -96,6 +96,7 @@ def test_only_of_the_last_solution(machine: Machine, index: Index) -> None:
     assert lines[0].startswith("note: cpu: numpy<2 added, ")
 
 
+@pytest.mark.slow
 def test_the_reason_is_the_last_solution_s(machine: Machine, index: Index) -> None:
     """Beside lib 5, server 2 isn't to be had for its bound on lib; beside lib 4, for want of deep's wheels."""
     index.add(compiled_for_numpy_1("acme"), wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))

@@ -130,6 +130,7 @@ def test_a_conflict_further_down_names_both_sides(machine: Machine, index: Index
     assert not machine.lock_path().exists()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_a_wheel_says_counts_beside_conda_too(machine: Machine, index: Index, channel: LocalChannel) -> None:
     """pip can't replace conda's package: both sides are named, and the bound in [conda] mends it."""

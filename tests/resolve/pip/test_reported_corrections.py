@@ -50,6 +50,7 @@ def test_it_gives_way_to_requirements_in_one_line(machine: Machine, learn: Index
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_it_gives_way_in_a_target_that_is_solved_beside_others(machine: Machine, learn: Index) -> None:
     """What a conflict stopped isn't stopped for the solution after it."""
     more = "".join(f"[targets.{name}]\nplatform = '{subdir}'\n" for name, subdir in OTHERS.items())

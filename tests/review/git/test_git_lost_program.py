@@ -37,6 +37,7 @@ def programs(folder: Path) -> dict[str, tuple[str, ...]]:
     }
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("which", ["gone", "not installed any more", "says nothing", "another version"])
 def test_both_sides_stand_between_markers(tmp_path: Path, which: str) -> None:
     repository = set_up(tmp_path / "clone", *programs(tmp_path)[which])
@@ -50,6 +51,7 @@ def test_both_sides_stand_between_markers(tmp_path: Path, which: str) -> None:
     assert "envspec git-setup" in said, "and the way to mend it is told"
 
 
+@pytest.mark.slow
 def test_the_program_that_is_there_decides(tmp_path: Path) -> None:
     repository = set_up(tmp_path / "clone", sys.executable, "-m", "envspec")
     repository.branches(BASE, BASE.bump(pin("numpy", "2.2")), BASE.bump(pin("tqdm", "4.2")))
