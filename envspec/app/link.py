@@ -80,7 +80,8 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
             if is_read(pin)
         ]
         unread = [pin for pin in target.pins if pin.kind == "conda" or is_built(pin)]
-        findings = judge(packages, system_of(target, *_base(spec, lock, target)))
+        locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
+        findings = judge(packages, system_of(target, *_base(spec, lock, target)), locked)
         found.append(LinkedTarget(target, sorted(packages, key=lambda one: one.name), findings, unread))
     if asked.evidence is not None:
         keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])

@@ -11,9 +11,10 @@ import ast
 import re
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from zipfile import ZipInfo
 
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 
@@ -22,6 +23,9 @@ PACKED, UNPACKED = 16 << 20, 64 << 20
 
 _LARGEST, _PARSED = 2 << 20, 500
 """Bytes of a module that is parsed, and modules parsed of a wheel."""
+
+_MANY = 20
+"""Modules with a package's name in their text, of which none is parsed before those that start with the wheel."""
 
 _ASIDE = re.compile(r"(?:^|/)(?:tests?|_tests?|testing|conftest\.py|test_[^/]*\.py|[^/]+\.data)(?:/|$)")
 _ENTRY = re.compile(r"^[^=#\[\n]+=[ \t]*([A-Za-z_][\w.]*)", re.M)
@@ -43,26 +47,34 @@ def imported_at_start(wheel: OpenWheel, package: str) -> ImportTime:
 
     A wheel that brings the package itself imports nothing. Raises UnreadableWheel.
     """
-    sources = _sources(wheel, package)
-    if sources is None:
-        return ImportTime(complete=False)
-    modules = _Modules(sources)
-    if package in sources or not any(
-        _imports(modules, name, package) for name in sources if package.encode() in sources[name]
-    ):
-        return ImportTime()
-    return _from_roots(modules, _roots(wheel, sources), package)
+    return imports_at_start(wheel, (package,))[package]
 
 
-def _sources(wheel: OpenWheel, package: str) -> dict[str, bytes] | None:
-    """The modules by name, packages by their own; None for more than the bounds allow."""
-    found = [
+def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str, ImportTime]:
+    """Find `imported_at_start` for each of several packages. Raises UnreadableWheel."""
+    found = dict.fromkeys(packages, ImportTime())
+    python = [
         (name, info)
         for info in wheel.members
         if info.filename.endswith(".py") and not _ASIDE.search(info.filename) and (name := _module(info.filename))
     ]
-    if any(name == package for name, _ in found):
-        return {package: b""}
+    asked = set(packages) - {name for name, _ in python}
+    sources = _sources(wheel, python) if asked else {}
+    if sources is None:
+        return {**found, **dict.fromkeys(asked, ImportTime(complete=False))}
+    modules = _Modules(sources)
+    named = {package for package in asked if _may_import(modules, sources, package)}
+    return {**found, **(_from_roots(modules, _roots(wheel, sources), named) if named else {})}
+
+
+def _may_import(modules: _Modules, sources: Mapping[str, bytes], package: str) -> bool:
+    """Say whether a module imports a package, wherever it lies; where many have its name, one of them will."""
+    holding = [name for name in sources if package.encode() in sources[name]]
+    return len(holding) > _MANY or any(_imports(modules, name, package) for name in holding)
+
+
+def _sources(wheel: OpenWheel, found: Sequence[tuple[str, ZipInfo]]) -> dict[str, bytes] | None:
+    """The modules by name, packages by their own; None for more than the bounds allow."""
     budget = Budget(PACKED, UNPACKED)
     try:
         Budget(PACKED, UNPACKED).take(
@@ -99,22 +111,24 @@ def _roots(wheel: OpenWheel, sources: Mapping[str, bytes]) -> list[str]:
     return sorted(set(roots))
 
 
-def _from_roots(modules: _Modules, roots: list[str], package: str) -> ImportTime:
+def _from_roots(modules: _Modules, roots: list[str], packages: Collection[str]) -> dict[str, ImportTime]:
     seen: set[str] = set()
-    found: set[str] = set()
-    left = list(roots)
+    found: dict[str, set[str]] = {package: set() for package in packages}
+    left, complete = list(roots), True
     while left:
         name = modules.real(left.pop())
         if name is None or name in seen:
             continue
         seen.add(name)
         if len(seen) > _PARSED:
-            return ImportTime(tuple(sorted(found)), complete=False)
+            complete = False
+            break
         for imported in modules.imports(name):
             left += [*_above(imported), imported]
-        if _imports(modules, name, package):
-            found.add(name.removesuffix(".__init__"))
-    return ImportTime(tuple(sorted(found)))
+        for package in packages:
+            if _imports(modules, name, package):
+                found[package].add(name.removesuffix(".__init__"))
+    return {package: ImportTime(tuple(sorted(some)), complete) for package, some in found.items()}
 
 
 def _imports(modules: _Modules, name: str, package: str) -> bool:

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from envspec.binaries import import_time
-from envspec.binaries.import_time import ImportTime, imported_at_start
+from envspec.binaries.import_time import ImportTime, imported_at_start, imports_at_start
 from envspec.binaries.wheel import open_wheel
 
 
@@ -100,3 +100,22 @@ def test_the_wheel_that_brings_it_needs_no_other() -> None:
 def test_more_python_than_the_bounds_allow_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_time, "UNPACKED", 100)
     assert asked({"acme/__init__.py": "import pkg_resources" + "\n" * 200}) == ImportTime(complete=False)
+
+
+def test_several_packages_are_asked_for_at_once() -> None:
+    members = {
+        "acme/__init__.py": "import acme.build, numpy",
+        "acme/build.py": "import setuptools\ntry:\n    import six\nexcept ImportError:\n    pass",
+        "acme/aside.py": "import yaml",
+        **{f"acme/m{number}.py": "import torch" for number in range(30)},
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with open_wheel(buffer) as wheel:
+        found = imports_at_start(wheel, ("setuptools", "numpy", "six", "yaml", "torch", "acme"))
+    assert {package: one.modules for package, one in found.items() if one.modules} == {
+        "setuptools": ("acme.build",),
+        "numpy": ("acme",),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def test_what_is_compiled_where_it_is_installed_is_not_called_linked(
 def test_a_damaged_entry_counts_as_absent(machine: Machine, index: Index, acme: Dist, foo: Dist, damage: str) -> None:
     locked(machine, index, acme, foo)
     first = machine.envspec("link", SPEC)
-    entries = list((machine.cache / "linked-v1").rglob("*.json.z"))
+    entries = list((machine.cache / "linked-v2").rglob("*.json.z"))
     assert len(entries) == 2
     for path in entries:
         path.write_text(damage)
@@ -167,3 +168,19 @@ here: 1 of 2 kernels built for its GPUs: doesn't compile
     )
     document = valid(machine.envspec("link", SPEC, "--compile", "--json").out, "link")
     assert [one["ok"] for one in document["targets"][0]["compiled"]] == [True, False]
+
+
+def test_what_metadata_forgets_is_told(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """As triton's up to 3.2, which imports setuptools."""
+    path = Compiler(tmp_path / "tri").library("libtri.so.1", defines=["tri"], soname="libtri.so.1")
+    python = tmp_path / "init.py"
+    python.write_text("import setuptools\nfrom distutils import log\nimport packaging\n")
+    tri = platform_wheel("tri", "1.0", files={"tri/libtri.so.1": path, "tri/__init__.py": python})
+    locked(machine, index, tri, wheel("packaging", "26.0"))
+    for _ in range(2):
+        ran = machine.envspec("link", SPEC)
+        assert ran.status == 0 and "tri imports setuptools, which no package of the target brings" in ran.out
+        assert "imports packaging" not in ran.out
+        assert ("imports distutils" in ran.out) == (sys.version_info >= (3, 12))
+    document = valid(machine.envspec("link", SPEC, "--json").out, "link")
+    assert document["targets"][0]["findings"][-1]["code"] == "import-missing"

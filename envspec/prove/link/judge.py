@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from envspec.base.finding import Finding, Severity
+from envspec.packages.requirement import canonical_name
 from envspec.prove.link import remedies
 from envspec.prove.link.libraries import Libraries, LoadedFile
-from envspec.prove.link.model import LinkedPackage, Unloadable
+from envspec.prove.link.model import FORGOTTEN, LinkedPackage, Unloadable
 from envspec.prove.link.symbols import families_of, family, plain_name, shared_by_overloads
-from envspec.prove.link.system import System
+from envspec.prove.link.system import System, numbers
 
+_WITHOUT_DISTUTILS = (3, 12)
 _NAMED = 3
 """The number of files or symbols that a message names before it counts the rest."""
 
 
-def judge(packages: Sequence[LinkedPackage], system: System) -> tuple[Finding, ...]:
-    """Find what the loader would refuse of a target's wheels, errors first.
+def judge(packages: Sequence[LinkedPackage], system: System, locked: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Find what the loader would refuse of a target's wheels, errors first, and what Python's import would. `locked`
+    names all packages of the target.
 
     A library is found when a wheel, the base image, the driver or Python brings it, wherever that is: in which order
     a program imports isn't judged. Of the symbols, those of torch and of the CUDA libraries are asked for.
     """
-    found = [*_Judge(packages, system).findings(), *_unread(packages)]
+    found = [*_Judge(packages, system).findings(), *_unread(packages), *_imports(packages, system, locked)]
     return tuple(sorted(found, key=lambda one: (one.severity != "error", one.package, one.code, one.evidence.names)))
 
 
@@ -204,6 +207,19 @@ def _unread(packages: Iterable[LinkedPackage]) -> Iterator[Finding]:
             message = f"{_some(paths)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
             remedy = f"report it to {package.name}'s authors"
             yield _finding_of(package, "warning", "elf-unreadable", message, remedy, paths, ())
+
+
+def _imports(packages: Iterable[LinkedPackage], system: System, locked: Collection[str]) -> Iterator[Finding]:
+    old = numbers(system.python) < _WITHOUT_DISTUTILS
+    has = {canonical_name(name) for name in locked}
+    for package in packages:
+        for module, by in package.facts.imports:
+            project = FORGOTTEN.get(module, module)
+            if not locked or canonical_name(project) in {*has, package.name} or (module == "distutils" and old):
+                continue
+            message = f"{by} imports {module}, which no package of the target brings: importing it fails"
+            remedy = f"add to [pip] dependencies: {project.replace('_', '-')}"
+            yield _finding_of(package, "warning", "import-missing", message, remedy, (by,), (module,))
 
 
 def _symbol(name: str) -> str:

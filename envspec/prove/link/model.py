@@ -21,10 +21,26 @@ class ElfFile:
 class WheelFacts:
     """files   the files of a wheel that the loader can load
     unread  those whose tables are damaged, each with the reason
+    imports the modules that METADATA forgets most (`FORGOTTEN`), each with the first of the wheel's own that imports it
+            as it is imported; none where that isn't known
     """
 
     files: tuple[ElfFile, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
+    imports: tuple[tuple[str, str], ...] = ()
+
+
+FORGOTTEN = {
+    "distutils": "setuptools",
+    "pkg_resources": "setuptools",
+    **{name: name for name in ("filelock", "numpy", "packaging", "psutil", "requests", "scipy", "setuptools", "six")},
+    **{name: name for name in ("torch", "tqdm", "triton", "typing_extensions", "wheel")},
+    "PIL": "pillow",
+    "attr": "attrs",
+    "yaml": "pyyaml",
+}
+"""Modules that nearly every environment has, and the project that brings each: whoever publishes a wheel doesn't notice
+that its METADATA lacks one. `distutils` is Python's own up to 3.11."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +58,8 @@ class Unloadable:
     """The evidence of a finding of link, about a file of a wheel.
 
     version  the package's
-    paths    the files that can't be loaded, from site-packages
-    names    the libraries, symbol versions or symbols that they lack
+    paths    the files that can't be loaded, from site-packages; of an import the module that has it
+    names    the libraries, symbol versions, symbols or modules that they lack
     """
 
     version: str

@@ -12,7 +12,7 @@ from envspec.base.cache.entry import keep_entry, read_entry
 from envspec.base.documents import decode, encode
 from envspec.prove.link.model import WheelFacts
 
-_SCHEMA = 1
+_SCHEMA = 2
 """Another number for other facts: also where `envspec.prove.link.symbols` has another family."""
 
 _LARGEST = 512 << 20

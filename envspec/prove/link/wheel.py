@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dynamic
+from envspec.binaries.import_time import imports_at_start
 from envspec.binaries.installed_paths import installed_path
 from envspec.binaries.members import TEXT
 from envspec.binaries.wheel import open_wheel
-from envspec.prove.link.model import ElfFile, WheelFacts
+from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts
 from envspec.prove.link.symbols import concerns
 
 MACHINES = {"linux-64": X86_64, "linux-aarch64": AARCH64}
@@ -33,4 +34,6 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
                     continue
             if facts is not None:
                 files.append(ElfFile(place, facts))
-    return WheelFacts(tuple(sorted(files, key=lambda one: one.path)), tuple(sorted(unread)))
+        found = imports_at_start(wheel, FORGOTTEN)
+    imports = tuple((module, one.modules[0]) for module, one in sorted(found.items()) if one.modules)
+    return WheelFacts(tuple(sorted(files, key=lambda one: one.path)), tuple(sorted(unread)), imports)
