@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import Infeasible, InfeasibleTargets
 from envspec.base.finding import Finding, merged
@@ -15,9 +14,6 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.workflow.corrected import Effect
 from envspec.rules.accepted import hint_to_accept
 from envspec.spec.model import Spec
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
 
 Notice = Callable[[Finding], None]
 """The callback for findings that stop nothing: warnings, corrections."""

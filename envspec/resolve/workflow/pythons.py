@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
@@ -14,9 +13,6 @@ from envspec.lock.model import Lock, LockedPython, TargetInputs
 from envspec.packages.python_range import is_within
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
 
 PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""

@@ -25,7 +25,6 @@ from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
 
 if TYPE_CHECKING:
-    from envspec.base.finding import Finding
     from envspec.resolve.workflow.builds import BuildResolver
 
 
