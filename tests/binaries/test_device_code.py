@@ -121,6 +121,7 @@ def test_what_a_library_is_for_stands_in_its_name() -> None:
     assert CompiledLibrary("acme/_cuda_ext.so").only is None
 
 
+@pytest.mark.slow
 def test_a_large_wheel_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each library has its share."""
     monkeypatch.setattr(module, "PACKED", 5 << 20)

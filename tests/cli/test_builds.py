@@ -23,6 +23,7 @@ def found(envspec: Envspec, *arguments: str) -> list[dict[str, Any]]:
     return builds
 
 
+@pytest.mark.slow
 def test_all_of_them(envspec: Envspec) -> None:
     assert len(found(envspec, "torch")) == len(torch_builds.builds())
     assert len(found(envspec, "pytorch")) == len(conda_builds.builds())

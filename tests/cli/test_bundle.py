@@ -150,6 +150,7 @@ def test_sources_are_warned_about(machine: Machine, locked: Index) -> None:
     assert "installing builds these sources, with the wheels that the lock has for that: src" in ran.err
 
 
+@pytest.mark.slow
 def test_conda_packages_lie_in_a_channel_of_their_own(machine: Machine, tmp_path: Path) -> None:
     """No conda tool can be had here, so what `install.sh` starts is a program that writes down what it is given."""
     alpha, tool = python_module("alpha", "1.0"), data_package("tool", "1.0")

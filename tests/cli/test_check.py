@@ -243,6 +243,7 @@ def test_conda_packages_need_no_rattler_where_nothing_is_solved(
     assert told.code == 0 and told.out, told.err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_makes_no_lock_fresh(project: Project) -> None:
     edit(project, '"app>=1"', '"app>=2"')
     reading, writing = os.pipe()

@@ -130,6 +130,7 @@ def test_targets_come_from_the_spec_as_it_is_now(project: Project, complete: Com
     assert complete("why", "specs/demo.toml", "f") == []
 
 
+@pytest.mark.slow
 def test_a_damaged_lock_offers_nothing(project: Project, complete: Complete) -> None:
     project.lock_path.write_text("x")
     assert complete("why", "specs/demo.toml", "f") == []

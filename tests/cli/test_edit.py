@@ -83,6 +83,7 @@ def test_what_is_there_already(demo: Machine) -> None:
     assert (text(demo), demo.files()) == (before, files)
 
 
+@pytest.mark.slow
 def test_upgrade_is_lock_with_its_options(demo: Machine) -> None:
     assert demo.envspec("add", "demo", "alpha").status == 0 and demo.versions("cpu") == {"alpha": "1.0"}
     files = demo.files()

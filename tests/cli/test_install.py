@@ -115,6 +115,7 @@ def test_another_file_of_the_same_version(machine: Machine, index: Index, prefix
     assert (prefix / f"lib/python{PYTHON}/site-packages/app.bin").is_file()
 
 
+@pytest.mark.slow
 def test_damage_is_repaired(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP, LIB)
     write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
@@ -211,6 +212,7 @@ def test_a_target_for_elsewhere(machine: Machine, prefix: Path, install: Install
     assert not prefix.exists()
 
 
+@pytest.mark.slow
 def test_a_target_has_to_be_chosen(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP, APP2)
     write_lock(machine, {"one": [pip_pin(APP)], "two": [pip_pin(APP2)]})

@@ -200,6 +200,7 @@ def test_a_prefix_with_odd_characters(name: str, mixed: list[Pin], machine: Mach
     assert "nothing to do" in machine.envspec("install", SPEC, "--prefix", name).out
 
 
+@pytest.mark.slow
 def test_conda_without_a_python(machine: Machine, channel: Channel, prefix: Path, install: Install) -> None:
     """Programs alone from conda, Python from this machine."""
     write_lock(machine, [channel.pin(TOOL)], channels=[channel.url])

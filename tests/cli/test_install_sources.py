@@ -36,6 +36,7 @@ pytestmark = pytest.mark.e2e
 # where files come from
 
 
+@pytest.mark.slow
 def test_each_index_is_asked_for_its_own(machine: Machine, index: Index, install: Install) -> None:
     private = wheel("private", "1.0")
     with Index() as internal:

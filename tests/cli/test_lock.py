@@ -191,6 +191,7 @@ def test_several_specs(machine: Machine, packages: Index) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_of_several_specs_the_one_that_fails_is_named(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"), "one")
     machine.spec(cpu("beta>=2"), "two")

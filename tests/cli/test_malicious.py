@@ -93,6 +93,7 @@ def test_a_report_that_is_wrong_can_be_told(osv: Osv, project: Project, envspec:
     assert told.code == 0 and "malicious" not in told.err
 
 
+@pytest.mark.slow
 def test_a_constraint_keeps_it_out_and_the_days_answers_are_kept(osv: Osv, project: Project, envspec: Envspec) -> None:
     project.spec(SPEC.replace('"lib"]', '"lib!=2.6"]'))
     assert envspec("lock", PATH).code == 0

@@ -37,6 +37,7 @@ def test_a_command_in_an_environment_that_is_made_for_it(locked: Machine, index:
     assert index.asked == [] and tree(prefix) == before
 
 
+@pytest.mark.slow
 def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) -> None:
     ran(locked, "--", "true")
     kept = list((locked.cache / memo.FOLDER).iterdir())
@@ -153,6 +154,7 @@ def test_the_command_starts_as_from_a_shell(locked: Machine) -> None:
     assert all(int(line.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0 for line in ignored)
 
 
+@pytest.mark.slow
 def test_a_signal_reaches_the_command(locked: Machine) -> None:
     ran(locked, "--", "true")
     code = (

@@ -58,6 +58,7 @@ def test_the_picture_is_of_a_real_run() -> None:
     assert drawn == (ROOT / "docs" / "terminal.svg").read_text("utf-8"), "run python -m tools.reference.terminal"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff here")
 def test_groff_reads_the_man_pages(tmp_path: Path) -> None:
     reference("--man", str(tmp_path))

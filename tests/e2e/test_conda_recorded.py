@@ -216,6 +216,7 @@ def test_the_shipped_lock_is_of_recorded_records(root: Path, channel: Path) -> N
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_shipped_conda_half_is_what_solves(root: Path, resolver: CondaResolver) -> None:
     """Solved anew, with nothing kept: the same records."""
     lock = load(root / "locks" / "hpc-v2.7" / "envspec.lock")

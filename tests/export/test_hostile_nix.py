@@ -85,6 +85,7 @@ def test_nix_reads_thousands(tmp_path_factory: pytest.TempPathFactory, words: li
     flakes_are_inert(tmp_path_factory.mktemp("flakes"), [("plain", "plain"), *words])
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.skipif(shutil.which("buildah") is None, reason="no buildah")
 def test_a_real_builder_reads_every_piece(tmp_path: Path) -> None:

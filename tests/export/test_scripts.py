@@ -131,6 +131,7 @@ def test_the_active_environment_is_this_one(image: Image) -> None:
     assert image.run("sh", "-c", show, **callers)[1] == f"{image.prefix} none\n"
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_is_replaced(image: Image) -> None:
     """By the same folder each time, as caches stand there."""
     own = image.tmp / f"envspec-home.{os.getuid()}"

@@ -72,6 +72,7 @@ def test_the_note_of_services_follows_no_link(image: Image) -> None:
 SHOW = 'printf "%s\\n" "$@"; echo "token=${JUPYTER_TOKEN:-} home=$HOME runtime=$JUPYTER_RUNTIME_DIR"'
 
 
+@pytest.mark.slow
 def test_jupyter_gets_a_token_of_its_own_and_tells_it_once(image: Image) -> None:
     image.service("jupyter")
     image.program("jupyter", SHOW)
@@ -93,6 +94,7 @@ def test_a_token_that_is_given_is_not_told(image: Image) -> None:
         assert err == "" and "token=from-" in out and "--ip=0.0.0.0" in out.splitlines()
 
 
+@pytest.mark.slow
 def test_services_listen_where_neighbours_do_not_see_them(image: Image) -> None:
     """Everywhere only in a network of the container's own: here one without any card."""
     image.service("jupyter")

@@ -161,6 +161,7 @@ def test_metadata_on_pypi_still_lacks_it(row: Correction) -> None:
     assert not said or not implies(said, row.requirement)
 
 
+@pytest.mark.slow
 def test_no_table_of_corrections_is_read_where_nothing_is_resolved() -> None:
     """Start-up time is a feature: of `--help`, of `check`, of all that only reads locks."""
     script = (

@@ -194,6 +194,7 @@ def test_unsatisfiable_names_every_target_that_shares_it(machine: Machine, packa
     )
 
 
+@pytest.mark.slow
 def test_one_impossible_target_of_two_writes_nothing(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"))
     machine.locked()

@@ -244,6 +244,7 @@ def test_another_file_under_the_locked_name(machine: Machine, index: Index, inst
     assert f'the index "pypi" has a different {APP.file}: its sha256' in install(status=3).error
 
 
+@pytest.mark.slow
 def test_a_changed_file_in_a_channel_folder(machine: Machine, channel: Channel, prefix: Path, install: Install) -> None:
     tool = data_package("tool", "1.0")
     pin = channel.add(tool).pin(tool)
@@ -302,6 +303,7 @@ def test_a_refused_conda_file_stays_refused(
     assert (prefix / "share/tool.txt").read_text() == "tool 1.0\n"
 
 
+@pytest.mark.slow
 def test_a_damaged_cache(
     machine: Machine, channel: Channel, served: tuple[str, list[str]], prefix: Path, install: Install
 ) -> None:

@@ -44,6 +44,7 @@ def fill(folder: Path) -> None:
                 continue
 
 
+@pytest.mark.slow
 def test_full_filesystem_of_the_locks(machine: Machine, packages: Index) -> None:
     with small_filesystem(machine.locks, "64k"):
         machine.spec(cpu("alpha<2"))

@@ -146,6 +146,7 @@ def test_what_is_built_against_the_lock_s_own_packages_has_none(demo: Machine) -
     assert built_with(demo.locked()) == ["asked 1.0", "below 2.0", "tool 1.1"], "once it isn't any more"
 
 
+@pytest.mark.slow
 def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, index: Index) -> None:
     index.add(source("tool"), sdist("tool", "1.0"), wheel("asked", "1.0"), uploaded="2026-01-01T00:00:00Z")
     machine.spec(SPEC)

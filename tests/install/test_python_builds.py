@@ -93,6 +93,7 @@ def test_the_locks_own_build_is_fetched_by_its_hash(without: tuple[Machine, Lock
     assert (prefix / "lib" / f"python{build.version.rpartition('.')[0]}" / "site-packages" / "app.py").is_file()
 
 
+@pytest.mark.slow
 def test_a_build_of_another_hash_is_refused(without: tuple[Machine, LockedPython], mirror: Path) -> None:
     machine, build = without
     path = mirror / BUILD / build.file

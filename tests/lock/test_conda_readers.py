@@ -260,6 +260,7 @@ def test_recorded_records_survive(recorded_locks: list[Any], rattler: Any, tmp_p
     assert count > 5000
 
 
+@pytest.mark.slow
 def test_recorded_dependencies_mean_the_same(recorded_locks: list[Any], rattler: Any) -> None:
     """What is written for a name that a record depends on twice admits a package exactly when both of its lines do."""
     candidates: dict[str, list[Any]] = {}

@@ -46,6 +46,7 @@ def test_reading_gives_back_what_was_written(lock: Lock) -> None:
     assert dumps(loads(text, "x")) == text
 
 
+@pytest.mark.slow
 @given(locks(), st.randoms(use_true_random=False))
 def test_order_does_not_matter(lock: Lock, shuffle: random.Random) -> None:
     def mixed(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ def test_time_outs_go_by_origin() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_sites_own_certificate(tmp_path: Path) -> None:
     context, certificate = certified(tmp_path)
     with Index(tls=context) as index:

@@ -78,6 +78,7 @@ def of_envspec(text: str) -> str:
     return next(version for version in reversed(VERSIONS) if specifier.contains(version))
 
 
+@pytest.mark.slow
 def test_known_spellings(tmp_path: Path) -> None:
     assert of_uv(KNOWN, tmp_path) == [of_envspec(f"d{text}") for text in KNOWN]
 

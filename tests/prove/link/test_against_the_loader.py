@@ -190,6 +190,7 @@ def test_a_symbol_of_a_library_that_isnt_named_is_a_warning(stack: Stack) -> Non
     assert f"undefined symbol: {HAS}" in loaded(extension, stack.torch)
 
 
+@pytest.mark.slow
 def test_libraries_that_nothing_imports_needs_are_told_in_one_line(stack: Stack) -> None:
     plugins = []
     for number, soname in enumerate(("libmpi.so.40", "libibverbs.so.1", "libpmix.so.2")):

@@ -118,6 +118,7 @@ os.fork = slow_fork
     assert report["checks"][0]["reason"] == "the process that checks are forked from gave no process for 1 s"
 
 
+@pytest.mark.slow
 def test_a_run_of_skips_alone_is_no_yes(tmp_path: Path) -> None:
     path = program(tmp_path, "raise interface.Skip('not here')")
     kept = path.read_text().replace("table=TABLE, program", "table={'operators.bad': TABLE['operators.bad']}, program")
@@ -204,6 +205,7 @@ def test_a_report_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     assert "the report can't be written" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_where_torch_can_not_be_imported_one_check_says_so(tmp_path: Path) -> None:
     path = program(tmp_path, "")
     (tmp_path / "torch.py").write_text("raise ImportError('no such library')\n")

@@ -113,6 +113,7 @@ def test_a_folder_for_temporary_files_may_be_relative(tmp_path: Path) -> None:
     assert report["checks"][1]["details"] == {"code": 7}
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_though_the_log_lies_on_it(tmp_path: Path) -> None:
     """The check's folder is on a file system of 256 KiB, which the check fills."""
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]

@@ -68,6 +68,7 @@ def test_it_is_resolved_anew_with_the_target_s_torch(machine: Machine, torches: 
     assert built_with(machine.locked())["torch"][0] == "2.9.1+cu126"
 
 
+@pytest.mark.slow
 def test_each_target_has_its_own(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
     both = targets(a=CUDA.format("12.6"), b=CUDA.format("13.0"), c="platform = 'linux-64'")
@@ -76,6 +77,7 @@ def test_each_target_has_its_own(machine: Machine, torches: Index) -> None:
     assert [built_with(lock, name)["torch"][1] for name in "abc"] == ["pytorch/cu126", "pytorch/cu130", "pytorch/cpu"]
 
 
+@pytest.mark.slow
 def test_a_build_that_wants_another_torch_is_refused(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch>=2.14"))
     machine.spec(spec("torch==2.9.1", "ext"))

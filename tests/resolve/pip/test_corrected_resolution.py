@@ -89,6 +89,7 @@ def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> Non
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
 
 
+@pytest.mark.slow
 def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) -> None:
     """No METADATA says that transformers 5 requires a torch, but for an extra that nobody asks for."""
     index.add(wheel("torch", "2.2.2"), wheel("torch", "2.9.1"), wheel("setuptools", "80.9.0"))

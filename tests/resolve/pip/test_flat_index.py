@@ -77,6 +77,7 @@ def test_a_file_that_its_page_lies_about(machine: Machine, flat: FlatIndex) -> N
     assert ran.status == 3 and "the index says 000000" in ran.err
 
 
+@pytest.mark.slow
 def test_a_file_that_was_replaced_is_refused(machine: Machine, flat: FlatIndex) -> None:
     machine.spec(spec(flat.page))
     machine.locked()
@@ -128,6 +129,7 @@ def test_a_simple_index_among_the_flat_ones_is_told(machine: Machine, index: Ind
         assert ran.status == 3 and "belongs in indexes" in ran.hint
 
 
+@pytest.mark.slow
 def test_what_the_page_has_and_its_packages_require_needs_a_source(machine: Machine, flat: FlatIndex) -> None:
     """Else whoever owns the name on PyPI supplies it."""
     flat.add(wheel("lib", "1.5"))

@@ -178,6 +178,7 @@ def test_a_pre_release_that_a_package_asks_for_is_taken(machine: Machine, index:
     assert machine.versions("cpu") == {"cw": "0.0.1b1", "mixed": "2.0b1", "otel": "0.47b0", "wandb": "1.0"}
 
 
+@pytest.mark.slow
 def test_a_pre_release_that_nothing_asks_for_is_not(machine: Machine, index: Index) -> None:
     """uv takes it once it has ruled out all final releases of the range; here one of those is wrong for the other."""
     index.add(wheel("lib", "1.0", "num<2"), wheel("lib", "2.0rc1"), wheel("num", "1.0"), wheel("num", "2.0"))

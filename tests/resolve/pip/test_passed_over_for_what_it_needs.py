@@ -85,6 +85,7 @@ def compiled_for_numpy_1(name: str) -> Dist:
     return wheel(name, "1.0", "numpy", tag="cp312-cp312-manylinux_2_17_x86_64", files=files)
 
 
+@pytest.mark.slow
 def test_only_of_the_last_solution(machine: Machine, index: Index) -> None:
     """The first one has NumPy 2.2, below a release without wheels for here; a wheel then asks for NumPy 1."""
     index.add(compiled_for_numpy_1("acme"))

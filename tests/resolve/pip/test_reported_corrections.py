@@ -38,6 +38,7 @@ def test_what_conda_forge_found_bounds_the_solution_and_is_told(machine: Machine
     assert 'without-corrections = ["conda-forge-scikit-learn-numpy"]' in ran.err
 
 
+@pytest.mark.slow
 def test_it_gives_way_to_requirements_in_one_line(machine: Machine, learn: Index) -> None:
     machine.spec(cpu("scikit-learn==1.3.0", "numpy>=2", targets=LINUX))
     ran = machine.envspec("lock", "specs/demo.toml")
@@ -60,6 +61,7 @@ def test_it_gives_way_in_a_target_that_is_solved_beside_others(machine: Machine,
     assert [machine.versions(name)["numpy"] for name in OTHERS] == ["2.2.6", "1.26.4", "1.26.4"]
 
 
+@pytest.mark.slow
 def test_one_that_was_proved_stays(machine: Machine, learn: Index) -> None:
     """And in its conflict, those that give way aren't named."""
     learn.add(wheel("opencv-python", "4.9.0.80", "numpy"))

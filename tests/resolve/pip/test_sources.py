@@ -92,6 +92,7 @@ def test_source_that_is_only_pulled_in(machine: Machine, index: Index) -> None:
     machine.locked()
 
 
+@pytest.mark.slow
 def test_a_wheel_is_taken_where_there_is_one_though_source_is_allowed(
     machine: Machine, index: Index, tmp_path: Path
 ) -> None:
@@ -251,6 +252,7 @@ def test_also_when_it_is_only_pulled_in(machine: Machine, index: Index) -> None:
         }
 
 
+@pytest.mark.slow
 def test_also_when_the_named_index_does_not_have_it(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"))
     with Index() as internal:

@@ -54,6 +54,7 @@ def test_a_stated_source_is_locked_without_running_it(machine: Machine, witness:
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_what_is_stated_is_part_of_the_lock_and_a_change_is_seen(machine: Machine, witness: Path) -> None:
     machine.spec(cpu("flashy", extra=ALLOWED + STATED))
     before = machine.locked()
@@ -136,6 +137,7 @@ def test_the_error_gives_the_line_to_add(machine: Machine, witness: Path) -> Non
     assert names(machine) == ["einops", "flashy", "numpy"]
 
 
+@pytest.mark.slow
 def test_the_error_says_when_nothing_is_known(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(needs_numpy(tmp_path / "ran", "2.0", "install_requires=open('needs.txt').read().split()"))
     machine.spec(cpu("flashy", extra=ALLOWED))
@@ -144,6 +146,7 @@ def test_the_error_says_when_nothing_is_known(machine: Machine, index: Index, tm
     assert ran.hint == f"hint: add to [pip], with all that its README says it requires: {said}"
 
 
+@pytest.mark.slow
 def test_what_egg_info_says_comes_first(machine: Machine, index: Index) -> None:
     files = {"backend.py": BACKEND, "setup.py": SETUP, "flashy.egg-info/requires.txt": "scales>=1\n"}
     index.add(sdist("flashy", "1.0", static=False, files=files))

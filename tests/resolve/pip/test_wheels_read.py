@@ -83,6 +83,7 @@ def test_the_same_inputs_give_the_same_bytes_and_read_no_wheel_twice(machine: Ma
     assert elsewhere.lock_path().read_bytes() == first
 
 
+@pytest.mark.slow
 def test_what_imports_pkg_resources_gets_a_setuptools_that_has_it(machine: Machine, numpys: Index) -> None:
     """board requires setuptools, other forgets to."""
     numpys.add(importing("board", "1.0", "setuptools>=41"), importing("other", "1.0"))
@@ -106,6 +107,7 @@ def test_a_young_wheel_is_not_asked_for_pkg_resources(machine: Machine, numpys: 
     assert machine.versions("t") == {"board": "1.0"}
 
 
+@pytest.mark.slow
 def test_what_nothing_can_mend_names_the_wheels_word(machine: Machine, numpys: Index) -> None:
     numpys.add(compiled("acme", "1.0"), compiled("acme", "2.0"))
     machine.spec(cpu("acme", "numpy>=2", targets=LINUX))
@@ -132,6 +134,7 @@ def test_a_wheel_that_cant_be_read_stops_lock(machine: Machine, numpys: Index) -
     assert "note: t: wheels aren't read (inspect = false)" in ran.err
 
 
+@pytest.mark.slow
 def test_targets_differ_in_what_their_wheels_say(machine: Machine, numpys: Index) -> None:
     """Of each target its own wheel counts, and its own `inspect`."""
     arm = "cp312-cp312-manylinux_2_17_aarch64"
@@ -231,6 +234,7 @@ def test_a_wheel_built_for_another_cuda_is_given_up_for_one_that_fits(machine: M
     assert "t: onnxruntime-gpu 99.0 is locked, not 99.1: onnxruntime-gpu 99.1 is built for CUDA 14.0, as" in ran.err
 
 
+@pytest.mark.slow
 def test_a_row_of_releases_built_for_another_cuda_is_gone_through(machine: Machine, numpys: Index) -> None:
     """vllm 0.26 to 0.20 are for CUDA 13, and 0.19 isn't."""
     numpys.add(built_for("12.8", "98.0"), *(built_for("14.0", f"99.{minor}") for minor in range(6)))
@@ -240,6 +244,7 @@ def test_a_row_of_releases_built_for_another_cuda_is_gone_through(machine: Machi
     assert "t: onnxruntime-gpu 98.0 is locked, not 99.5" in ran.err
 
 
+@pytest.mark.slow
 def test_what_a_wheel_was_built_for_is_refused_where_nothing_fits(machine: Machine, numpys: Index) -> None:
     numpys.add(built_for("14.0", "99.1"))
     machine.spec(cpu("onnxruntime-gpu", targets=f"{LINUX}\ncuda = '12.8'\ngpus = ['H100']"))

@@ -68,6 +68,7 @@ def test_a_torch_of_one_s_own_is_judged_by_what_its_wheel_says(
         assert said or machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_an_own_index_that_serves_what_pypi_does_gives_the_torch_for_this_cuda(machine: Machine, index: Index) -> None:
     with Index() as own:
         own.add(own_torch("2.15.0", "13.2"), own_torch("2.9.1", "12.8"))

@@ -30,6 +30,7 @@ build-dependencies = { fast = ["tool"] }
 """
 
 
+@pytest.mark.slow
 def test_each_target_has_its_own(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(sdist("fast", "1.0", static=False, witness=str(tmp_path / "ran")))
     index.add(*(wheel(name, "1.0") for name in ("alpha", "beta", "gamma", "tool")))

@@ -166,6 +166,7 @@ def test_a_conflict_in_which_the_target_has_no_part_stays_uvs(machine: Machine, 
     assert ran.status == 0 and "warning" not in ran.err, ran.err
 
 
+@pytest.mark.slow
 def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most twice more for floors, once for the unbounded answer."""
     runs: list[Request] = []
@@ -213,6 +214,7 @@ def test_wheels_for_older_pythons_alone_are_answered_by_the_source(machine: Mach
     assert locked(machine)["fast"] == "2.0"
 
 
+@pytest.mark.slow
 def test_a_package_of_the_spec_doesnt_go_back_for_what_others_lead_to(machine: Machine, index: Index) -> None:
     """Whatever uv reads first takes the newest base, and data goes back to a release that had no bound yet."""
     index.add(
@@ -251,6 +253,7 @@ def test_no_package_of_the_spec_goes_below_the_last_lock(machine: Machine, index
     assert found["alpha"] == "2.0"
 
 
+@pytest.mark.slow
 def test_only_an_older_release_goes_back(machine: Machine, index: Index) -> None:
     """Its local part names a build, and a bound can't: neither torch 2.13.0+cpu nor another goes back to itself."""
     index.add(wheel("base", "1.0"), wheel("alpha", "2.0+cpu", "base<=1.0"), wheel("alpha", "1.0+cpu"))

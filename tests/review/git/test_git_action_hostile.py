@@ -70,6 +70,7 @@ def test_names_of_specs_stay_names(tmp_path: Path) -> None:
     assert not list(job.clone.rglob("MARK")) and "\n@everyone" not in job.comment
 
 
+@pytest.mark.slow
 def test_names_of_specs_are_no_options(tmp_path: Path) -> None:
     job = runner(tmp_path, BASE)
     names = ("--help.toml", "--locks-dir=x.toml", "-o.toml", "--format=json.toml")
@@ -80,6 +81,7 @@ def test_names_of_specs_are_no_options(tmp_path: Path) -> None:
     assert [name for name in names if name not in job.comment] == [], "each is read as a spec, and isn't one"
 
 
+@pytest.mark.slow
 def test_names_of_removed_locks_stay_names(tmp_path: Path) -> None:
     job = runner(tmp_path, BASE)
     lock = job.clone / "locks" / "a`![x](y)` @everyone" / "envspec.lock"

@@ -31,6 +31,7 @@ def test_a_shipped_lock_is_what_conda_forge_had(machine: Machine, root: Path, re
     assert set(found.values()) == {Outcome(source)}
 
 
+@pytest.mark.slow
 def test_a_torch_that_the_facts_do_not_have(machine: Machine, root: Path) -> None:
     spec = read_spec(str(root / "specs" / "cpu-py311.toml"))
     torch = wheel("torch", "99.0+cpu", "low")
