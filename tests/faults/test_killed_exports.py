@@ -75,7 +75,7 @@ def dying(exported: Machine) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_at_every_step_of_the_write(exported: Machine, dying: subprocess.Popen[str]) -> None:
     carry_an_earlier_file(exported.base / "old" / "recipes")
     old, new = recipes(exported.base / "old"), recipes(exported.base / "new")

@@ -95,7 +95,7 @@ def test_an_environment_that_somebody_removed_is_made_again(locked: Machine) -> 
         assert (found.status, found.out) == (0, "1.0 1.0\n"), found.err
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pruned_while_others_start(locked: Machine) -> None:
     """Each run finds its environment whole: what prune took away in between is made again."""
     assert locked.envspec(*RUN, spawn=True).status == 0

@@ -18,7 +18,6 @@ from support.conda_archives import Channel, data_package
 from support.index import Index
 from support.installs import SPEC, pip_pin, uv_alone, write_lock
 from support.machine import Machine
-from support.matrix import first_by_day
 from support.packages import wheel
 
 from envspec.install.bundle import SUMS
@@ -122,7 +121,7 @@ def test_an_extra_file(there: tuple[Path, str], tmp_path: Path, path: str, link:
     assert not (tmp_path / "env").exists()
 
 
-@pytest.fixture(params=first_by_day(1, ["uv", "pip"]))
+@pytest.fixture(params=["uv", pytest.param("pip", marks=pytest.mark.nightly)])
 def tools(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What stands before PATH: uv, or nothing, so that the Python's own pip installs."""
     return f"{uv_alone(tmp_path)}:" if request.param == "uv" else ""

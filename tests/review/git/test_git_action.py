@@ -70,7 +70,7 @@ def test_the_next_push_rewrites_the_comment(tmp_path: Path, login: str) -> None:
     assert job.posted.startswith(MARK)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_jq
 def test_nobody_elses_comment_is_ours(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
@@ -90,7 +90,7 @@ def test_nothing_is_said_when_nothing_changed(tmp_path: Path) -> None:
     assert job.posted == f"{MARK}No lock changed.\n\n", "but an older comment doesn't stay wrong"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_jq
 @pytest.mark.parametrize("existing", ["[]", comments((42, BOT, MARKED))])
 def test_a_forks_read_only_token_is_no_failure(tmp_path: Path, existing: str) -> None:
@@ -100,7 +100,7 @@ def test_a_forks_read_only_token_is_no_failure(tmp_path: Path, existing: str) ->
     assert job.verdict() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_the_list_of_comments_there_is_no_second_one(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     job.review(GH_BLIND="1")
@@ -158,7 +158,7 @@ def test_a_removed_spec_with_its_lock_is_told(tmp_path: Path) -> None:
     assert len(job.calls()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_jq
 def test_a_removed_spec_beside_another(tmp_path: Path) -> None:
     job = runner(tmp_path, None)
@@ -170,7 +170,7 @@ def test_a_removed_spec_beside_another(tmp_path: Path) -> None:
     assert job.outputs()["fresh"] == "true"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_jq
 def test_a_pattern_for_specs(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
@@ -188,7 +188,7 @@ def test_a_base_by_name_is_fetched(tmp_path: Path, base: str) -> None:
     assert "numpy" in job.posted
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_jq
 def test_a_whole_clone_stays_whole(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
@@ -228,7 +228,7 @@ def test_a_diff_that_fails_is_not_no_change(tmp_path: Path) -> None:
     assert "its changes can't be shown" in job.comment and "No lock changed" not in job.comment
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_jq
 def test_a_long_comment_stays_within_what_github_takes(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)

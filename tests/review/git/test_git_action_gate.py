@@ -31,7 +31,7 @@ def test_a_replaced_file_fails_where_it_was_asked_to(tmp_path: Path) -> None:
     assert "::error file=locks/demo/envspec.lock,line=" in job.compared
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_only_tells_where_it_was_not_asked_to(tmp_path: Path) -> None:
     job = runner(tmp_path, EVIL)
     found = job.review()
@@ -68,7 +68,7 @@ def test_a_new_package_is_named(tmp_path: Path) -> None:
     assert (found["new-packages"], found["risk"], found["gate"]) == ("acelerate", "high", "1")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_change_below_the_gate_passes(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     found = job.review(FAIL_ON="medium")
@@ -92,7 +92,7 @@ def moved_on(folder: Path) -> Repository:
     return repository
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_the_base_got_since_is_no_change_of_the_branch(tmp_path: Path) -> None:
     job = Runner(moved_on(tmp_path / "origin"), tmp_path)
     job.review()
@@ -114,7 +114,7 @@ def test_a_merged_checkout_is_compared_with_its_first_parent(tmp_path: Path) -> 
     assert "numpy" in job.posted and "tqdm" not in job.posted
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_job_has_a_comment_of_its_own(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     job.review(KEY='a --><img src="x">')

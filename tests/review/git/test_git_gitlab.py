@@ -103,7 +103,7 @@ def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]
     assert server.asked[-1][:2] == ("PUT", f"{notes}/203"), "neither anybody's, nor only among the first"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     ran = in_gitlab(runner(tmp_path, None), url)
@@ -111,14 +111,14 @@ def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_No
     assert "can't be shown" not in ran.stdout and "No lock changed" not in ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     ran = in_gitlab(runner(tmp_path, BASE), url)
     assert ran.returncode == 0 and f"{NOTE}No lock changed.\n" in ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     """A fork may not have it."""
     url, _ = gitlab
@@ -127,7 +127,7 @@ def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str
     assert "git can't give the merge request's base" in ran.stdout and "No lock changed" not in ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("token", ["bad", ""])
 def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type[_Notes]], token: str) -> None:
     url, server = gitlab
@@ -165,7 +165,7 @@ def test_gitlab_asks_the_indexes_unless_told_not_to(tmp_path: Path, gitlab: tupl
     assert in_gitlab(job, url, **nowhere, ENVSPEC_FAIL_ON="high").returncode == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gitlab_fails_with_the_audit(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     job = runner(tmp_path, BASE)
@@ -176,7 +176,7 @@ def test_gitlab_fails_with_the_audit(tmp_path: Path, gitlab: tuple[str, type[_No
     assert in_gitlab(job, url).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gitlab_fails_with_a_stale_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     url, _ = gitlab
     job = runner(tmp_path, BUMPED)

@@ -84,7 +84,7 @@ def test_it_opens_a_pull_request_and_keeps_it(tmp_path: Path, index: Pypi) -> No
     assert (job.temp / "gh.log").read_text().splitlines()[-1] == "pr edit"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_nothing_is_newer_nothing_is_proposed(tmp_path: Path, index: Pypi) -> None:
     index.remove(wheel("numpy", "2.2"))
     job = job_of(tmp_path, index)
