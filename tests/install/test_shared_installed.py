@@ -121,3 +121,24 @@ def test_a_bundle_leaves_the_content_of_pips_order(machine: Machine, index: Inde
     env = {"PATH": path, "HOME": str(tmp_path), "PYTHON": sys.executable}
     subprocess.run(["sh", tmp_path / "b/install.sh", tmp_path / "env"], check=True, env=env, capture_output=True)
     assert who(site_packages(tmp_path / "env", PYTHON)) == "c"
+
+
+def test_a_rendered_list_has_no_order_for_pip(installed: Callable[..., Path], machine: Machine, index: Index) -> None:
+    """What docs/decisions/0349 says of it: without dependencies pip goes by the name alone, and the first one stays."""
+    index.add(tool("a"), tool("b", "1.0", "a"))
+    assert who(installed("b")) == "b"
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--isolated",
+        "--no-deps",
+        "--require-hashes",
+        "--prefix",
+        "pip",
+    ]
+    source = ["--index-url", index.url, "-r", "locks/demo/here/requirements.txt", "--ignore-installed"]
+    subprocess.run([*pip, *source], cwd=machine.folder, check=True, capture_output=True)
+    assert who(next((machine.folder / "pip").glob("lib/python*/site-packages"))) == "a"
