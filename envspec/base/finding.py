@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from envspec.base.errors import Place
 
+Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
 LEVELS: Mapping[Severity, str] = {"info": "note", "warning": "warning", "error": "error"}
 """The severities in SARIF's words, the least serious first."""
@@ -72,12 +73,11 @@ def errors(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.severity == "error")
 
 
-def merged(findings: Iterable[Finding], every: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Give each finding once, with all targets that it holds for, in the order in which they came.
-
-    One that holds for `every` target has none.
+def merged(findings: Iterable[Told], every: Collection[str] = ()) -> tuple[Told, ...]:
+    """Give each finding, or another frozen value with targets, once, with all targets that it holds for, in the order
+    in which they came. One that holds for `every` target has none.
     """
-    targets: dict[Finding, dict[str, None]] = {}
+    targets: dict[Told, dict[str, None]] = {}
     for one in findings:
         targets.setdefault(replace(one, targets=()), {}).update(dict.fromkeys(one.targets))
     found = ((one, tuple(names)) for one, names in targets.items())

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from envspec.base import finding
+
 Risk = Literal["high", "medium", "low"]
 RISKS: tuple[Risk, ...] = ("high", "medium", "low")
 """high    something can stop working, or a stranger's files could get in: understand it before you merge
@@ -39,11 +41,5 @@ def merged(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[F
 
     The highest risk comes first.
     """
-    where: dict[Fact, list[str]] = {}
-    for target, fact in found:
-        names = where.setdefault(fact, [])
-        if target not in names:
-            names.append(target)
-    every = set(targets)
-    facts = [fact if set(names) == every else replace(fact, targets=tuple(names)) for fact, names in where.items()]
+    facts = finding.merged((replace(fact, targets=(target,)) for target, fact in found), tuple(targets))
     return tuple(sorted(facts, key=lambda fact: RISKS.index(fact.risk)))
