@@ -675,7 +675,10 @@ def _raised(
             said = no.message
             named = {canonical_name(word) for word in _WORD.findall(said)}
             held = {name: taken[name] if name in named else version for name, version in wanted.items()}
-            wanted = {name: last.get(name, held[name]) for name in wanted}
+            if any(is_older(taken[name], last.get(name)) for name in named & wanted.keys()):
+                # what the last lock had comes before what is new to it, or beyond the bound that it had
+                held = {name: version for name, version in held.items() if name in last or name not in named}
+            wanted = {name: last.get(name, version) for name, version in held.items()}
         if all(wanted[name] == taken[name] for name in wanted):
             break
     return found, said

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from resolutions import lock
 from support.examples import examples
@@ -50,13 +50,11 @@ def versions(locked: Lock) -> dict[tuple[str, str], int]:
     return {(target.name, pin.name): int(pin.version[0]) for target in locked for pin in target.pins if pin.direct}
 
 
-BUT_SHRINK = tuple(phase for phase in Phase if phase is not Phase.shrink)
-"""An example takes a second, and five minutes make it no smaller."""
 ways = st.sampled_from([Upgrade(everything=True), *(Upgrade(packages=frozenset({name})) for name in (*ASKED, *BELOW))])
 
 
 @given(indexes(), st.integers(5, 20), st.lists(ways, min_size=1, max_size=3))
-@settings(max_examples=examples(20), deadline=None, phases=BUT_SHRINK)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, steps: list[Upgrade]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
         first, later = (Machine(Path(folder) / name, default=index.url) for name in ("first", "later"))
@@ -77,11 +75,14 @@ def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, s
             before = after
 
 
-@given(indexes(), st.integers(5, 20), ways)
-@settings(max_examples=examples(20), deadline=None, phases=BUT_SHRINK)
-def test_every_way_to_upgrade_ends_at_one_lock(dists: list[tuple[str, ...]], known: int, first: Upgrade) -> None:
+@given(indexes(), st.integers(5, 20), ways, st.sampled_from(ASKED))
+@settings(max_examples=examples(60), deadline=None)
+def test_every_way_to_upgrade_ends_at_one_lock(
+    dists: list[tuple[str, ...]], known: int, first: Upgrade, raised: str
+) -> None:
+    """Whatever came before it: also what a bot did, which raises a bound in the spec and locks."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
-        early, later = (Machine(Path(folder) / name, default=index.url) for name in ("early", "later"))
+        early, later, bot = (Machine(Path(folder) / name, default=index.url) for name in ("early", "later", "bot"))
         for machine in (early, later):
             machine.spec(cpu(*ASKED, targets=TARGETS))
         index.add(*(wheel(*one) for one in dists[:known]))
@@ -90,7 +91,24 @@ def test_every_way_to_upgrade_ends_at_one_lock(dists: list[tuple[str, ...]], kno
         except Unsatisfiable:
             return event("no solution")
         index.add(*(wheel(*one) for one in dists[known:]))
-        end = lock(later, lock(later, before, first), Upgrade(everything=True))
-        for name in ASKED:
-            after = lock(later, end, Upgrade(packages=frozenset({name})))
-            assert versions(after) == versions(end), name
+        end = lock(later, before, Upgrade(everything=True))
+        newest = min(version for (_, name), version in versions(end).items() if name == raised)
+        bot.spec(cpu(*(f"{name}>={newest}" if name == raised else name for name in ASKED), targets=TARGETS))
+        for machine, way in ((later, first), (bot, Upgrade())):
+            other = lock(machine, lock(machine, before, way), Upgrade(everything=True))
+            assert versions(other) == versions(end), way
+        for machine, way in ((bot, Upgrade()), *((later, Upgrade(packages=frozenset({name}))) for name in ASKED)):
+            assert versions(lock(machine, end, way)) == versions(end), way
+
+
+def test_a_bound_that_was_raised_sends_nothing_else_back(machine: Machine, index: Index) -> None:
+    """b 5.0 wants an older c than the last lock has: b's new bound admits 4.0 too."""
+    index.add(*(wheel(*one) for one in (("b", "3.0"), ("c", "2.0"), ("c", "3.0"))))
+    machine.spec(cpu("b", "c"))
+    before = lock(machine)
+    index.add(wheel("b", "4.0"), wheel("b", "5.0", "c<=2"), wheel("c", "4.0"))
+    later = Machine(machine.base / "later", default=index.url)
+    later.spec(cpu("b>=4", "c"))
+    bot = lock(later, before)
+    assert versions(bot) == {("cpu", "b"): 4, ("cpu", "c"): 3}
+    assert versions(lock(later, bot, Upgrade(everything=True))) == {("cpu", "b"): 4, ("cpu", "c"): 4}
