@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 
 from envspec.base.finding import Finding, merged
 from envspec.facts.wheels import FAMILY
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.unbounded import FAR, is_far
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.unheld import Unheld, asking_for, unheld
@@ -36,6 +39,21 @@ class PassedOver:
 
 
 @dataclass(frozen=True)
+class Held:
+    """torch of the spec, older than the newest that the target can have for what that one requires itself.
+
+    beside  the spec's requirements that the newest can't stand beside
+    far     whether it is far behind
+    """
+
+    name: str
+    taken: str
+    newest: str
+    beside: tuple[str, ...]
+    far: bool
+
+
+@dataclass(frozen=True)
 class Unbuilt:
     """A package that isn't the newest because newer ones need a release of torch that the target can't have.
 
@@ -54,16 +72,23 @@ def passed_over(
     index: TorchIndex,
     releases: Releases,
     refusal: Callable[[tuple[str, ...]], str],
-) -> Iterator[PassedOver | Unbuilt]:
+) -> Iterator[PassedOver | Unbuilt | Held]:
     """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
     what keeps bounds from being met: of several conflicts it names one, so that it's asked twice."""
-    # what bounds torch's family is its companions' table, and told with it
+    # what bounds torch's family is its companions' table, and told with it; torch's own requirements aren't in that
     asked = [one for one in several if one.fits and one.name not in FAMILY]
+    asked += [held for one in several if one.fits and (held := _newest_torch(one, request, index))]
     said: dict[str, str] = {}
     for _ in range(2):
         if left := [one for one in asked if one.name not in said]:
             message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in left))
             said |= dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
+    for one in [one for one in asked if one.name == "torch"]:
+        words = {canonical_name(word) for word in _WORD.findall(said.get("torch", ""))}
+        beside = [line for line in request.effective if requirement_name(line) in words - {"torch"}]
+        if beside:
+            newest = one.newer[-1]
+            yield Held(one.name, one.taken, newest, tuple(beside), is_far(one.taken, newest, one.name, releases))
     for one in several:
         if one.fits and one not in asked:
             continue
@@ -78,8 +103,17 @@ def passed_over(
                 yield PassedOver(one.name, one.taken, name, release.version, glibc)
 
 
+def _newest_torch(one: Behind, request: Request, index: TorchIndex) -> Behind | None:
+    """Give torch with the newest release alone that the spec and the target admit."""
+    newest = holes.newest_releases({request: index}).get(request)
+    if one.name != "torch" or newest is None or "torch" not in map(requirement_name, request.effective):
+        return None
+    had = [version for version in one.newer if not is_older(newest, version)]
+    return replace(one, newer=tuple(had[:1])) if had else None
+
+
 def tell_passed_over(
-    over: Mapping[Request, Sequence[PassedOver | Unbuilt]],
+    over: Mapping[Request, Sequence[PassedOver | Unbuilt | Held]],
     groups: Mapping[Request, tuple[str, ...]],
     notice: Callable[[Finding], None],
 ) -> None:
@@ -90,9 +124,18 @@ def tell_passed_over(
         target = f"{request.platform}{glibc} and Python {request.python}"
         unbuilt = [one for one in several if isinstance(one, Unbuilt)]
         lines = _lines([one for one in several if isinstance(one, PassedOver)], target)
-        told += [replace(line, targets=tuple(groups[request])) for line in (*_of_torch(unbuilt, request), *lines)]
+        held = [_of_held(one) for one in several if isinstance(one, Held)]
+        told += [
+            replace(line, targets=tuple(groups[request])) for line in (*held, *_of_torch(unbuilt, request), *lines)
+        ]
     for line in merged(told):
         notice(line)
+
+
+def _of_held(one: Held) -> Finding:
+    beside = " and ".join(one.beside)
+    message = f"{one.name} {one.taken} is locked, not {one.newest}: what newer ones require doesn't go with {beside}"
+    return Finding("warning" if one.far else "info", FAR if one.far else "passed-over", message)
 
 
 def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]:

@@ -106,7 +106,7 @@ def lags(found: Sequence[Found], free: Sequence[Found], request: Request, releas
     for name in sorted(_direct(request)):
         older = is_older(here.get(name, ""), there.get(name))
         if older and (lost or torch != own or needs or request.own):
-            far = _is_far(here[name], there[name], name, releases)
+            far = is_far(here[name], there[name], name, releases)
             several.append(Lag(name, here[name], there[name], far, needs, glibc, torch, own))
     return tuple(several)
 
@@ -201,7 +201,8 @@ def _minor(glibc: str) -> int:
     return int(glibc.split(".")[1])
 
 
-def _is_far(taken: str, free: str, name: str, releases: Releases) -> bool:
+def is_far(taken: str, free: str, name: str, releases: Releases) -> bool:
+    """Say whether a release is more than three feature releases or a year behind another one."""
     own, there = version_of(taken), version_of(free)
     assert own is not None and there is not None
     page = [(version, one.uploaded) for one in releases(name) if (version := version_of(one.version)) is not None]

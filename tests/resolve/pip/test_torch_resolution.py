@@ -8,6 +8,7 @@ import pytest
 from resolutions import (
     CUDA,
     LINUX,
+    MAC,
     lock,
     targets,
 )
@@ -129,3 +130,13 @@ def test_offline_takes_torch_from_the_facts_and_the_rest_from_the_cache(machine:
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", "--offline")
     assert (ran.status, ran.err) == (0, "")
     assert machine.files() == before and index.asked == []
+
+
+def test_torch_that_goes_back_for_what_it_requires_is_told(machine: Machine, index: Index) -> None:
+    """Its newer releases cap setuptools, and the spec has a floor of its own."""
+    index.add(wheel("setuptools", "81.0"), wheel("setuptools", "83.0"))
+    index.add(*(wheel("torch", f"2.{minor}.0", "setuptools<82") for minor in range(9, 14)), wheel("torch", "2.8.0"))
+    machine.spec(cpu("torch", "setuptools>=83", targets=targets(mac=MAC)))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    said = "torch 2.8.0 is locked, not 2.13.0: what newer ones require doesn't go with setuptools>=83"
+    assert ran.status == 0 and f"warning: mac: {said}" in ran.err, ran.err
