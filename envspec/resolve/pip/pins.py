@@ -8,7 +8,7 @@ from dataclasses import replace
 from envspec.base.errors import Infeasible
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
-from envspec.facts.corrections import bounds_of_extras
+from envspec.facts.corrections import Corrections, bounds_of_extras, implies
 from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import GitSource, Pin
@@ -16,7 +16,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import judged
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, taken
 from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
@@ -47,7 +47,7 @@ def pins_of(
     described = {name: completed(description, request) for name, description in published.items()}
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
-    corrected = request.corrections.between(published)
+    corrected = request.corrections.between(published) | frozenset(_alike(found, edges, request.corrections))
     return tuple(
         _pin(
             p,
@@ -61,6 +61,17 @@ def pins_of(
         )
         for p in found
     )
+
+
+def _alike(found: Sequence[Found], edges: Mapping[str, tuple[str, ...]], corrections: Corrections) -> Iterator[str]:
+    """Name the packages whose own METADATA rules out what a correction of another one does."""
+    rows = [row for one in found for row in corrections.about(one.name) if row.concerns(one.name, one.version or "0")]
+    bounded = {row.bounded: row.requirement for row in rows if row.kind != "requirement"}
+    for name, lines in edges.items():
+        for line in lines:
+            asked = bounded.get(requirement_name(line))
+            if asked and implies((str(published_requirement(line).specifier),), asked):
+                yield name
 
 
 def _beside(edges: tuple[str, ...], metadata: Metadata, request: Request) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from envspec.facts.corrections import Correction, Corrections, admits, implies, is_within, of_extra, some_admitted
 from envspec.lock.model import Pin
@@ -41,11 +41,20 @@ class Said:
     bounds      specifiers by package, those of the spec and of published metadata
     newer       releases on offer that are newer than the pin, by package; none for a package of which that isn't known
     overridden  packages of which the spec's override alone says what holds
+    firm        the same specifiers without those of packages that could be newer: what these say may follow from a
+                correction itself
     """
 
     bounds: Mapping[str, Sequence[str]]
     newer: Mapping[str, Sequence[str]]
     overridden: Collection[str] = ()
+    firm: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def sent_back(self, requirement: str) -> bool:
+        """Say whether a requirement rules out a newer release that only packages which could be newer rule out too."""
+        name = head_of(requirement).name
+        offered = (one for one in self.newer.get(name, ()) if is_within(one, self.firm.get(name, ())))
+        return name not in self.overridden and any(not admits(requirement, one) for one in offered)
 
     def rules_out(self, requirement: str) -> bool:
         """Say whether a requirement rules out what could be had without it: a newer release, or doing without."""
@@ -54,15 +63,16 @@ class Said:
             return bounds is None
         if name not in self.newer:
             return not implies(bounds, requirement)
-        return any(not admits(requirement, version) for version in self._admitted(name))
+        return any(not admits(requirement, version) for version in self.admitted(name))
 
     def could_be(self, name: str, versions: str, than: str) -> bool:
         """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
         if name not in self.newer:
             return some_admitted(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
-        return any(is_within(version, (versions,)) for version in self._admitted(name))
+        return any(is_within(version, (versions,)) for version in self.admitted(name))
 
-    def _admitted(self, name: str) -> Iterator[str]:
+    def admitted(self, name: str) -> Iterator[str]:
+        """List the newer releases of a package that all bounds admit."""
         return (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
 
 
@@ -72,12 +82,19 @@ def said_without(
     """Collect what published metadata of the pins says, and the spec. An overridden package has the bounds of its
     override and of constraints alone."""
     overridden = {head_of(line).name for line in overrides}
-    published = (line for pin in pins for line in pin.dependencies if line not in pin.added)
-    required = (line for line in (*requirements, *published) if head_of(line).name not in overridden)
-    bounds: dict[str, list[str]] = {}
-    for line in (*required, *constraints, *overrides):
-        bounds.setdefault(head_of(line).name, []).append(str(published_requirement(line).specifier))
-    return Said(bounds, {pin.name: pin.newer for pin in pins if pin.newer is not None}, overridden)
+
+    def bounds(several: Iterable[Pin]) -> dict[str, list[str]]:
+        published = (line for pin in several for line in pin.dependencies if line not in pin.added)
+        required = (line for line in (*requirements, *published) if head_of(line).name not in overridden)
+        found: dict[str, list[str]] = {}
+        for line in (*required, *constraints, *overrides):
+            found.setdefault(head_of(line).name, []).append(str(published_requirement(line).specifier))
+        return found
+
+    requirements, constraints = tuple(requirements), tuple(constraints)
+    said = Said(bounds(pins), {pin.name: pin.newer for pin in pins if pin.newer is not None}, overridden)
+    firm = [pin for pin in pins if pin.name not in said.newer or not any(said.admitted(pin.name))]
+    return replace(said, firm=said.bounds if len(firm) == len(pins) else bounds(firm))
 
 
 def effects(
@@ -98,7 +115,8 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
             bound = next((bound for bound in pin.works_with if head_of(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _locked(pin))
         elif one.concerns(pin.name, pin.version):
-            if said.rules_out(one.requirement):
+            # of what wheels were read to say the lock holds what did something: that alone is no matter of telling
+            if said.rules_out(one.requirement) or (not one.seen and said.sent_back(one.requirement)):
                 yield Effect(one, f"{one.requirement} added")
         elif not admits(one.requirement, versions[one.bounded]) and said.could_be(pin.name, one.versions, pin.version):
             # a newer version of it was given up

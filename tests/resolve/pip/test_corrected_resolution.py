@@ -109,3 +109,16 @@ def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) 
         )
     )
     assert machine.envspec("lock", "specs/demo.toml").status == 0
+
+
+def test_a_correction_is_told_that_sends_others_back_to_what_says_the_same(machine: Machine, index: Index) -> None:
+    index.add(wheel("gradio", "5.1.0", "huggingface-hub>=0.25"), wheel("huggingface-hub", "0.36.2"))
+    index.add(
+        wheel("transformers", "4.57.6", "huggingface-hub<1"), wheel("transformers", "5.6.0", "huggingface-hub>=1")
+    )
+    index.add(wheel("huggingface-hub", "1.33.0"))
+    told = "huggingface-hub<1 added, because gradio 4.9 to 5.8 import HfFolder"
+    for asked, said in (("transformers", True), ("transformers<5", False)):
+        machine.spec(cpu("gradio", asked))
+        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        assert ran.status == 0 and (told in ran.err) == said, ran.err
