@@ -39,7 +39,7 @@ class PassedOver:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTorch:
     """torch of the spec, older than the newest that the target can have for what that one requires itself.
 
     beside  the spec's requirements that the newest can't stand beside
@@ -72,7 +72,7 @@ def passed_over(
     index: TorchIndex,
     releases: Releases,
     refusal: Callable[[tuple[str, ...]], str],
-) -> Iterator[PassedOver | Unbuilt | Held]:
+) -> Iterator[PassedOver | Unbuilt | HeldTorch]:
     """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
     what keeps bounds from being met: of several conflicts it names one, so that it's asked twice."""
     # what bounds torch's family is its companions' table, and told with it; torch's own requirements aren't in that
@@ -88,7 +88,7 @@ def passed_over(
         beside = [line for line in request.effective if requirement_name(line) in words - {"torch"}]
         if beside:
             newest = one.newer[-1]
-            yield Held(one.name, one.taken, newest, tuple(beside), is_far(one.taken, newest, one.name, releases))
+            yield HeldTorch(one.name, one.taken, newest, tuple(beside), is_far(one.taken, newest, one.name, releases))
     for one in several:
         if one.fits and one not in asked:
             continue
@@ -113,7 +113,7 @@ def _newest_torch(one: Behind, request: Request, index: TorchIndex) -> Behind | 
 
 
 def tell_passed_over(
-    over: Mapping[Request, Sequence[PassedOver | Unbuilt | Held]],
+    over: Mapping[Request, Sequence[PassedOver | Unbuilt | HeldTorch]],
     groups: Mapping[Request, tuple[str, ...]],
     notice: Callable[[Finding], None],
 ) -> None:
@@ -124,7 +124,7 @@ def tell_passed_over(
         target = f"{request.platform}{glibc} and Python {request.python}"
         unbuilt = [one for one in several if isinstance(one, Unbuilt)]
         lines = _lines([one for one in several if isinstance(one, PassedOver)], target)
-        held = [_of_held(one) for one in several if isinstance(one, Held)]
+        held = [_of_held(one) for one in several if isinstance(one, HeldTorch)]
         told += [
             replace(line, targets=tuple(groups[request])) for line in (*held, *_of_torch(unbuilt, request), *lines)
         ]
@@ -132,7 +132,7 @@ def tell_passed_over(
         notice(line)
 
 
-def _of_held(one: Held) -> Finding:
+def _of_held(one: HeldTorch) -> Finding:
     beside = " and ".join(one.beside)
     message = f"{one.name} {one.taken} is locked, not {one.newest}: what newer ones require doesn't go with {beside}"
     return Finding("warning" if one.far else "info", FAR if one.far else "passed-over", message)
