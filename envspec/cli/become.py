@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from envspec.base import programs
 from envspec.base.errors import ToolError
 
 _umask: list[int] = []
@@ -27,6 +26,9 @@ def become(words: Sequence[str], program: str, env: Mapping[str, str]) -> NoRetu
     """Replace this process by a program, as it would have been started by the caller's shell. Raises ToolError where
     the system can't start it."""
     import signal
+
+    # each command loads this module, and few of them what starts programs
+    from envspec.base import programs
 
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
