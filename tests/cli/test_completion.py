@@ -110,6 +110,7 @@ def test_what_is_offered(complete: Complete, words: Sequence[str], offered: list
     assert complete(*words) == offered
 
 
+@pytest.mark.slow
 def test_every_gpu_that_is_offered_is_known(complete: Complete) -> None:
     offered = complete("gpus", "")
     assert len(offered) > 100
@@ -136,6 +137,7 @@ def test_a_damaged_lock_offers_nothing(project: Project, complete: Complete) -> 
     assert complete("why", "specs/demo.toml", "f") == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_in_bash(project: Project, envspec: Envspec, tmp_path: Path) -> None:
     """The script in a real bash, with the program found on PATH."""

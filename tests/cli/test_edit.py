@@ -93,6 +93,7 @@ def test_upgrade_is_lock_with_its_options(demo: Machine) -> None:
     assert demo.versions("cpu") == {"alpha": "2.0"}
 
 
+@pytest.mark.slow
 def test_of_many_changes_ten_are_listed(machine: Machine, index: Index) -> None:
     needed = [f"p{number:02}" for number in range(12)]
     index.add(wheel("alpha", "1.0"), wheel("zeta", "1.0", *needed), *(wheel(name, "1.0") for name in needed))

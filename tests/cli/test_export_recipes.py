@@ -275,6 +275,7 @@ def test_what_serves_no_more_goes(project: Project, envspec: Envspec) -> None:
     assert mine.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_what_the_last_lock_was_installed_from_goes_with_the_last_target_that_names_it(
     exported: Path, project: Project, envspec: Envspec
 ) -> None:

@@ -225,6 +225,7 @@ def test_a_target_has_to_be_chosen(machine: Machine, index: Index, prefix: Path,
     assert (prefix / "etc/envspec/target").read_text() == "one\n"
 
 
+@pytest.mark.slow
 def test_a_dry_run_does_nothing(
     machine: Machine, index: Index, mixed: list[Pin], channel: Channel, prefix: Path, install: Install
 ) -> None:

@@ -181,6 +181,7 @@ def test_a_python_moves_between_this_machine_and_conda(
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_the_activated_environment(mixed: list[Pin], prefix: Path, install: Install) -> None:
     if shutil.which("bash") is None:
         pytest.skip("bash isn't installed")

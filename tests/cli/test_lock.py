@@ -64,6 +64,7 @@ def test_nothing_new_is_unchanged(machine: Machine, packages: Index) -> None:
     assert (ran.status, ran.out) == (0, "unchanged: locks/demo/envspec.lock: 1 target, 2 packages\n")
 
 
+@pytest.mark.slow
 def test_upgrade_tells_what_moved(machine: Machine, later: Index) -> None:
     machine.spec(cpu("alpha"))
     machine.locked()

@@ -45,6 +45,7 @@ def test_the_digests_of_images_are_locked(machine: Machine, packages: Index, reg
     assert check.status == 0, check.out
 
 
+@pytest.mark.slow
 def test_known_digests_stay_until_they_are_asked_for_again(
     machine: Machine, packages: Index, registry: Registry
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_registry_that_does_not_tell(machine: Machine, packages: Index, regist
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, registry: Registry) -> None:
     machine.spec(IMAGE + cpu("alpha"))
     before = machine.locked()

@@ -113,6 +113,7 @@ def test_an_upgrade_counts_from_now(index: Index, project: Project, envspec: Env
     assert versions(project) == {"lib": "1.1", "other": "1.0"} and moment(project) > ago(8)
 
 
+@pytest.mark.slow
 def test_an_upgrade_that_moves_nothing_but_the_moment_writes_nothing(
     index: Index, project: Project, envspec: Envspec
 ) -> None:
@@ -123,6 +124,7 @@ def test_an_upgrade_that_moves_nothing_but_the_moment_writes_nothing(
     assert project.lock_path.read_text() == kept
 
 
+@pytest.mark.slow
 def test_a_package_with_a_bound_of_its_own(index: Index, project: Project, envspec: Envspec) -> None:
     project.spec(
         spec('[env.exclude-newer-package]\nLib = { exclude-newer = "1 day", reason = "its fixes can\'t wait" }\n')

@@ -193,6 +193,7 @@ def test_nohup_is_respected() -> None:
     assert process(code=code).returncode == 7
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(project: Project) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -213,6 +214,7 @@ def test_nobody_hears(project: Project) -> None:
     assert process(code=closed.format(command)).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_no_room_for_the_output(project: Project) -> None:
     with open("/dev/full", "w") as full:
@@ -225,6 +227,7 @@ def on_terminal(*arguments: str, **more: str) -> str:
     return at_terminal([*PROGRAM, *arguments], env=environment(**more)).told.decode()
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals_without_no_color() -> None:
     assert "\x1b[31m" in on_terminal("frobnicate")
     assert "\x1b" not in on_terminal("frobnicate", NO_COLOR="1")

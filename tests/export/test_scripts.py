@@ -152,6 +152,7 @@ def test_without_services_and_command_it_is_a_shell(image: Image) -> None:
     assert image.run()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_service_by_name_and_the_program_with_arguments(image: Image) -> None:
     image.service("jupyter", "echo service")
     image.program("jupyter", 'echo "program $*"')

@@ -132,6 +132,7 @@ def test_the_command_line_reads_it_and_runs_none_of_its_code(installed: Path, tm
     assert (document["version"], document["from"], document["note"]) == ("2099.1.1", "envspec-facts", None)
 
 
+@pytest.mark.slow
 def test_a_repository_brings_no_facts(installed: Path, tmp_path: Path) -> None:
     """Neither the working directory nor PYTHONPATH is where pip installs."""
     nowhere = tmp_path / "empty" / "envspec_facts"

@@ -355,6 +355,7 @@ def test_what_a_killed_installer_left(
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 def test_a_state_that_was_never_completed(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """Killed after the last file and before the last word: everything is there, and the next run says so."""
     index.add(APP)
@@ -368,6 +369,7 @@ def test_a_state_that_was_never_completed(machine: Machine, index: Index, prefix
     assert {p for p in after if before.get(p) != after[p] and not p.startswith("etc/envspec/")} == set()
 
 
+@pytest.mark.slow
 def test_a_damaged_state(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.add(APP)
     write_lock(machine, [pip_pin(APP)])

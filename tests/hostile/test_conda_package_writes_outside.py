@@ -161,6 +161,7 @@ def test_envspecs_own_notes(attack: Attack, victim: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_link_that_was_there_before(machine: Machine, channel: Channel, prefix: Path, victim: Path) -> None:
     """Of the user's own making, or an older envspec's: nothing is written through it."""
     first, second = data_package("first", "1.0"), Forged("second", "1.0", members=[Member("share/out/f", b"x")])

@@ -32,6 +32,7 @@ def refused(machine: Machine, *arguments: str) -> tuple[str, str]:
     return ran.error, ran.hint
 
 
+@pytest.mark.slow
 def test_a_name_that_a_package_of_the_named_index_leads_to(machine: Machine, index: Index, internal: Index) -> None:
     index.add(wheel("acme-utils", "99.0"), wheel("numpy", "2.0"))
     internal.add(wheel("acme-models", "1.0", "acme-utils", "numpy"), wheel("acme-utils", "1.0"))
@@ -71,6 +72,7 @@ def test_one_that_the_spec_asks_for_besides(machine: Machine, index: Index, inte
     assert "acme-utils" in refused(machine)[0]
 
 
+@pytest.mark.slow
 def test_one_that_moves_in_later_when_pins_stay(machine: Machine, index: Index, internal: Index) -> None:
     index.add(wheel("acme-utils", "99.0"), wheel("beta", "1.0"))
     internal.add(wheel("acme-models", "1.0", "acme-utils"))

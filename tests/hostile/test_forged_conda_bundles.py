@@ -75,6 +75,7 @@ def install(bundle: Bundle, tmp_path: Path, *options: str, without: str = "") ->
     return ran.returncode, ran.stderr, [line.removeprefix("file://") for line in lines if line.startswith("file://")]
 
 
+@pytest.mark.slow
 def test_the_honest_bundle(make: Callable[..., Bundle], tmp_path: Path) -> None:
     bundle = make("new")
     status, told, given = install(bundle, tmp_path, "--expect", bundle.digest)
@@ -115,6 +116,7 @@ def test_a_list_that_names_another_file(make: Callable[..., Bundle], tmp_path: P
     assert status == 2 and "isn't of this bundle" in told and not given
 
 
+@pytest.mark.slow
 def test_the_folder_of_an_earlier_bundle(make: Callable[..., Bundle], tmp_path: Path) -> None:
     """Nobody takes its sums, and a file of the right name isn't enough: it's the one of that hash, or none."""
     old = make("old")

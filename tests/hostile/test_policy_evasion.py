@@ -217,6 +217,7 @@ def test_the_real_place_in_a_process_of_its_own(project: Machine, index: Index) 
     assert "index-forbidden" in ran.stdout and "ask ada" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_package_that_may_be_young(
     project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def not_owned(machine: Machine, status: int = 2) -> str:
     return ran.error
 
 
+@pytest.mark.slow
 def test_a_memo_that_anybody_may_write_to(ready: Machine, evil: Path) -> None:
     planted(ready, evil).chmod(0o666)
     assert "'tool' is neither in the environment" in not_owned(ready)
@@ -112,6 +113,7 @@ def test_an_environment_of_another_user(ready: Machine) -> None:
     assert f"{prefix}: what is run there can't be trusted: another user owns it (uid 4242)" in not_owned(ready)
 
 
+@pytest.mark.slow
 def test_a_link_where_programs_hold_an_environment(machine: Machine, index: Index, tmp_path: Path) -> None:
     ready = after_a_run(machine, index)
     (prefix,) = ready.environments.iterdir()

@@ -88,6 +88,7 @@ def test_what_is_allowed_runs_for_no_question(
     assert not witness.exists()
 
 
+@pytest.mark.slow
 def test_one_that_is_allowed_opens_no_door_for_others(machine: Machine, index: Index, witness: Path) -> None:
     """Neither for what it requires nor for what its build requires."""
     builder = "[build-system]\nrequires = ['setup-untold']\nbuild-backend = 'backend'\nbackend-path = ['.']\n"

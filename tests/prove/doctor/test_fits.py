@@ -73,6 +73,7 @@ def test_the_gpus_are_the_targets_exactly() -> None:
     assert "the target is for sm_89" in (misfit(SPEC, newer, HERE) or "")
 
 
+@pytest.mark.slow
 def test_this_machine_is_asked_without_failing() -> None:
     from envspec.app.this_machine import this_machine
 

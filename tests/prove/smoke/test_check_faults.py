@@ -187,6 +187,7 @@ def test_a_run_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     assert gone(int(pids.read_text()))
 
 
+@pytest.mark.slow
 def test_json_on_stdout_and_junit(tmp_path: Path) -> None:
     path = program(tmp_path, "")
     words = ["--config", str(CONFIG), "--json", "-", "--junit", str(tmp_path / "j.xml"), "--seed", "5"]

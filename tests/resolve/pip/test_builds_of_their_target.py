@@ -86,6 +86,7 @@ def test_a_build_that_wants_another_torch_is_refused(machine: Machine, torches: 
     assert "build-dependencies = { ext = " in ran.hint
 
 
+@pytest.mark.slow
 def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch", needs="ninja"))
     machine.spec(spec("ext"))

@@ -79,6 +79,7 @@ def test_what_metadata_leaves_out_is_added(machine: Machine, numpys: Index) -> N
     assert "numpy added, because faiss-cpu 1.7.4 and older import numpy" in ran.err
 
 
+@pytest.mark.slow
 def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> None:
     """The METADATA that a user can look up doesn't say what uv was shown."""
     numpys.add(wheel("opencv-python", "4.9.0.80", "numpy"))

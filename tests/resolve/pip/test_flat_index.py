@@ -86,6 +86,7 @@ def test_a_file_that_was_replaced_is_refused(machine: Machine, flat: FlatIndex) 
     assert ran.status == 3 and SCATTER.sha256 in ran.err
 
 
+@pytest.mark.slow
 def test_a_lock_of_a_flat_index_is_bundled_and_exported(machine: Machine, flat: FlatIndex) -> None:
     machine.spec(spec(flat.page))
     machine.locked()

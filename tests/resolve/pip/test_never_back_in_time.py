@@ -250,6 +250,7 @@ def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(
     assert machine.versions("cpu")["lib"] == "2.0"
 
 
+@pytest.mark.slow
 def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="py2-none-any"))
     machine.spec(cpu("lib==2.0"))
@@ -257,6 +258,7 @@ def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Mach
     assert ran.status == 1 and "lib==2.0 has no wheel for this target's Python" in ran.error
 
 
+@pytest.mark.slow
 def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Machine, index: Index) -> None:
     for glibc in ("2_35_x86_64", "2_38_x86_64", "2_17_aarch64"):
         index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))

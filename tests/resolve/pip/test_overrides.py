@@ -69,6 +69,7 @@ def test_an_override_takes_the_place_of_what_packages_require(machine: Machine, 
     assert any(len(one.get("dependsOn", ())) == 1 and "old" in one["ref"] for one in sbom["dependencies"])
 
 
+@pytest.mark.slow
 def test_a_lock_without_the_override_that_it_was_made_with_is_unsound(machine: Machine, libraries: Index) -> None:
     machine.spec(spec("old", terms=OVERRIDE))
     lock = machine.locked()
@@ -131,6 +132,7 @@ def test_an_override_by_address(machine: Machine, libraries: Index) -> None:
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_a_diff_shows_the_reason_of_a_new_override(machine: Machine, libraries: Index) -> None:
     machine.spec(spec("old"))
     machine.locked()

@@ -191,6 +191,7 @@ def test_conda_alone_needs_no_pip_half(machine: Machine, index: Index, channel: 
     assert not index.paths()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_conda_pins_stay_and_move_when_asked(machine: Machine, channel: LocalChannel) -> None:
     channel.write([*BASE, Record("tool", "1"), Record("typing_extensions", "1")])

@@ -261,6 +261,7 @@ def test_also_when_the_named_index_does_not_have_it(machine: Machine, index: Ind
             assert "acme was not found in the package registry" in refused(machine, status=1)
 
 
+@pytest.mark.slow
 def test_a_package_that_two_others_pull_in_through_each_other(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"), wheel("acme-core", "99.0"))
     with Index() as internal:

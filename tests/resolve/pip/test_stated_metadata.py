@@ -97,6 +97,7 @@ def test_a_wheel_keeps_its_own_metadata(machine: Machine, index: Index, witness:
     assert names(machine) == ["flashy", "scales"]
 
 
+@pytest.mark.slow
 def test_other_versions_are_as_they_were(machine: Machine, index: Index, witness: Path) -> None:
     index.add(sdist("flashy", "2.0", "scales"))
     machine.spec(cpu("flashy", extra=ALLOWED + STATED))

@@ -87,6 +87,7 @@ def test_a_cpu_build_in_a_cuda_target_is_refused(machine: Machine, index: Index)
         lock(machine)
 
 
+@pytest.mark.slow
 def test_a_package_of_another_cuda_is_refused(machine: Machine, index: Index) -> None:
     index.add(wheel("cupy-cuda13x", "14.0"))
     machine.spec(cpu("cupy-cuda13x", targets=targets(t=CUDA.format("12.8"))))

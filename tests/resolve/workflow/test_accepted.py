@@ -111,6 +111,7 @@ def test_a_package_s_own_libraries_for_two_cudas(
         assert ran.status == 0, ran
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_two_packages_don_t_make_two_cudas_right(machine: Machine, index: Index) -> None:
     index.add(wheel("dsl", "1.0", OLD), wheel("other", "1.0", NEW), wheel(OLD, "1.0"), wheel(NEW, "1.0"))

@@ -99,6 +99,7 @@ def test_a_package_on_the_way_doesnt_go_back_instead(machine: Machine, index: In
     assert "server 2.0 doesn't take Python 3.13" in refused(machine).error
 
 
+@pytest.mark.slow
 def test_only_ways_that_give_a_lock_are_printed(machine: Machine, index: Index) -> None:
     """On Python 3.12 the newest needs what no index has; the older one needs a source."""
     index.add(of(wheel("server", "2.0", "gone; python_version < '3.13'"), ">=3.9,<3.13"))
@@ -269,6 +270,7 @@ def test_only_an_older_release_goes_back(machine: Machine, index: Index) -> None
     assert 'to hold it, write "alpha>=2.0"' in ran.err
 
 
+@pytest.mark.slow
 def test_what_was_published_a_moment_ago_is_seen(machine: Machine, index: Index) -> None:
     """By an upgrade, and before it's said that nothing satisfies the spec: cached pages count for some minutes."""
     index.add(wheel("mine", "1.0"))

@@ -44,6 +44,7 @@ def test_its_dependencies_are_locked(machine: Machine, pyproject: Path) -> None:
 TOOL = '[build-system]\nrequires = ["{}"]\n'
 
 
+@pytest.mark.slow
 def test_its_build_tool_comes_after_all_else(machine: Machine, index: Index, pyproject: Path) -> None:
     """The newest tool would take the dependency back."""
     index.add(wheel("tool", "81"), wheel("tool", "84"), wheel("alpha", "3.0", "tool<82"), wheel("aaa", "1.0", "alpha"))

@@ -220,6 +220,7 @@ def test_a_base_that_cant_be_had_is_told_and_no_failure(tmp_path: Path, base: st
     assert job.verdict() == 0
 
 
+@pytest.mark.slow
 @needs_jq
 def test_a_diff_that_fails_is_not_no_change(tmp_path: Path) -> None:
     job = runner(tmp_path, BASE)

@@ -92,6 +92,7 @@ def test_doctor_says_where_a_driver_of_an_earlier_version_stands(repository: Rep
     assert "git drivers" not in repository.envspec("doctor").stdout
 
 
+@pytest.mark.slow
 def test_doctor_says_where_one_stands_that_this_repository_overrides(repository: Repository) -> None:
     (repository.folder.parent / "home").mkdir()
     for key, value in drivers((sys.executable, "-m", "envspec")).items():
