@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from envspec.base.finding import Finding
@@ -10,8 +10,11 @@ from envspec.facts import torch_builds
 from envspec.rules.wanted import Wanted
 
 
-def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -> Iterator[Finding]:
-    """Find what is wrong between a companion and the torch releases that the target admits."""
+def findings(
+    companion: Wanted, torch: Wanted | None, versions: Sequence[str], works: Callable[[str], bool]
+) -> Iterator[Finding]:
+    """Find what is wrong between a companion and the torch releases that the target admits. `works` says whether a
+    release of torch has a build that works on the target: no other is proposed."""
     known = _known(companion.name)
     matching = [version for version in known if companion.admits(version)]
     if not matching:
@@ -20,14 +23,15 @@ def findings(companion: Wanted, torch: Wanted | None, versions: Sequence[str]) -
     made_for = torches(companion)
     if torch is None or not versions or set(made_for) & set(versions):
         return
-    fitting = [v for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
-    instead = f"{companion.name} {fitting[-1]} for torch {versions[-1]}, or " if fitting else ""
+    own = [(v, version) for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
+    ways = [f"{companion.name} {v} for torch {version}" for v, version in reversed(own) if works(version)][:1]
+    ways += [f"torch {version} for {companion.label}" for version in reversed(made_for) if works(version)][:1]
     yield Finding(
         "error",
         "companion-mismatch",
         f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}",
         companion.place,
-        f"Nearest: {instead}torch {made_for[-1]} for {companion.label}",
+        f"Nearest: {', or '.join(ways)}" if ways else None,
     )
 
 

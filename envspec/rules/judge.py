@@ -76,11 +76,11 @@ def judge(spec: Spec, target: Target) -> Verdict:
     if wanted and not contradictions and not any(problem.code == "no-such-cuda" for problem in machine):
         against += _against_torch(wanted, versions, choice, case)
     for problem in against:
-        remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case)
+        remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case, family)
         told = replace(problem, remedy=remedy)
         found.append(located(spec, target, wanted, _eased(told, wanted, case) if wanted else told))
     for companion in family:
-        found += companions.findings(companion, wanted, versions)
+        found += companions.findings(companion, wanted, versions, lambda version: _works(wanted, version, case))
     found = list(accepted(found, spec.pip_terms(target).accept))
     return Verdict(
         findings=tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity])),
@@ -114,6 +114,10 @@ def _choice(wanted: Wanted | None, versions: Sequence[str], case: Case) -> _Choi
     machine = case if case.cuda else replace(case, gpus=())
     builds = builds_of(wanted, versions, case.cuda, case.platform)
     return _Choice(tuple(builds), tuple(build for build in builds if works(build, machine)))
+
+
+def _works(wanted: Wanted | None, version: str, case: Case) -> bool:
+    return wanted is not None and bool(_choice(wanted, [version], case).working)
 
 
 def case_of(spec: Spec, target: Target) -> Case:
@@ -233,7 +237,9 @@ def _eased(problem: Finding, wanted: Wanted, case: Case) -> Finding:
     return eased(problem, wanted, case)
 
 
-def _remedy(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
+def _remedy(
+    problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case, family: Sequence[Wanted]
+) -> str | None:
     """Combine a rule's remedy with the nearest alternatives from the tables."""
     if problem.severity != "error" or problem.code in (
         "driver-too-old-for-gpu",
@@ -244,7 +250,7 @@ def _remedy(problem: Finding, wanted: Wanted | None, versions: Sequence[str], ca
         return problem.remedy
     from envspec.rules import nearest
 
-    found = nearest.alternatives(wanted, versions, case) if wanted else []
+    found = nearest.alternatives(wanted, versions, case, family) if wanted else []
     if problem.code.startswith("driver"):
         others = [change for change in found if change.startswith("CUDA")]
         return f"{problem.remedy}; or {others[0]}" if others else problem.remedy

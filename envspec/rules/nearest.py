@@ -10,20 +10,22 @@ from envspec.packages.version_numbers import numbers
 from envspec.rules import driver, jetson, toolkit
 from envspec.rules.build import works
 from envspec.rules.case import Case
+from envspec.rules.companions import torches
 from envspec.rules.wanted import Wanted, builds_of, known_releases
 
 
-def alternatives(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+def alternatives(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted] = ()) -> list[str]:
     """Find the smallest changes after which a build works. Each changes one thing, or torch and CUDA where both must.
 
     `versions` are the releases that `wanted` admits. If there are none, changes stay near those of its specifier.
+    `family` are the companions of the spec: a release of torch that none of them is made for is no way.
     """
     changes = [
-        *_another_torch(wanted, versions, case),
+        *_another_torch(wanted, versions, case, family),
         *_another_cuda(wanted, versions, case),
         *_another_python(wanted, versions, case),
     ]
-    return changes or _both(wanted, versions, case)
+    return changes or _both(wanted, versions, case, family)
 
 
 def sentence(changes: Sequence[str]) -> str | None:
@@ -31,8 +33,15 @@ def sentence(changes: Sequence[str]) -> str | None:
     return f"Nearest: {', or '.join(changes)}" if changes else None
 
 
-def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
-    found = _working(wanted, [v for v in known_releases(wanted.channel) if v not in versions], case)
+def _beside(family: Sequence[Wanted], versions: Iterable[str]) -> list[str]:
+    """List the releases of torch that every companion has an admitted release for, as far as the tables know those."""
+    made_for = [known for one in family if (known := torches(one))]
+    return [version for version in versions if all(version in known for known in made_for)]
+
+
+def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[str]:
+    others = [v for v in known_releases(wanted.channel) if v not in versions]
+    found = _working(wanted, _beside(family, others), case)
     if not found:
         return []
     best = min(found, key=lambda v: _torch_distance(wanted, versions, v))
@@ -61,13 +70,13 @@ def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list
     return [f"Python {best}"]
 
 
-def _both(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[str]:
     if case.cuda is None:
         return []
     pairs = [
         (_torch_distance(wanted, versions, version), _cuda_distance(case.cuda, cuda), version, cuda)
         for cuda in _cudas(wanted)
-        for version in _working(wanted, known_releases(wanted.channel), replace(case, cuda=cuda))
+        for version in _working(wanted, _beside(family, known_releases(wanted.channel)), replace(case, cuda=cuda))
     ]
     if not pairs:
         return []

@@ -142,7 +142,8 @@ CASES = [
     Case("torch==2.6.0", None, "glibc-too-old", GLIBC, glibc="2.17", platform="linux-aarch64", nearest="torch 2.5.1 with the CPU"),
     # torchvision and torchaudio.
     Case("torch==2.9.1 torchvision==0.24.1 torchaudio==2.9.1", "12.8", "ok", REQUIRES),
-    Case("torch==2.9.1 torchvision==0.20.1", "12.8", "companion-mismatch", REQUIRES, nearest="torchvision 0.24.1 for torch 2.9.1, or torch 2.5.1 for torchvision 0.20.1"),
+    Case("torch==2.9.1 torchvision==0.20.1", "12.8", "companion-mismatch", REQUIRES, nearest="Nearest: torchvision 0.24.1 for torch 2.9.1"),
+    Case("torch==2.6.0 torchvision==0.20.1", "12.4", "companion-mismatch", REQUIRES, nearest="torchvision 0.21.0 for torch 2.6.0, or torch 2.5.1 for torchvision 0.20.1"),
     Case("torch>=2.5 torchvision==0.20.1", "12.4", "ok", f"{REQUIRES}: torch 2.5.1 fits both"),
     Case("torch==2.1.0 torchaudio==2.2.0", "12.1", "companion-mismatch", REQUIRES, python="3.10"),
     Case("torch==2.13.0 torchaudio", "13.0", "ok", "PyTorch's documentation of torchaudio 2.11.0: any torch from 2.11 on"),
@@ -261,3 +262,14 @@ def test_a_verdict_says_what_its_findings_say() -> None:
         if not found.errors:
             assert found.narrowed is ("-torch-narrowed" in verdict(found.findings))
         assert not found.feasible or (found.wanted is not None and set(found.feasible) <= set(found.wanted.versions()))
+
+
+def test_a_way_is_none_that_the_companions_of_the_spec_refuse_or_no_build_is_for() -> None:
+    """torch 2.5.1, which torchvision 0.20.1 is made for, has no build for CUDA 12.8; newer ones have."""
+    mismatch, build = (
+        judged(Case(f"torch=={torch} torchvision==0.20.1", "12.8", "", "")).findings for torch in ("2.9.1", "2.5.1")
+    )
+    assert "torch 2.5.1" not in str(mismatch[0].remedy)
+    assert (
+        build[0].code == "no-build" and build[0].remedy == "Nearest: CUDA 12.4 with torch 2.5.1 (driver >= 525.60.13)"
+    )
