@@ -90,7 +90,7 @@ def _variant_rows(package: str, index: str | None) -> Iterator[VariantRow]:
         raise AnswerNo(f"{redact(address)} has no {name}", hint="name another index: --index https://…")
     if reply.status != 200:
         raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
-    rows = read_page(reply.body, url, fetcher)
+    rows = read_page(reply.body, reply.url, fetcher)
     releases = by_version(rows, name)
     version = _version(name, asked[2], releases)
     wheels = releases[version].wheels

@@ -37,7 +37,7 @@ def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str
     if reply.status != 200:
         return {}
     listed: dict[str, tuple[str | None, str]] = {}
-    for row in read_page(reply.body, link, fetcher):
+    for row in read_page(reply.body, reply.url, fetcher):
         url = split_credentials(str(row["url"]))[0]
         listed[str(row["filename"])] = (row["hashes"].get("sha256"), url)
     found = {}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
@@ -92,12 +92,14 @@ def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: status, body, and the whole file's length in bytes and ETag if the server gives them."""
+    """An answer: status, body, and the whole file's length in bytes and ETag if the server gives them.
+    `url` is where it came from, behind all redirects."""
 
     status: int
     body: bytes
     total: int | None
     etag: str | None = None
+    url: str = ""
 
 
 class Fetcher:
@@ -245,7 +247,7 @@ class Fetcher:
                 hint="check which server answers at this address",
             )
         self._judge(bare, response.status)
-        return Reply(response.status, body, _total(response), response.headers.get("ETag"))
+        return Reply(response.status, body, _total(response), response.headers.get("ETag"), _came_from(bare, response))
 
     def _retry(self, bare: str) -> urllib3.Retry:
         return retries(self.retries, bare, self.limits.whole_seconds)
@@ -413,6 +415,13 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
     for login, _, password in found.hosts.values():
         Credentials(login or "", password or "").masked()
     return found
+
+
+def _came_from(asked: str, response: urllib3.response.BaseHTTPResponse) -> str:
+    """Follow an answer's redirects: a location may be relative to the one before."""
+    for one in response.retries.history if response.retries else ():
+        asked = urljoin(asked, one.redirect_location or "")
+    return asked
 
 
 def origin_of(url: str) -> str:

@@ -41,6 +41,11 @@ class FlatHashes:
                 self._known[url] = self._kept(url)
             return self._known[url]
 
+    def taken(self) -> tuple[str, ...]:
+        """List the URLs of files that were hashed in this run."""
+        with self._lock:
+            return tuple(self._known)
+
     def _kept(self, url: str) -> tuple[str, int]:
         head = self.fetcher.range(url, 0, 1)
         path = self._path(url, head.etag, head.total) if head.etag and head.total is not None else None

@@ -61,7 +61,7 @@ class FlatPages:
                 f"the flat index {redact(url)} answered HTTP {reply.status}",
                 hint="check its address in find-links; a simple index, with a page a project, belongs in indexes",
             )
-        rows = [row for row in read_page(reply.body, url, self.fetcher) if project_of(str(row["filename"]))]
+        rows = [row for row in read_page(reply.body, reply.url, self.fetcher) if project_of(str(row["filename"]))]
         if not rows:
             raise IndexFailure(
                 f"{redact(url)} links to no wheel and no source: it isn't a flat index",

@@ -63,7 +63,7 @@ def mirror_pages(base: str, fetcher: Fetcher) -> LivePages:
     def pages(variant: str, project: str) -> Page:
         url = f"{base}/{project}/"
         reply = fetcher.get(url, headers={"Accept": ACCEPT})
-        return read_page(reply.body, url, fetcher) if reply.status == 200 else []
+        return read_page(reply.body, reply.url, fetcher) if reply.status == 200 else []
 
     return pages
 
@@ -90,8 +90,8 @@ def read_page(body: bytes, url: str, fetcher: Fetcher) -> Page:
 
 
 def parse_page(body: bytes, url: str) -> Page:
-    """Read the files of a page as PEP 691 rows with absolute URLs. Of their hashes only a sha256 stays: a file without
-    one is hashed when it is fetched.
+    """Read the files of a page as PEP 691 rows with absolute URLs. Links are relative to `url`, where the page came
+    from in the end. `hashes` has a sha256 or nothing: no lock pins another hash, and a file without one can be hashed.
 
     Raises IndexFailure for a page of neither form, and for more rows than the limits allow, before it makes any.
     """
@@ -114,8 +114,8 @@ _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/[!-~]{1,1000}")
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """Leave a row's sha256 alone of its hashes. Set its `core-metadata` to the METADATA's sha256, else to whether
-    METADATA lies beside the file; keep its `provenance` where that is an address (PEP 740)."""
+    """Keep the sha256 of a row's `hashes` alone, and its `provenance` where that is an address (PEP 740). Set its
+    `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file."""
     sha256 = row.get("hashes", {}).get("sha256")
     row["hashes"] = {"sha256": sha256} if sha256 and type(sha256) is str else {}
     said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)

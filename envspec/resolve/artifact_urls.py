@@ -118,7 +118,7 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
             f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}',
             hint="check that the lock was made from this index",
         )
-    rows = {row["filename"]: row for row in read_page(reply.body, url, fetcher)}
+    rows = {row["filename"]: row for row in read_page(reply.body, reply.url, fetcher)}
     return _agreeing(rows, wanted, page.index, bare)
 
 

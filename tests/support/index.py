@@ -169,6 +169,7 @@ class Index:
     credentials  (user, password) that every request must bring
     prefix       below which its pages are
     tls          speak HTTPS with this server's context
+    hash         the algorithm whose hashes are on the pages; "" for none
     """
 
     form: str = "json"
@@ -179,6 +180,7 @@ class Index:
     credentials: tuple[str, str] | None = None
     prefix: str = "/simple"
     tls: ssl.SSLContext | None = None
+    hash: str = "sha256"
     asked: list[Asked] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -269,8 +271,11 @@ class Index:
             return Answer(200, self._attested[parts[1]], "application/vnd.pypi.integrity.v1+json")
         return Answer(404, b"no such thing", "text/plain")
 
-    def _sha256(self, dist: Dist) -> str:
-        return self._hashes.get(dist.file, dist.sha256)
+    def hashes(self, dist: Dist) -> dict[str, str]:
+        """What the page says of a file: none where `hash` is empty, or the file was lied about with nothing."""
+        sha256 = self._hashes.get(dist.file, dist.sha256)
+        said = sha256 if self.hash in ("", "sha256") else hashlib.new(self.hash, dist.content).hexdigest()
+        return {self.hash: said} if self.hash and said else {}
 
     def _page(self, project: str, listed: Iterable[_Listed]) -> Answer:
         announce = self.sidecars in (True, "hashed")
@@ -280,9 +285,9 @@ class Index:
                 row: dict[str, object] = {
                     "filename": one.dist.file,
                     "url": f"{self._up}files/{one.dist.file}",
-                    "hashes": {"sha256": sha256} if (sha256 := self._sha256(one.dist)) else {},
+                    "hashes": (hashes := self.hashes(one.dist)),
                 }
-                if self.sizes and sha256:
+                if self.sizes and hashes:
                     row["size"] = len(one.dist.content)
                 if one.dist.requires_python:
                     row["requires-python"] = one.dist.requires_python
@@ -301,7 +306,8 @@ class Index:
             return Answer(200, json.dumps(page).encode(), JSON)
         anchors = []
         for one in listed:
-            attributes = f'href="{self._up}files/{one.dist.file}#sha256={self._sha256(one.dist)}"'
+            fragment = "".join(f"#{name}={said}" for name, said in self.hashes(one.dist).items())
+            attributes = f'href="{self._up}files/{one.dist.file}{fragment}"'
             if one.dist.requires_python:
                 attributes += f' data-requires-python="{escape(one.dist.requires_python)}"'
             if one.dist.metadata is not None and announce:

@@ -222,7 +222,7 @@ class Pages:
         if upstream.flat:
             return [row for row in self._flat.rows(url) if project_of(str(row["filename"])) == project]
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
-        return read_page(reply.body, url, self.fetcher) if reply.status == 200 else []
+        return read_page(reply.body, reply.url, self.fetcher) if reply.status == 200 else []
 
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
@@ -260,7 +260,7 @@ class Pages:
         made = self._made_apart(upstream, project, reply)
         if made is not None:
             return made
-        rows = read_page(reply.body, url, self.fetcher)
+        rows = read_page(reply.body, reply.url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
         return self._made(upstream, project, rows, reply.etag)
@@ -269,11 +269,10 @@ class Pages:
         """Have a large page made in another process; None where this one has to."""
         if self.maker is None or len(reply.body) < LARGE or has_tokens():
             return None
-        url = upstream.page(project)
-        made = self.maker.make(RawPage(url, reply.body, project, upstream.sources(project), limits.LIMITS))
+        made = self.maker.make(RawPage(reply.url, reply.body, project, upstream.sources(project), limits.LIMITS))
         if made is None:
             return None
-        self.fetcher.learn_hosts(url, made.hosts)
+        self.fetcher.learn_hosts(reply.url, made.hosts)
         self.store.put_text(upstream.root, project, made.kept)
         return ServedPage(200, made.body, self._etag(upstream, project, reply.etag, made.body), holds=bool(made.kept))
 

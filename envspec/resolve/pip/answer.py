@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
@@ -196,6 +196,14 @@ def tell_undated(
     for index, targets in without.items():
         message = f"the flat index {index} has no upload times: exclude-newer doesn't bound what comes from it"
         notice(Finding("info", "no-upload-times", message, targets=tuple(targets)))
+
+
+def tell_hashed(urls: Sequence[str], notice: Callable[[Finding], None]) -> None:
+    """Write one line for the files whose hash was taken of what came, as their pages say none."""
+    if urls:
+        files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in urls)
+        message = f"the index's page has no sha256 of {', '.join(files)}: lock read the whole and took the hash itself"
+        notice(Finding("info", "hashed-here", message))
 
 
 def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:

@@ -44,6 +44,7 @@ from envspec.resolve.pip.answer import (
     refuse_sources,
     refuse_two_answers,
     said_of,
+    tell_hashed,
     tell_undated,
     with_hashes,
 )
@@ -133,11 +134,12 @@ def tell_notes(
     releases: Callable[[Request], Releases],
     refusal: Callable[[Request, tuple[str, ...]], str],
     undated: Callable[[tuple[str, str]], bool],
+    hashed: Sequence[str],
     notice: Callable[[Finding], None],
 ) -> None:
     """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
-    `refusal` says in uv's words what keeps a request from meeting bounds, and `undated` whether a flat index has no
-    dates."""
+    `refusal` says in uv's words what keeps a request from meeting bounds, `undated` whether a flat index has no
+    dates, and `hashed` lists the URLs of files whose pages say no sha256."""
     groups = {request: names for request, (_, names) in solutions.items()}
     over = {}
     for request, (one, _) in solutions.items():
@@ -151,6 +153,7 @@ def tell_notes(
     tell_passed_over(over, groups, notice)
     tell_variants({request: one.answer.found for request, (one, _) in solutions.items()}, groups, notice)
     tell_undated(groups, undated, notice)
+    tell_hashed(hashed, notice)
 
 
 _AT_ONCE = 4
@@ -294,7 +297,8 @@ class PipResolver:
 
             of = self._uv_indexes.releases
             undated = lambda one: self.pages.undated(self.flat[one])  # noqa: E731
-            tell_notes(solutions, self._lags, of, refusal, undated, self.notice)
+            hashed = self.hashes.taken() if self.hashes else ()
+            tell_notes(solutions, self._lags, of, refusal, undated, hashed, self.notice)
 
     @contextmanager
     def _serving(

@@ -79,7 +79,7 @@ class IndexPages:
         reply = self._fetcher.get(url, headers=_PAGE)
         if reply.status != 200:
             raise IndexFailure(f'the index "{index}" has no {project}: HTTP {reply.status}')
-        return {str(row["filename"]): file_facts(row) for row in parse_page(reply.body, url)}
+        return {str(row["filename"]): file_facts(row) for row in parse_page(reply.body, reply.url)}
 
     def _address(self, index: str) -> str | None:
         if index == "pypi":

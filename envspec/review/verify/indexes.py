@@ -129,7 +129,7 @@ class Indexes:
             return None
         if reply.status != 200:
             raise IndexFailure(f"{redact(split_credentials(url)[0])} answered HTTP {reply.status}")
-        rows = read_page(reply.body, url, self.fetcher)
+        rows = read_page(reply.body, reply.url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
         return {str(row["filename"]): row for row in rows}

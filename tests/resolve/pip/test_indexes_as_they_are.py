@@ -1,0 +1,71 @@
+"""Indexes as users have them: pages without sha256, and pages that another address serves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.index import Answer, Fault, Index
+from support.machine import Machine, cpu
+from support.packages import sdist, wheel
+
+pytestmark = pytest.mark.e2e
+
+APP, LIB = wheel("app", "1.0", "lib"), wheel("lib", "1.0")
+NAMED = "indexes = {{ own = '{}' }}\nsources = {{ app = 'own' }}"
+
+
+def to(url: str) -> Fault:
+    return lambda handler, answer: Answer(302, b"", "text/plain", (("Location", url),))
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+@pytest.mark.parametrize("hash", ["", "md5"])
+def test_a_page_without_sha256(machine: Machine, index: Index, form: str, hash: str) -> None:
+    """uv takes its files too. What is locked is the hash of what came."""
+    index.form, index.hash = form, hash
+    index.add(APP, LIB, wheel("lib", "0.9"))
+    machine.spec(cpu("app"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 0, ran.err
+    assert f"the index's page has no sha256 of {APP.file}, {LIB.file}: lock read the whole" in ran.err
+    for dist in (APP, LIB):
+        pin = machine.lock().targets[0].pin(dist.name)
+        assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == dist.sha256
+    assert machine.envspec("check").status == 0
+    assert machine.envspec("verify", "specs/demo.toml").status == 0
+    assert index.paths("lib-0.9.*whl$") == []
+
+
+def test_a_source_without_sha256(machine: Machine, index: Index) -> None:
+    index.hash = ""
+    source = sdist("app", "1.0", "lib")
+    index.add(source, LIB)
+    machine.spec(cpu("app", extra="allow-source = ['app']"))
+    machine.locked()
+    pin = machine.lock().targets[0].pin("app")
+    assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == source.sha256
+
+
+def test_another_file_under_the_locked_name_is_still_told(machine: Machine, index: Index) -> None:
+    index.hash = ""
+    index.add(APP, LIB)
+    machine.spec(cpu("app"))
+    machine.locked()
+    index.add(replace(LIB, content=wheel("lib", "1.0", padding=1).content))
+    assert machine.envspec("verify", "specs/demo.toml").status == 1
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: Index, form: str) -> None:
+    """A server of many indexes: /simple/app/ leads to a page at another depth, whose links are relative."""
+    index.add(LIB)
+    with Index(form=form, prefix="/team/a/simple") as own:
+        own.add(APP)
+        own.fail("^/simple/app/$", to("/team/a/simple/app/"))
+        machine.spec(cpu("app", extra=NAMED.format(f"{own.origin}/simple")))
+        machine.locked()
+        assert machine.versions("cpu") == {"app": "1.0", "lib": "1.0"}
+        for command in ("verify", "audit"):
+            assert "404" not in machine.envspec(command, "specs/demo.toml").err
+        assert machine.envspec("export", "specs/demo.toml", "--format", "pylock", "-o", "-").status == 0
