@@ -8,6 +8,7 @@ from envspec.base.errors import ToolError
 from envspec.base.reader.checked import Checked
 from envspec.base.reader.messages import dotted, show
 from envspec.base.reader.positions import Path
+from envspec.packages.requirement import parse_requirement
 from envspec.spec.model import Located
 from envspec.spec.values import BadValue, Dependency, match_spec, requirement
 
@@ -15,7 +16,8 @@ from envspec.spec.values import BadValue, Dependency, match_spec, requirement
 def pip_dependencies(
     checked: Checked, *path: str | int, parse: Callable[[str], Dependency] = requirement
 ) -> tuple[Located, ...]:
-    """Return the requirements of the array at `path`; problems go to `checked`."""
+    """Return the requirements of the array at `path`; problems go to `checked`. A package that is written twice is one
+    requirement with both bounds and all extras, at the first one's place, as it is to pip and uv."""
     return _dependencies(checked, parse, path)
 
 
@@ -25,8 +27,7 @@ def conda_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...
 
 
 def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Path) -> tuple[Located, ...]:
-    found = []
-    lines: dict[tuple[str, ...], int] = {}
+    found: dict[tuple[str, ...], Located] = {}
     for item, text in checked.children(*path):
         try:
             dependency = parse(text)
@@ -37,10 +38,25 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
             error.place = checked.place(*item)
             raise
         place = checked.place(*item)
-        if dependency.identity in lines:
-            hint = f"line {lines[dependency.identity]} already has it: join the two"
-            checked.problem(item, f"{dotted(path)}: {show(text)} asks for {dependency.name} a second time", hint)
+        first = found.setdefault(dependency.identity, Located(dependency.text, place))
+        if first.place == place:
             continue
-        lines[dependency.identity] = place.line
-        found.append(Located(dependency.text, place))
-    return tuple(found)
+        joined = None if parse is match_spec else _joined(first.text, dependency.text)
+        if joined is None:
+            hint = f"line {first.place.line} already has it: join the two"
+            checked.problem(item, f"{dotted(path)}: {show(text)} asks for {dependency.name} a second time", hint)
+        else:
+            found[dependency.identity] = Located(joined, first.place)
+    return tuple(found.values())
+
+
+def _joined(one: str, other: str) -> str | None:
+    """Write two requirements of one package and marker as one; None where an address is among them."""
+    if one == other:
+        return one
+    joined, more = parse_requirement(one), parse_requirement(other)
+    if joined.url or more.url:
+        return None
+    joined.extras |= more.extras
+    joined.specifier &= more.specifier
+    return requirement(str(joined)).text

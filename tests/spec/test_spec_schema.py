@@ -48,7 +48,6 @@ BEYOND_A_SCHEMA = {
     "requirement-with-one-equals-sign",
     "requirement-with-token",
     "constraint-of-an-extra",
-    "constraint-twice",
     "constraint-with-address",
     "constraint-with-extras",
     "constraint-without-a-bound",

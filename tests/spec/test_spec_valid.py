@@ -132,6 +132,15 @@ def test_inline_tables_and_git_requirements() -> None:
     assert spec.targets[0].place == Place(path, 3, 13)
 
 
+def test_a_package_that_is_written_twice_is_one_with_both_bounds() -> None:
+    listed = '["lib>=1", "Lib[b]<2", "lib>=1; os_name == \'nt\'", "other", "other"]'
+    text = MINIMAL.replace('["torch"]', listed + '\nconstraints = ["low<3", "low>1"]')
+    spec = parse_spec(text, "x.toml")
+    texts = [one.text for one in spec.pip.dependencies]
+    assert texts == ["lib[b]<2,>=1", 'lib>=1; os_name == "nt"', "other"]
+    assert [one.text for one in spec.pip.terms.constraints] == ["low<3,>1"]
+
+
 def test_the_same_package_twice_with_different_markers_is_fine() -> None:
     spec = load_spec(FOLDER / "only-targets-have-dependencies.toml")
     assert len(spec.targets[0].pip) == 2
