@@ -13,8 +13,9 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.variant_name import VARIANTS_END
 
 _SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
-_NO_DATE = "1970-01-01T00:00:00Z"
-"""What a file without an upload time gets: uv takes nothing without one where a spec has `exclude-newer`."""
+NO_DATE = "1970-01-01T00:00:00Z"
+"""What a file without an upload time gets, on a flat page and on an index of the spec's own: uv takes nothing without
+one where a spec has `exclude-newer`."""
 
 
 def project_of(file: str) -> str | None:
@@ -31,7 +32,7 @@ def project_of(file: str) -> str | None:
 
 def is_dated(row: dict[str, object]) -> bool:
     """Say whether a file's page gave its upload time."""
-    return row.get("upload-time") != _NO_DATE
+    return row.get("upload-time") != NO_DATE
 
 
 @dataclass
@@ -49,11 +50,6 @@ class FlatPages:
                 self._rows[url] = self._read(url)
             return self._rows[url]
 
-    def known(self, url: str) -> Page:
-        """List the files of a page that was read, none of any other."""
-        with self._lock:
-            return self._rows.get(url, [])
-
     def _read(self, url: str) -> Page:
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         if reply.status != 200:
@@ -68,5 +64,5 @@ class FlatPages:
                 hint="if it is a simple index, with a page for each project, move it from find-links to indexes",
             )
         for row in rows:
-            row.setdefault("upload-time", _NO_DATE)
+            row.setdefault("upload-time", NO_DATE)
         return rows

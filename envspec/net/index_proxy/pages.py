@@ -19,7 +19,7 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net import limits
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
-from envspec.net.flat_page import FlatPages, is_dated, project_of
+from envspec.net.flat_page import NO_DATE, FlatPages, project_of
 from envspec.net.index_proxy.address import FileAddress
 from envspec.net.index_proxy.making import LARGE, PageMaker, RawPage
 from envspec.net.index_proxy.releases import (
@@ -62,6 +62,7 @@ class Upstream:
     variants      names whose releases are shown as the variant that `machine` installs; of others any variant stands
                   for all
     glibc         of the target, where uv has no name for it
+    named         an index of the spec's own: where its page has no upload times, none of its files counts as new
     """
 
     url: str
@@ -75,6 +76,7 @@ class Upstream:
     variants: frozenset[str] = frozenset()
     machine: TargetMachine | None = None
     glibc: Glibc | None = None
+    named: bool = False
 
     @cached_property
     def root(self) -> str:
@@ -91,6 +93,8 @@ class Upstream:
             names = (*names, *sorted(self.variants), repr(self.machine))
         if self.glibc:
             names = (*names, repr(self.glibc))
+        if self.named:
+            names = (*names, "named")
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     def serves(self, project: str) -> bool:
@@ -151,10 +155,6 @@ class Pages:
             return bool(self._flat.rows(url))
         except IndexFailure:
             return False
-
-    def undated(self, url: str) -> bool:
-        """Say whether a flat page that was read in this run leaves out the upload time of a file."""
-        return not all(map(is_dated, self._flat.known(url)))
 
     def show(self, upstream: Upstream, project: str, known: str | None = None) -> ServedPage:
         """Serve a project's page. `known` is the ETag of the page that uv has. Raises IndexFailure."""
@@ -257,12 +257,14 @@ class Pages:
             return ServedPage(404) if upstream.only is None else self._made(upstream, project, [], None)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
-        made = self._made_apart(upstream, project, reply)
+        made = None if upstream.named else self._made_apart(upstream, project, reply)
         if made is not None:
             return made
         rows = read_page(reply.body, reply.url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
+        if upstream.named and not any(row.get("upload-time") for row in rows):
+            rows = [{**row, "upload-time": NO_DATE} for row in rows]
         return self._made(upstream, project, rows, reply.etag)
 
     def _made_apart(self, upstream: Upstream, project: str, reply: Reply) -> ServedPage | None:

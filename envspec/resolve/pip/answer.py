@@ -12,6 +12,7 @@ from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.flat_hashes import FlatHashes
+from envspec.net.flat_page import NO_DATE
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
@@ -182,19 +183,20 @@ def _waits_for_wheels(release: Release, request: Request) -> bool:
 
 
 def tell_undated(
+    solutions: Mapping[Request, Sequence[Found]],
     groups: Mapping[Request, tuple[str, ...]],
-    undated: Callable[[tuple[str, str]], bool],
+    releases: Callable[[Request], Releases],
     notice: Callable[[Finding], None],
 ) -> None:
-    """Write one line for each flat index without upload times that a request with `exclude-newer` uses."""
-    without: dict[str, list[str]] = {}
-    for request, names in groups.items():
-        used = {index for _, index in request.sources} if request.exclude_newer else set()
-        for one in request.find_links:
-            if one[0] in used and undated(one):
-                without.setdefault(one[0], []).extend(names)
+    """Write one line for each index of the spec's own without upload times that `exclude-newer` should bound."""
+    without: dict[str, dict[str, None]] = {}
+    for request, found in solutions.items():
+        sources, of = dict(request.sources), releases(request)
+        for name in (one.name for one in found if one.name in sources and request.not_after(one.name)):
+            if any(one.uploaded == NO_DATE for one in of(name)):
+                without.setdefault(sources[name], {}).update(dict.fromkeys(groups[request]))
     for index, targets in without.items():
-        message = f"the flat index {index} has no upload times: exclude-newer doesn't bound what comes from it"
+        message = f"the index {index} has no upload times: exclude-newer doesn't bound what comes from it"
         notice(Finding("info", "no-upload-times", message, targets=tuple(targets)))
 
 

@@ -108,7 +108,7 @@ class UvIndexes:
             return Upstream(f"http://absent/{index}", only=frozenset())
         url = self.indexes[index] if page is None else self.flat[index, page]
         machine = request.machine if here else None
-        own = replace(_own(url, request), corrections=read, variants=here, machine=machine)
+        own = replace(_own(url, request), corrections=read, variants=here, machine=machine, named=True)
         return replace(own, flat=page is not None)
 
     def refuse_flat(self, request: Request, label: str) -> None:

@@ -133,13 +133,12 @@ def tell_notes(
     lags: Mapping[Request, Sequence[Lag]],
     releases: Callable[[Request], Releases],
     refusal: Callable[[Request, tuple[str, ...]], str],
-    undated: Callable[[tuple[str, str]], bool],
     hashed: Sequence[str],
     notice: Callable[[Finding], None],
 ) -> None:
     """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
-    `refusal` says in uv's words what keeps a request from meeting bounds, `undated` whether a flat index has no
-    dates, and `hashed` lists the URLs of files whose pages say no sha256."""
+    `refusal` says in uv's words what keeps a request from meeting bounds, and `hashed` lists the URLs of files
+    whose pages say no sha256."""
     groups = {request: names for request, (_, names) in solutions.items()}
     over = {}
     for request, (one, _) in solutions.items():
@@ -151,8 +150,9 @@ def tell_notes(
     said = {request: {one.name for one in several} for request, several in over.items()}
     tell_lags(lags, said, groups, notice)
     tell_passed_over(over, groups, notice)
-    tell_variants({request: one.answer.found for request, (one, _) in solutions.items()}, groups, notice)
-    tell_undated(groups, undated, notice)
+    found = {request: one.answer.found for request, (one, _) in solutions.items()}
+    tell_variants(found, groups, notice)
+    tell_undated(found, groups, releases, notice)
     tell_hashed(hashed, notice)
 
 
@@ -296,9 +296,8 @@ class PipResolver:
                 return question.refusal(with_constraints(request, one.index.constraints), bounds, one.answer.found)
 
             of = self._uv_indexes.releases
-            undated = lambda one: self.pages.undated(self.flat[one])  # noqa: E731
             hashed = self.hashes.taken() if self.hashes else ()
-            tell_notes(solutions, self._lags, of, refusal, undated, hashed, self.notice)
+            tell_notes(solutions, self._lags, of, refusal, hashed, self.notice)
 
     @contextmanager
     def _serving(
@@ -428,7 +427,10 @@ class PipResolver:
                         continue
                     strayed = _strayed(_WORD.findall(conflict.message), asked)
                     if not strayed:
-                        raise
+                        if question.uv.fresh or question.uv.offline:
+                            raise
+                        # a page that uv keeps may be older than the release that would do
+                        question.uv.fresh = True
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
                     neighbour = _neighbour(failure.message, asked)

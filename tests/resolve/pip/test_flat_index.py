@@ -107,7 +107,7 @@ def test_exclude_newer_does_not_bound_it_and_this_is_told(machine: Machine, flat
     machine.spec(spec(flat.page, env="exclude-newer = '2024-01-01'"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
-    assert "the flat index pyg has no upload times: exclude-newer doesn't bound what comes from it" in ran.err
+    assert "the index pyg has no upload times: exclude-newer doesn't bound what comes from it" in ran.err
 
 
 @pytest.mark.parametrize("code", [404, 403])

@@ -69,3 +69,32 @@ def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: I
         for command in ("verify", "audit"):
             assert "404" not in machine.envspec(command, "specs/demo.toml").err
         assert machine.envspec("export", "specs/demo.toml", "--format", "pylock", "-o", "-").status == 0
+
+
+def test_what_was_published_a_moment_ago_is_found_before_a_conflict_is_told(machine: Machine, index: Index) -> None:
+    index.add(LIB)
+    machine.spec(cpu("lib"))
+    machine.locked()
+    index.add(wheel("lib", "2.0"))
+    machine.spec(cpu("lib>=2"))
+    machine.locked()
+    assert machine.versions("cpu") == {"lib": "2.0"}
+    machine.spec(cpu("lib>=3"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "lib" in ran.error
+
+
+def test_an_index_of_the_spec_s_own_without_upload_times(machine: Machine, index: Index) -> None:
+    """uv takes nothing of it where a spec has `exclude-newer`; a team's index is no reason to have none."""
+    index.add(LIB, uploaded="2020-01-01T00:00:00Z")
+    with Index() as own:
+        own.add(APP)
+        text = cpu("app", extra=NAMED.format(own.url)).replace("[pip]", "exclude-newer = '2024-01-01'\n[pip]", 1)
+        for round in ("cold", "warm"):
+            machine.spec(text)
+            ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+            assert ran.status == 0, ran.err
+            assert "the index own has no upload times: exclude-newer doesn't bound what comes from it" in ran.err, round
+        more = "[env.exclude-newer-index]\nown = { reason = 'ours' }\n[pip]"
+        machine.spec(text.replace("[pip]", more, 1))
+        assert "upload times" not in machine.envspec("lock", "specs/demo.toml", "--upgrade").err
