@@ -35,6 +35,6 @@ class FlatIndex(Index):
         return f"<!DOCTYPE html><html><body>{''.join(rows)}</body></html>".encode()
 
     def _link(self, dist: Dist) -> str:
-        fragment = "#" + "=".join(self._hash(dist)) if self.hashed else ""
+        fragment = "#sha256=" + self.hashes(dist)["sha256"] if self.hashed else ""
         name = dist.file.replace("+", "%2B")
         return f'<a href="files/{escape(name)}{fragment}">{dist.file}</a><br>'
