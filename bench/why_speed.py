@@ -10,7 +10,7 @@ from bench.measure import IMPORT_CLICK, beside, envspec, run, turns
 from envspec.lock.write import dumps
 
 ROUNDS = 41
-LIMIT = 2
+LIMIT = 4
 """Times `python -c "import click"`."""
 SHIPPED = Path(__file__).resolve().parents[1] / "specs" / "mm-v2.9.toml"
 
