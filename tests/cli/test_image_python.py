@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
-from support.serving import serving
+from support.serving import QuietFiles, serving
 
 from envspec.lock.model import LockedPython
 from envspec.lock.store import LockFolder
@@ -58,14 +58,9 @@ def archive(files: dict[str, bytes], links: dict[str, str]) -> bytes:
 def mirror(tmp_path: Path) -> Iterator[str]:
     """Where a folder of builds is served."""
     (tmp_path / "builds" / BUILD).mkdir(parents=True)
-    handler = partial(Quiet, directory=str(tmp_path / "builds"))
+    handler = partial(QuietFiles, directory=str(tmp_path / "builds"))
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
         yield url
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 def locked(machine: Machine, index: Index, mirror: str, tmp_path: Path, content: bytes, served: bytes = b"") -> None:

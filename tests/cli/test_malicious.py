@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
 from cli_project import Envspec, Project, served, without_settings
 from support.index import Index
 from support.packages import wheel
-from support.serving import serving
+from support.serving import Quiet, serving
 from support.site import CONTACT, place_policy
 
 pytest_plugins = ["cli_fixtures"]
@@ -39,7 +39,7 @@ class Osv:
         self.status, self.body = 200, b""
         osv = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_POST(self) -> None:
                 queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
                 assert self.path == "/v1/querybatch" and {one["package"]["ecosystem"] for one in queries} == {"PyPI"}
@@ -53,9 +53,6 @@ class Osv:
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Silent."""
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"

@@ -46,7 +46,7 @@ def test_what_is_signed_verifies(project: Machine, ada: Key, monkeypatch: pytest
     ran = project.envspec("verify", SPEC, "--signed", "--json")
     found = valid(ran.out, "sign")
     assert ran.status == 0 and found["ok"] and found["allowed-by"] == str(path)
-    assert found["signer"] and found["signer"]["name"] == "ada@example.org"  # type: ignore[index]
+    assert found["signer"] and found["signer"]["name"] == "ada@example.org"
     assert project.envspec("export", SPEC, "--format", "dockerfile", "-o", "out").status == 0
     assert "[signatures] signers: a single key has signed a lock before it is used: ada@example.org" in (
         project.envspec("doctor").out

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from support.debian import debian_mirror
 from support.oci import Builder, envspec, opened_builder, skip_without
 from support.python_stand_in import stand_in
-from support.serving import serving
+from support.serving import Quiet, serving
 
 from envspec.lock.model import LockedPython
 from envspec.lock.store import LockFolder
@@ -46,7 +46,7 @@ def served(content: bytes) -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
     mirror = debian_mirror()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             of_day = re.fullmatch(r"/snap/(debian(?:-security)?)/20261101T000000Z/(.*)", self.path)
@@ -62,9 +62,6 @@ def served(content: bytes) -> Iterator[tuple[str, list[str]]]:
                 self.wfile.write(content)
             else:
                 self.send_error(404)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
         yield url, asked

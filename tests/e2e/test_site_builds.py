@@ -12,13 +12,13 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from support.debian import debian_mirror
 from support.oci import Builder, envspec, opened_builder, skip_without
-from support.serving import serving
+from support.serving import Quiet, serving
 from support.sif import TOOLS, built_sif
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
@@ -41,7 +41,7 @@ def mirror() -> Iterator[tuple[str, list[str]]]:
     """A mirror of Debian's archive under another path, and the requests that it got."""
     asked: list[str] = []
 
-    class Mirror(BaseHTTPRequestHandler):
+    class Mirror(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             name = self.path.removeprefix("/deb/")
@@ -54,9 +54,6 @@ def mirror() -> Iterator[tuple[str, list[str]]]:
                     self.wfile.write(body)
             except urllib.error.HTTPError as error:
                 self.send_error(error.code)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Mirror)) as url:
         yield f"{url}/deb", asked

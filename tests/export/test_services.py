@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import subprocess
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from image_scripts import (
 from image_scripts import (
     image as image,
 )
-from support.serving import serving
+from support.serving import Quiet, serving
 from support.waiting import wait_until
 
 FOREVER = "trap 'echo {0} stopped >&2; exit 0' TERM; echo $$ > \"$TMPDIR/{0}.pid\"; while :; do sleep 0.05; done\n"
@@ -136,13 +136,10 @@ def test_a_service_leaves_nothing_behind(image: Image, how: str) -> None:
 
 
 def test_health_of_what_listens_by_ipv6(image: Image) -> None:
-    class Api(BaseHTTPRequestHandler):
+    class Api(Quiet):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
     class Server(HTTPServer):
         address_family = socket.AF_INET6

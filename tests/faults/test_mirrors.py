@@ -6,7 +6,7 @@ import base64
 import os
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine, cpu
 from support.network import WebProxy, certified
 from support.packages import sdist, wheel
-from support.serving import serving
+from support.serving import QuietFiles, serving
 
 pytestmark = pytest.mark.e2e
 
@@ -35,14 +35,9 @@ def mirror() -> Iterator[Index]:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
     """A conda channel over HTTP; gives the address above it."""
-    handler = partial(_Quiet, directory=str(tmp_path / "channels"))
+    handler = partial(QuietFiles, directory=str(tmp_path / "channels"))
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
         yield url
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
 
 def test_a_lock_made_through_mirrors_has_the_same_bytes(

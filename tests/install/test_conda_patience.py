@@ -6,14 +6,14 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.serving import serving
+from support.serving import Quiet, serving
 
 from envspec.base.errors import IndexFailure
 from envspec.base.progress import Progress
@@ -25,11 +25,8 @@ from envspec.net.patience import Patience
 pytestmark = pytest.mark.e2e
 
 
-class _Server(BaseHTTPRequestHandler):
+class _Server(Quiet):
     closing: Event
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
     def do_GET(self) -> None:
         self.send_response(200)

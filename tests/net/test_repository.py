@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
-from support.serving import serving
+from support.serving import Quiet, serving
 
 from envspec.base.errors import IndexFailure
 from envspec.net import repository
@@ -54,11 +54,8 @@ class Double:
 def double() -> Iterator[Double]:
     state = Double()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
         def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
             if len(state.asked) in state.fails:

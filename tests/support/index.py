@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from html import escape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import unquote
 
 from packaging.utils import canonicalize_name
 
 from support.packages import Dist
-from support.serving import Serving
+from support.serving import Quiet, Serving
 
 JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -336,12 +336,9 @@ class _Server(ThreadingHTTPServer):
         """A client that goes away in the middle is what some tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     protocol_version = "HTTP/1.1"
     index: Index
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
     def do_HEAD(self) -> None:
         self.do_GET()

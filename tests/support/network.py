@@ -7,7 +7,7 @@ import shutil
 import ssl
 import subprocess
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from support.index import Index
-from support.serving import Serving
+from support.serving import Quiet, Serving
 
 
 class WebProxy:
@@ -43,11 +43,8 @@ class WebProxy:
         return f"http://{login}127.0.0.1:{self._server.server_address[1]}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     proxy: WebProxy
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
     def do_GET(self) -> None:
         wanted = self.proxy.login and "Basic " + base64.b64encode(":".join(self.proxy.login).encode()).decode()

@@ -9,14 +9,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from uv import find_uv_bin
 
-from support.serving import Serving
+from support.serving import Quiet, Serving
 
 STAND_IN = Path(__file__).resolve().parents[1] / "e2e" / "nixpkgs-stand-in" / "flake.nix"
 
@@ -29,7 +29,7 @@ class Files:
         self.asked: list[str] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 outer.asked.append(unquote(self.path))
                 content = outer.content.get(outer.asked[-1].rpartition("/")[2])
@@ -41,9 +41,6 @@ class Files:
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"

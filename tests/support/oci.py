@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from uv import find_uv_bin
 
 from envspec.export.images import UV
 from support.debian import debian_tree, kept
-from support.serving import serving
+from support.serving import QuietFiles, serving
 from support.sif import torch_wheel
 
 BASE = "localhost/base:bookworm"
@@ -116,11 +116,7 @@ def torch_mirror(folder: Path) -> Iterator[str]:
     link = wheel.name.replace("+", "%2B")
     (folder / "torch" / "index.html").write_text(f'<!DOCTYPE html><a href="{link}">{wheel.name}</a>')
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))) as url:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=str(folder)))) as url:
         yield url
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from envspec.net.file_store import sha256_of
 from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.once import once
-from support.serving import serving
+from support.serving import QuietFiles, serving
 
 BUILD = "20990101"
 """Of a day after any table of builds, so that none says that there is no such one."""
@@ -70,17 +70,12 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
     tar.addfile(info, io.BytesIO(content))
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @contextmanager
 def served(build: Path, folder: Path) -> Iterator[str]:
     """The address of a mirror that has the build in a new folder."""
     (folder / BUILD).mkdir(parents=True)
     (folder / BUILD / FILE).symlink_to(build)
-    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))) as url:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=str(folder)))) as url:
         yield url
 
 

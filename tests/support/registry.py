@@ -7,11 +7,11 @@ import hashlib
 import json
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
-from support.serving import Serving
+from support.serving import Quiet, Serving
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
@@ -108,12 +108,9 @@ class _Server(ThreadingHTTPServer):
         """A client that goes away in the middle is what some tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     protocol_version = "HTTP/1.1"
     registry: Registry
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
     def do_HEAD(self) -> None:
         self.do_GET()

@@ -6,10 +6,22 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from socketserver import TCPServer
 
 _POLL = 0.1
 """Seconds between two looks at whether it should end, where nothing wakes it."""
+
+
+class Quiet(BaseHTTPRequestHandler):
+    """A handler that logs nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
+
+
+class QuietFiles(Quiet, SimpleHTTPRequestHandler):
+    """The same, of a folder's files."""
 
 
 class Serving:

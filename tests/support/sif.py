@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ from envspec.export.apptainer import FILE
 from envspec.lock.judge import SoundLock
 from support.debian import debian_tree, kept
 from support.hub import Hub, serving_hub
-from support.serving import serving
+from support.serving import QuietFiles, serving
 
 TOOLS = ("apptainer", "buildah", "docker-registry", "debootstrap")
 
@@ -104,7 +104,7 @@ def build_sif(
     wheel = torch_wheel()
     if not (wheels / wheel.name).exists():
         (wheels / wheel.name).symlink_to(wheel)
-    handler = partial(_Quiet, directory=str(wheels.parent))
+    handler = partial(QuietFiles, directory=str(wheels.parent))
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
         (own / "pytorch-index").write_text(f"{url}\n")
         command = ["apptainer", "build", "--no-https", "--notest", "--force", "--bind", f"{own}:/mnt"]
@@ -119,11 +119,6 @@ def build_sif(
         )
     assert done.returncode == 0, done.stderr[-3000:]
     assert list((scratch / "empty").iterdir()) == []
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 def torch_wheel() -> Path:

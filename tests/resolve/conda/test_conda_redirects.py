@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
 from support.machine import Machine
-from support.serving import serving
+from support.serving import Quiet, serving
 
 pytestmark = pytest.mark.e2e
 
 
-class _Circle(BaseHTTPRequestHandler):
+class _Circle(Quiet):
     def do_GET(self) -> None:
         self.send_response(302)
         self.send_header("Location", self.path)
@@ -20,9 +20,6 @@ class _Circle(BaseHTTPRequestHandler):
         self.end_headers()
 
     do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
 
 @pytest.fixture

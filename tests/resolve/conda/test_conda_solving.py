@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from support.channel import LocalChannel, Record, cuda_versions, pythons
-from support.serving import serving
+from support.serving import QuietFiles, serving
 
 from envspec.base.errors import IndexFailure, Unsatisfiable, WrongBuild
 from envspec.lock.model import Pin
@@ -231,11 +231,8 @@ def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=str(folder)))
     with serving(server) as url:
         yield url
 

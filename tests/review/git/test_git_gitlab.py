@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,12 +19,12 @@ from git_ci import (
     runner,
 )
 from git_project import BASE, SPEC, pin
-from support.serving import serving
+from support.serving import Quiet, serving
 
 pytestmark = pytest.mark.e2e
 
 
-class _Notes(BaseHTTPRequestHandler):
+class _Notes(Quiet):
     """As much of GitLab's API of notes as is asked."""
 
     asked: list[tuple[str, str, str]]
@@ -56,9 +56,6 @@ class _Notes(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from git_ci import GITLAB, UPDATE, Runner
 from git_project import CPU, Repository, State, pin
 from support.audit import Pypi
 from support.packages import wheel
-from support.serving import serving
+from support.serving import Quiet, serving
 
 pytestmark = pytest.mark.e2e
 
@@ -105,7 +105,7 @@ def test_a_spec_that_cant_be_locked_fails_and_says_why(tmp_path: Path, index: Py
     assert "can't be locked anew" in (job.temp / "envspec-update.md").read_text()
 
 
-class _Requests(BaseHTTPRequestHandler):
+class _Requests(Quiet):
     """As much of GitLab's API of merge requests as is asked."""
 
     asked: list[tuple[str, str, Any]]
@@ -129,9 +129,6 @@ class _Requests(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
 
 @pytest.mark.parametrize(
