@@ -14,7 +14,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from packaging.specifiers import SpecifierSet
 
 from envspec.facts.tables import read, words
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
@@ -22,9 +24,6 @@ from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
 
 _TABLES = ("corrections", "repodata_patches")
 _EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
@@ -390,6 +389,5 @@ def _named(requirement: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _specifier(text: str) -> SpecifierSet:
-    from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from packaging.specifiers import SpecifierSet
+
 from envspec.facts.tables import read, words
 
 
@@ -38,7 +40,6 @@ def gpu_only() -> tuple[GpuOnly, ...]:
 
 def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
     """Find the row of a package in a version on a platform. None if it works without a GPU or isn't in the table."""
-    from packaging.specifiers import SpecifierSet
 
     for row in gpu_only():
         if row.name == name and platform in row.platforms:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
 from envspec.facts.tables import read, words
 
 
@@ -87,7 +89,6 @@ def _of(package: str) -> tuple[Neighbour, ...]:
 
 @cache
 def _admits(specifier: str, version: str) -> bool:
-    from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(specifier).contains(version.partition("+")[0], prereleases=True)
 

@@ -13,6 +13,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from packaging.version import Version
+
 from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
@@ -142,7 +144,6 @@ def _is_version(version: str, pin: Pin) -> bool:
 def _same_version(one: str, other: str) -> bool:
     if one == other:
         return True
-    from packaging.version import Version
 
     try:
         return Version(one.replace("_", "-")) == Version(other)

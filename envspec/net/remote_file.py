@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
+
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.net.fetch import Fetcher, Reply
-from envspec.packages.anywhere import ReadAnywhere
 
 TAIL = 64 << 10
 """Bytes of the end that are fetched first, where an archive has its list of entries; then the least of any fetch."""
@@ -17,7 +19,7 @@ class DamagedFile(IndexFailure):
     """A file whose content isn't a wheel, or not one of that name: another try can't help."""
 
 
-class RemoteFile(ReadAnywhere):
+class RemoteFile(io.RawIOBase):
     """A file of `total` bytes at a URL, of which the last ones are here already.
 
     Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. Reading
@@ -25,11 +27,28 @@ class RemoteFile(ReadAnywhere):
     """
 
     def __init__(self, fetcher: Fetcher, url: str, total: int, tail: bytes) -> None:
-        super().__init__(total)
+        self.total = total
+        self._at = 0
         self._fetcher, self._url = fetcher, url
         self._start, self._bytes = total - len(tail), tail
         self._ahead = TAIL
         self.fetched = len(tail)
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.total}[whence] + offset
+        if at < 0:  # as the system says it of a file; zipfile expects that
+            raise OSError(errno.EINVAL, "a place before the file's start")
+        self._at = at
+        return at
 
     def read(self, size: int = -1) -> bytes:
         end = self.total if size is None or size < 0 else min(self._at + size, self.total)

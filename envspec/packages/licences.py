@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
 Verdict = TypeVar("Verdict")
 
 _Combine = Callable[[Verdict, Verdict], Verdict]
@@ -106,7 +108,6 @@ def _flat(operator: str, parts: Iterable[object]) -> object:
 def _spdx(name: str) -> str:
     """Turn the name of a single licence into its SPDX identifier, in SPDX's own case. What has none stays, in lower
     case."""
-    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     text = " ".join(name.split())
     plain = _LICENCE.sub("", text)

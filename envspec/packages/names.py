@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 from envspec.base.redact import without_credentials
-from envspec.packages.requirement import TEXTS, canonical_name, parse_requirement, plain_requirement
+from envspec.packages.requirement import TEXTS, canonical_name, parse_requirement
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -33,23 +32,16 @@ def normalise_requirement(text: str) -> str:
 
     Raises ValueError for a text that isn't PEP 508.
     """
-    plain = plain_requirement(text)
-    if plain is not None:
-        return _normal(plain.name, plain.extras, (operator + version for operator, version in plain.clauses))
     parsed = parse_requirement(text)
-    normal = _normal(parsed.name, parsed.extras, (one.operator + one.version for one in parsed.specifier))
+    extras = sorted({canonical_name(extra) for extra in parsed.extras})
+    normal = canonical_name(parsed.name) + (f"[{','.join(extras)}]" if extras else "")
+    normal += ",".join(sorted({one.operator + one.version for one in parsed.specifier}))
     if parsed.url:
         normal += f" @ {without_credentials(parsed.url)}"
     if parsed.marker:
         # Only a space tells a URL from the marker's semicolon (PEP 508).
         normal += f" ; {parsed.marker}" if parsed.url else f"; {parsed.marker}"
     return normal
-
-
-def _normal(name: str, extras: Iterable[str], specifiers: Iterable[str]) -> str:
-    canonical = sorted({canonical_name(extra) for extra in extras})
-    bracket = f"[{','.join(canonical)}]" if canonical else ""
-    return canonical_name(name) + bracket + ",".join(sorted({*specifiers}))
 
 
 def normalise_match_spec(text: str) -> str:

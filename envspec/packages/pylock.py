@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock, PylockValidationError
+
 from envspec.packages.requirement import too_much
 from envspec.packages.variant_name import read_name
 
 if TYPE_CHECKING:
-    from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock
-
     File = PackageArchive | PackageSdist | PackageWheel
 
 
@@ -19,7 +19,6 @@ def parse_pylock(data: Mapping[str, Any]) -> Pylock:
     """Read a parsed TOML document as a pylock. Raises ValueError, with the place in the document, if it isn't valid or
     a marker is nested too deeply.
     """
-    from packaging.pylock import Pylock, PylockValidationError
 
     listed = data.get("packages")
     for number, package in enumerate(listed if isinstance(listed, list) else ()):

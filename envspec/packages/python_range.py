@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from packaging.specifiers import SpecifierSet
+
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
 
@@ -35,7 +37,6 @@ def asked_of(text: str, minors: Iterable[str]) -> tuple[str, str | None] | None:
 
 def normalised(specifier: str) -> str:
     """Write a specifier with its clauses in order. Raises ValueError."""
-    from packaging.specifiers import SpecifierSet
 
     return ",".join(sorted(map(str, SpecifierSet(specifier))))
 

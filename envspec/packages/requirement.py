@@ -1,8 +1,7 @@
-"""The plain part of PEP 508 and PEP 440, read without `packaging`, whose import takes longer than reading a spec.
+"""Requirements, markers and specifiers (PEP 508, PEP 440), as people and as published METADATA write them.
 
-Plain is a name, extras and clauses with release numbers (`torch==2.9.*`, `transformers>=4.57,<5`). Everything else
-(markers, URLs, pre-releases, local versions) is left to `packaging`: the plain functions return None for it. Only this
-module calls `packaging`, as it bounds the input first: the parser recurses, and numbers may be too long for Python.
+Only this module parses them with `packaging`, as it bounds the input first: the parser recurses, and numbers may be
+too long for Python.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envspec.packages.plain_marker import PlainMarker, plain_marker
-
-if TYPE_CHECKING:
-    from packaging.markers import Marker
-    from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
+from packaging._parser import Op, Variable
+from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+from packaging.version import Version
 
 TEXTS = 1 << 17
 """Texts in a cache of parsed ones: more than a file of the largest size has. Every target reads the same texts in the
@@ -37,9 +35,6 @@ MAX_LENGTH = 1 << 14
 Clause = tuple[str, str]
 """An operator and a version: `("==", "2.9.*")`."""
 
-_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]+[A-Za-z0-9]+)*")
-_CLAUSE = re.compile(r"([=!]=|[<>]=?|~=)[ \t]*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
-_SPACE = " \t"
 _LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
 _PARENTHESIS = re.compile(r"""[()]|'[^']*'|"[^"]*\"""")
 
@@ -69,21 +64,12 @@ _NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[
 
 
 @dataclass(frozen=True)
-class PlainRequirement:
-    """A requirement without marker and URL. Names and the order of `clauses` are as written."""
-
-    name: str
-    extras: tuple[str, ...]
-    clauses: tuple[Clause, ...]
-
-
-@dataclass(frozen=True)
 class RequirementHead:
     """A requirement without its version. Names are normalised; no marker is None."""
 
     name: str
     extras: frozenset[str]
-    marker: Marker | PlainMarker | None
+    marker: Marker | None
 
 
 @lru_cache(maxsize=TEXTS)
@@ -95,7 +81,6 @@ def canonical_name(name: str) -> str:
 def parse_requirement(text: str) -> Requirement:
     """Parse a PEP 508 requirement with `packaging`. Raises its InvalidRequirement, also for too deep a nesting and for
     a marker that can't be judged."""
-    from packaging.requirements import InvalidRequirement, Requirement
 
     if reason := too_much(text):
         raise InvalidRequirement(reason)
@@ -113,7 +98,6 @@ def published_requirement(text: str) -> Requirement:
     Most texts come back in every target, so each is parsed once. Raises InvalidRequirement, which is a ValueError, for
     a text that isn't a requirement even so.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
 
     if reason := too_much(text):
         raise InvalidRequirement(reason)
@@ -146,9 +130,9 @@ def _readings(text: str) -> Iterator[str]:
     yield head.replace("'", "").replace('"', "") + semicolon + marker
 
 
+@lru_cache(maxsize=TEXTS)
 def published_marker(text: str) -> Marker | None:
     """Parse a marker of published METADATA; None where all that it compares says nothing. Raises InvalidMarker."""
-    from packaging.markers import InvalidMarker, Marker
 
     if reason := too_much(text):
         raise InvalidMarker(reason)
@@ -186,7 +170,6 @@ def _kept(terms: list[Any]) -> list[Any]:
 def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
     """Give `python_full_version in "3.11 3.12"` as the comparisons of versions that it is to uv: 3.12.0 is 3.12.
     `packaging` looks for the one text in the other."""
-    from packaging._parser import Op, Variable
 
     left, operator, right = term
     listed = right.value.split()
@@ -200,10 +183,6 @@ def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
 
 
 def _says_something(term: tuple[Any, Any, Any]) -> bool:
-    from packaging._parser import Variable
-    from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
-    from packaging.specifiers import Specifier
-    from packaging.version import Version
 
     left, operator, right = term
     variables = [one for one in (left, right) if isinstance(one, Variable)]
@@ -241,18 +220,16 @@ def head_of(text: str) -> RequirementHead:
         return RequirementHead(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
     name, extras, marker = named.groups()
     listed = (canonical_name(extra.strip()) for extra in (extras or "").split(",") if extra.strip())
-    return RequirementHead(canonical_name(name), frozenset(listed), _marker(marker.strip()) if marker else None)
+    return RequirementHead(
+        canonical_name(name), frozenset(listed), published_marker(marker.strip()) if marker else None
+    )
 
 
 @lru_cache(maxsize=TEXTS)
 def is_requirement(text: str) -> bool:
-    """Say whether `published_requirement` and `head_of` can read a text. Most texts are plain and cost little."""
-    head, semicolon, marker = text.partition(";")
+    """Say whether `published_requirement` and `head_of` can read a text."""
     try:
-        if plain_requirement(head) is None:
-            published_requirement(text)
-        elif semicolon:
-            _marker(marker.strip())
+        published_requirement(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -261,7 +238,6 @@ def is_requirement(text: str) -> bool:
 def parse_marker(text: str) -> Marker:
     """Parse a PEP 508 marker with `packaging`. Raises its InvalidMarker, also for too deep a nesting and for one that
     can't be judged."""
-    from packaging.markers import InvalidMarker, Marker
 
     if reason := too_much(text):
         raise InvalidMarker(reason)
@@ -273,7 +249,6 @@ def parse_marker(text: str) -> Marker:
 
 def parse_specifier(text: str) -> SpecifierSet:
     """Parse a PEP 440 specifier. Raises ValueError, also for a number that is too long for Python to compare."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     if reason := too_much(text):
         raise InvalidSpecifier(reason)
@@ -283,18 +258,12 @@ def parse_specifier(text: str) -> SpecifierSet:
 def _unjudgeable(marker: Marker) -> str | None:
     """Say why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~= "y"` orders
     what has no order. `packaging` parses both and raises when it judges them."""
-    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 
     try:
         marker.evaluate(_ANY_ENVIRONMENT, context="lock_file")
     except (UndefinedComparison, UndefinedEnvironmentName) as error:
         return f"its marker `{marker}` can't be judged: {error}"
     return None
-
-
-@lru_cache(maxsize=TEXTS)
-def _marker(text: str) -> Marker | PlainMarker | None:
-    return plain_marker(text) or published_marker(text)
 
 
 def too_much(text: str) -> str | None:
@@ -310,78 +279,3 @@ def too_much(text: str) -> str | None:
             if depth > MAX_DEPTH:
                 return f"parentheses are nested more than {MAX_DEPTH} deep"
     return None
-
-
-def plain_requirement(text: str) -> PlainRequirement | None:
-    """Parse a plain requirement. None for any other text."""
-    text = text.strip(_SPACE)
-    named = None if too_much(text) else _NAME.match(text)
-    if named is None:
-        return None
-    extras: list[str] = []
-    rest = text[named.end() :].lstrip(_SPACE)
-    if rest.startswith("["):
-        inside, closed, rest = rest[1:].partition("]")
-        extras = [extra.strip(_SPACE) for extra in inside.split(",")]
-        if not closed or not all(map(_NAME.fullmatch, extras)):
-            return None
-    clauses = _clauses(rest)
-    if clauses is None or len({operator for operator, _ in clauses}) < len(clauses):
-        # `packaging` takes `==1,==1.0` for one clause: a requirement must be written the same however it was read
-        return None
-    return PlainRequirement(named[0], tuple(extras), clauses)
-
-
-def plain_specifier(text: str) -> tuple[Clause, ...] | None:
-    """Parse a plain version specifier into clauses, none for an empty one. None for any other text."""
-    if not text.strip():
-        return ()
-    return None if too_much(text) else _clauses(text)
-
-
-def admits(clauses: tuple[Clause, ...], release: tuple[int, ...]) -> bool:
-    """Say whether plain clauses admit a final release, given as its numbers (PEP 440: missing numbers count as 0)."""
-    return all(_admits(operator, version, release) for operator, version in clauses)
-
-
-def _clauses(text: str) -> tuple[Clause, ...] | None:
-    if not text.strip(_SPACE):
-        return ()
-    found = []
-    for part in text.split(","):
-        clause = _CLAUSE.fullmatch(part.strip(_SPACE))
-        if clause is None:
-            return None
-        operator, version, wild = clause.groups("")
-        if operator not in ("==", "!=") if wild else operator == "~=" and "." not in version:
-            return None
-        found.append((operator, version + wild))
-    return tuple(found)
-
-
-def _admits(operator: str, version: str, release: tuple[int, ...]) -> bool:
-    bound = tuple(int(number) for number in version.removesuffix(".*").split("."))
-    if version.endswith(".*"):
-        return _begins(release, bound) == (operator == "==")
-    if operator == "~=":
-        return _trimmed(release) >= _trimmed(bound) and _begins(release, bound[:-1])
-    here, there = _trimmed(release), _trimmed(bound)
-    return {
-        "==": here == there,
-        "!=": here != there,
-        "<=": here <= there,
-        ">=": here >= there,
-        "<": here < there,
-        ">": here > there,
-    }[operator]
-
-
-def _begins(release: tuple[int, ...], prefix: tuple[int, ...]) -> bool:
-    padded = release + (0,) * (len(prefix) - len(release))
-    return padded[: len(prefix)] == prefix
-
-
-def _trimmed(release: tuple[int, ...]) -> tuple[int, ...]:
-    while len(release) > 1 and release[-1] == 0:
-        release = release[:-1]
-    return release

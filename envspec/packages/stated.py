@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from packaging.specifiers import SpecifierSet
+
 _EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
@@ -39,7 +41,6 @@ class StatedMetadata:
 
     def covers(self, version: str) -> bool:
         """Say whether it holds for a version. False for a text that isn't one."""
-        from packaging.specifiers import SpecifierSet
 
         try:
             return not self.version or SpecifierSet(self.version).contains(version, prereleases=True)

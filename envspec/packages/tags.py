@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from envspec.base.errors import InputError
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.requirement import MAX_DIGITS, published_requirement
 from envspec.packages.variant_name import read_name
-
-if TYPE_CHECKING:
-    from packaging.tags import Tag
 
 # The legacy names of PEP 600: manylinux1 is glibc 2.5, manylinux2010 is 2.12, manylinux2014 is 2.17.
 _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
@@ -48,7 +47,6 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
 
     Raises InputError for a platform that envspec doesn't know.
     """
-    from packaging.tags import compatible_tags, cpython_tags
 
     major, minor = (int(part) for part in python.split("."))
     interpreter = f"cp{major}{minor}"
@@ -70,7 +68,6 @@ def tag_ranks(platform: str, python: str, glibc: str | None) -> Mapping[Tag, int
 def wheel_file_tags(file: str) -> frozenset[Tag]:
     """Read the tags in a wheel's file name, also a variant's, and one whose project isn't normalised, as uv does; none
     in any other name."""
-    from packaging.tags import Tag
 
     parts = wheel_parts(file)
     return frozenset(Tag(*one) for one in product(*(part.split(".") for part in parts[-3:]))) if parts else frozenset()

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from packaging.version import Version
+
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property, Provider, Variants
 from envspec.packages.version_numbers import numbers
 
@@ -172,7 +174,6 @@ def _package(feature: str) -> str:
 @lru_cache(maxsize=256)
 def _prefixes(version: str) -> tuple[str, ...]:
     """List the values that a version has: what `=={value}.*` admits, the longest first."""
-    from packaging.version import Version
 
     try:
         release = Version(version).release

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
@@ -180,7 +182,6 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
 
 def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str:
     """Admit the releases on the fitting side of a version; none where no release fits."""
-    from packaging.version import Version
 
     near = neighbours.nearest(row.package, around.torch, around.cuda_major)
     if near is None:
@@ -265,6 +266,4 @@ def _minor(version: str) -> str:
     try:
         return ".".join(map(str, numbers(version.partition("+")[0])[:2]))
     except ValueError:
-        from packaging.version import Version
-
         return ".".join(map(str, Version(version).release[:2]))

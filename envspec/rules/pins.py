@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
+from packaging.version import Version
+
 from envspec.base.errors import Place
 from envspec.base.finding import Finding, Severity
 from envspec.facts import torch_builds
@@ -129,7 +131,6 @@ def _torch(
 def _for_this_cuda(case: Case, public: str) -> str | None:
     """Bound a torch of an index of the spec's own, which may serve what PyPI does, to the releases that PyPI has for
     the target's CUDA; None where none is older."""
-    from packaging.version import Version
 
     variant, own = torch_builds.variant_of(case.cuda), Version(public)
     fitting = [

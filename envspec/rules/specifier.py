@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
-from envspec.packages.requirement import Clause, admits, plain_specifier
+from packaging.version import Version
+
+from envspec.packages.requirement import Clause, parse_specifier
 from envspec.packages.version_numbers import numbers
 
 
@@ -23,15 +24,7 @@ class Specifier:
 
     def admits(self, version: str) -> bool:
         """Say whether a version, possibly with a local part, satisfies the specifier."""
-        if self._is_plain and version.replace(".", "").isdecimal():
-            return admits(self.clauses, numbers(version))
-        from packaging.specifiers import SpecifierSet
-
-        return SpecifierSet(str(self)).contains(version, prereleases=True)
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        return plain_specifier(str(self)) is not None
+        return parse_specifier(str(self)).contains(version, prereleases=True)
 
     def bounds(self) -> tuple[tuple[int, ...], ...]:
         """The releases that the specifier names, as numbers."""
@@ -44,18 +37,11 @@ class Specifier:
 
 def parse(text: str) -> Specifier:
     """Read a specifier. Raises ValueError for a text that isn't one."""
-    plain = plain_specifier(text)
-    if plain is not None:
-        return Specifier(plain)
-    from packaging.specifiers import SpecifierSet
-
-    return Specifier(tuple((clause.operator, clause.version) for clause in SpecifierSet(text)))
+    return Specifier(tuple((clause.operator, clause.version) for clause in parse_specifier(text)))
 
 
 def _release(version: str) -> tuple[int, ...]:
     try:
         return numbers(version)
     except ValueError:
-        from packaging.version import Version
-
         return Version(version).release

@@ -9,8 +9,9 @@ from typing import Literal
 
 from envspec.base.errors import Place
 from envspec.facts import torch_builds
+from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import parse_requirement, plain_requirement
+from envspec.packages.requirement import parse_requirement
 from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
 from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target
@@ -106,11 +107,6 @@ def _pip(spec: Spec, target: Target) -> list[Wanted]:
 
 def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     """Read a requirement's specifier. None if it names a URL, or its marker excludes the target."""
-    plain = plain_requirement(text)
-    if plain is not None:
-        return Specifier(plain.clauses)
-    from envspec.packages.edges import Markers
-
     requirement = parse_requirement(text)
     left_out = requirement.url or not Markers(platform, python).hold(text)
     return None if left_out else parse(str(requirement.specifier))

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from packaging.requirements import InvalidRequirement
+from packaging.specifiers import SpecifierSet
+
 from envspec.base.errors import ToolError
 from envspec.base.reader.messages import show
 from envspec.base.redact import has_credentials, redact
-from envspec.packages.requirement import canonical_name, parse_requirement, plain_requirement, too_much
+from envspec.packages.requirement import canonical_name, parse_requirement, too_much
 
 if TYPE_CHECKING:
     from rattler import MatchSpec
@@ -36,15 +39,6 @@ class Dependency:
 
 def requirement(text: str) -> Dependency:
     """Parse a requirement in the form of PEP 508; gives it with its names normalised (PEP 503)."""
-    plain = plain_requirement(text)
-    if plain is not None:
-        name = canonical_name(plain.name)
-        extras = ",".join(sorted({canonical_name(extra) for extra in plain.extras}))
-        clauses = ",".join(sorted({operator + version for operator, version in plain.clauses}))
-        return Dependency(name + (f"[{extras}]" if extras else "") + clauses, name, (name, ""))
-    from packaging.requirements import InvalidRequirement
-    from packaging.utils import canonicalize_name
-
     try:
         parsed = parse_requirement(text)
     except InvalidRequirement as error:
@@ -53,8 +47,8 @@ def requirement(text: str) -> Dependency:
         raise BadValue(reason, _requirement_hint(text)) from None
     if parsed.url:
         _refuse_credentials(parsed.url)
-    parsed.name = canonicalize_name(parsed.name)
-    parsed.extras = {canonicalize_name(extra) for extra in parsed.extras}
+    parsed.name = canonical_name(parsed.name)
+    parsed.extras = {canonical_name(extra) for extra in parsed.extras}
     return Dependency(str(parsed), parsed.name, (parsed.name, str(parsed.marker or "")))
 
 
@@ -107,7 +101,6 @@ def _refuse_credentials(url: str) -> None:
 
 def specifier(text: str) -> str:
     """Parse a version or a PEP 440 specifier. Returns a specifier, its clauses sorted: `2.8.3` is `==2.8.3`."""
-    from packaging.specifiers import SpecifierSet
 
     if reason := too_much(text):
         raise BadValue(f"isn't a version: {reason}", "for example: 2.8.3")

@@ -34,8 +34,6 @@ from envspec.packages.requirement import (
     canonical_name,
     parse_marker,
     parse_requirement,
-    plain_requirement,
-    plain_specifier,
 )
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.read import read_report
@@ -137,8 +135,6 @@ def _lock_or_none(content: str) -> Lock | None:
 
 
 def one_requirement(line: str) -> object:
-    plain_requirement(line)
-    plain_specifier(line)
     canonical_name(line)
     names.requirement_name(line)
     return parse_requirement(names.normalise_requirement(line))

@@ -31,8 +31,6 @@ from envspec.packages.requirement import (
     head_of,
     parse_marker,
     parse_requirement,
-    plain_requirement,
-    plain_specifier,
     published_requirement,
 )
 from envspec.resolve.pip.metadata import parse_metadata
@@ -118,8 +116,6 @@ CONDA_LOCK = (
 PIXI = "environments: {a: {packages: {linux-64: [{conda: TEXT}]}}}\npackages: []\n"
 
 LINES: dict[str, Parser] = {
-    "plain_requirement": plain_requirement,
-    "plain_specifier": plain_specifier,
     "parse_requirement": parse_requirement,
     "parse_marker": parse_marker,
     "canonical_name": canonical_name,

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from packaging.pylock import (
+    Package,
+    PackageArchive,
+    PackageSdist,
+    PackageVcs,
+    PackageWheel,
+    Pylock,
+    PylockValidationError,
+)
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from envspec.base.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
@@ -14,9 +27,6 @@ from envspec.packages.requirement import parse_marker
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import SCHEMA
 
-if TYPE_CHECKING:
-    from packaging.pylock import Package
-
 PylockUrls = Mapping[tuple[str, str], str]
 """(index name, file name) -> URL."""
 
@@ -26,9 +36,6 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
 
     `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
     """
-    from packaging.pylock import Pylock, PylockValidationError
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
     inputs = target.inputs
     pins = sorted((pin for pin in target.pins if pin.kind == "pip"), key=lambda pin: pin.name)
@@ -80,9 +87,6 @@ def _about_variant(pin: Pin) -> str:
 
 
 def _package(pin: Pin, urls: PylockUrls) -> Package:
-    from packaging.pylock import Package, PackageArchive, PackageSdist, PackageVcs, PackageWheel
-    from packaging.utils import canonicalize_name
-    from packaging.version import Version
 
     name = canonicalize_name(pin.name)
     if git := pin.git:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from packaging.specifiers import SpecifierSet
+
 from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
@@ -100,6 +102,5 @@ def bounds_on_numpy(version: str) -> tuple[str, ...]:
 
 
 def _admits(bound: str, version: str) -> bool:
-    from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(bound.removeprefix(NUMPY)).contains(version, prereleases=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+from packaging.tags import Tag
+from packaging.utils import parse_sdist_filename
+from packaging.version import Version
 
 from envspec.base.errors import InputError
 from envspec.base.finding import Finding
@@ -16,10 +19,6 @@ from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
 from envspec.packages.tags import plainly_installs, wheel_file_tags, wheel_parts, wheel_tags
 from envspec.packages.variant_name import read_name
-
-if TYPE_CHECKING:
-    from packaging.tags import Tag
-    from packaging.version import Version
 
 _CONDA_ENDS = (".conda", ".tar.bz2")
 _NAMED = (
@@ -137,8 +136,6 @@ def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, fro
 
     Raises ValueError for any other name.
     """
-    from packaging.utils import parse_sdist_filename
-    from packaging.version import Version
 
     if variant is not None:
         stem = file.removesuffix(f"-{variant}.whl")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from envspec.base.finding import Finding
 from envspec.lock.conda_files import channel_of
@@ -18,13 +19,8 @@ from envspec.packages.edges import Markers
 from envspec.packages.match_spec import admits, place_of
 from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.python_range import releases_of
-from envspec.packages.requirement import TEXTS, plain_requirement, published_requirement
-from envspec.packages.requirement import admits as plainly_admits
+from envspec.packages.requirement import TEXTS, published_requirement
 from envspec.packages.tags import takes_python
-from envspec.packages.version_numbers import final_release
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 REFUSED_PYTHON = "requires-python"
 
@@ -125,35 +121,26 @@ def _conda_satisfies(pin: Pin, requirement: str) -> bool:
 
 
 def _satisfies(pin: Pin, text: str) -> bool:
-    plain = _plainly_satisfies(pin.version, text)
-    if plain is not None:
-        return plain
     requirement = published_requirement(text)
     if requirement.url:
         return names_source(requirement.url, pin)
     try:
-        # A pinned pre-release was asked for or allowed: that was the resolver's to decide.
-        return not requirement.specifier or requirement.specifier.contains(version_of(pin.version), prereleases=True)
+        return not requirement.specifier or _contains(text, pin.version)
     except ValueError:
         # conda's versions needn't be PEP 440's, and then there is nothing to compare.
         return pin.kind == "conda"
 
 
 @lru_cache(maxsize=TEXTS)
-def _plainly_satisfies(version: str, text: str) -> bool | None:
-    """Answer for a plain requirement and a final release, as most are: reading one with `packaging` costs ten times as
-    much. None for others. Remembered, since the targets of a lock share most packages.
-    """
-    release = final_release(version)
-    plain = plain_requirement(text.partition(";")[0]) if release else None
-    # plain clauses have no local part, and then that of the version doesn't count (PEP 440)
-    return plainly_admits(plain.clauses, release[0]) if plain and release else None
+def _contains(text: str, version: str) -> bool:
+    """Say whether a requirement admits a version. Remembered, since the targets of a lock share most packages."""
+    # A pinned pre-release was asked for or allowed: that was the resolver's to decide.
+    return published_requirement(text).specifier.contains(version_of(version), prereleases=True)
 
 
 @lru_cache(maxsize=TEXTS)
 def version_of(text: str) -> Version:
     """Parse a PEP 440 version. Raises ValueError, also for a number that is too long for Python."""
-    from packaging.version import Version
 
     return Version(text)
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import has_tokens, redact
@@ -38,9 +39,6 @@ from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variants import WheelOfVariant
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 _FORMAT = "10"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""

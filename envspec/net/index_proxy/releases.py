@@ -10,14 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
+
+from packaging.version import Version
 
 from envspec.base.cache.entry import keep_entry, read_entry
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, taken
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 _SCHEMA = 5
 Machine = tuple[str, str, str | None]
@@ -213,7 +212,6 @@ def _checksum(kept: bytes) -> bytes:
 @lru_cache(maxsize=1 << 16)
 def version_of(text: str) -> Version | None:
     """Parse a PEP 440 version, None for any other text. Cached, as pages repeat a version for every file."""
-    from packaging.version import Version
 
     try:
         return Version(text)

@@ -16,7 +16,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from packaging.version import Version
 
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
 from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
@@ -24,9 +26,6 @@ from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
 from envspec.packages.tags import installs_somewhere, wheel_parts
 from envspec.packages.variant_name import with_build
 from envspec.packages.variants import WheelOfVariant
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
@@ -20,9 +22,6 @@ from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_name import read_name, variants_file
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 Row = Mapping[str, Any]
 

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
@@ -33,9 +35,6 @@ from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.uv.answer import FoundFile
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _SCHEMA = 2
 _FOLDER = re.compile(r"[A-Za-z0-9_./-]+")
@@ -226,7 +225,6 @@ def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> Non
 
 
 def _equal(one: str, other: str) -> bool:
-    from packaging.version import Version
 
     try:
         return Version(one) == Version(other)

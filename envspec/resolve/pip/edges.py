@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import without_credentials
@@ -18,9 +19,6 @@ from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _NONE = Overrides(())
 _PATCHES = re.compile(r"\b(?:python_full_version|implementation_version)\b")

@@ -27,7 +27,6 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import WheelOfVariant
-from envspec.packages.zip_list import with_names_like
 from envspec.resolve.uv.answer import FoundFile
 
 _SCHEMA = 2
@@ -253,7 +252,7 @@ class MetadataReader:
     def _text_in(self, wheel: IO[bytes] | io.RawIOBase, file: FoundFile) -> str:
         """Read the METADATA out of a wheel."""
         try:
-            with zipfile.ZipFile(with_names_like(b"METADATA", cast(IO[bytes], wheel))) as archive:
+            with zipfile.ZipFile(cast(IO[bytes], wheel)) as archive:
                 names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 if len(names) != 1:
                     raise DamagedFile(

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
@@ -16,10 +18,6 @@ from envspec.packages.tags import takes_python, wheel_fits
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
 
@@ -38,7 +36,6 @@ class Asks:
 def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, Asks]:
     """Collect the bounds of the spec, its constraints and the packages of a solution on each package. `edges` are the
     packages' requirements that hold in the target."""
-    from packaging.specifiers import SpecifierSet
 
     specifiers: dict[str, list[SpecifierSet]] = {}
     published = (line for several in edges.values() for line in several)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from packaging.version import Version
+
 from envspec.base.errors import Unsatisfiable
 from envspec.base.redact import redact
 from envspec.lock.model import Pin
@@ -66,7 +68,6 @@ def _hint(name: str, specifier: str) -> str:
 
 
 def _pep440(version: str) -> str | None:
-    from packaging.version import Version
 
     try:
         return str(Version(version.replace("_", ".")))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from packaging.version import Version
+
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
@@ -39,7 +41,6 @@ def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = 
 
     Returns for each such request its own versions with the shared ones in their place; empty if all agree already.
     """
-    from packaging.version import Version
 
     versions: dict[str, set[str]] = {}
     for packages in found.values():

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.version import Version
+
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import IndexFailure

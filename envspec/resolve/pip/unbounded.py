@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from packaging.version import Version
+
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
@@ -113,7 +115,6 @@ def lags(found: Sequence[Found], free: Sequence[Found], request: Request, releas
 
 def names_torch(requires: Iterable[str], torch: str | None) -> bool:
     """Say whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
-    from packaging.version import Version
 
     if torch is None:
         return False

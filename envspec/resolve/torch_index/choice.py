@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
 from envspec.base.errors import Infeasible
 from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
@@ -42,7 +45,6 @@ def choose(
 
     Raises Infeasible if the facts have the asked releases and none of them is built for the asked CUDA.
     """
-    from packaging.version import Version
 
     variant = torch_builds.variant_of(request.cuda)
     if request.cuda is None and not request.platform.startswith("linux-"):
@@ -97,7 +99,6 @@ def is_own(request: Request) -> bool:
 
 def held_text(request: Request) -> str:
     """Name the newest releases that the facts have for a request's platform, Python and CUDA, for a hint."""
-    from packaging.version import Version
 
     builds = index_builds(request, torch_builds.variant_of(request.cuda))
     newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
@@ -133,8 +134,6 @@ class TorchRequest:
 def _admits(specifiers: tuple[str, ...], version: str) -> bool:
     """Say whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask the
     same of the same releases."""
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
     candidate = Version(version)
     public = Version(candidate.public)
@@ -178,7 +177,6 @@ def _builds_held(variant: str, project: str, platform: str, python: str, glibc: 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:
     """Write a constraint that admits exactly these releases among those known."""
-    from packaging.version import Version
 
     ordered = sorted(map(Version, versions))
     low, high = ordered[0], ordered[-1]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
@@ -20,16 +22,12 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, held_text, index_builds
 
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
 CODE = "torch-not-in-facts"
 
 
 def newest_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
     """Give the torch release that each request should prefer: the newest that it can have, of which the facts have its
     files. So targets share a release where all have it, and one that hasn't holds no other back."""
-    from packaging.version import Version
 
     preferred = {}
     for request, index in indexes.items():
@@ -75,7 +73,6 @@ def finding(
     `kept` is the version of torch that the old lock had, `everywhere` the newest that all targets could share if they
     don't.
     """
-    from packaging.version import Version
 
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
     if torch is None or index.variant is None or index.live or torch.version == kept:
@@ -104,7 +101,6 @@ def finding(
 
 def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None) -> Finding | None:
     """Say that torch follows the target's CUDA, where PyPI has a newer one for another and none is for the target's."""
-    from packaging.version import Version
 
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
     if torch is None or request.cuda is None or index.live or torch.version == kept:
@@ -150,7 +146,6 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
 
     `requests` and `pins` are by target.
     """
-    from packaging.version import Version
 
     locked = {name: _release(pins[name]) for name in requests if _release(pins[name])}
     if len(set(locked.values())) < 2:
@@ -192,7 +187,6 @@ def unreached(failure: IndexFailure, request: Request, index: TorchIndex, label:
 def hole_text(request: Request, index: TorchIndex) -> str:
     """Name the newest torch that a request asks for and of which the facts have no file: "torch 2.11.0+cpu for linux-64
     and Python 3.12"; "this torch" if the release isn't in the facts either."""
-    from packaging.version import Version
 
     found = _existing(request, index)
     if not found:

@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
 from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.resolve.pip.request import Request
@@ -109,14 +112,11 @@ def _of(project: str, releases: Sequence[str]) -> list[str]:
 
 
 def _matching(specifier: str, versions: Sequence[str]) -> list[str]:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
     return sorted(SpecifierSet(specifier).filter(versions, prereleases=True), key=Version)
 
 
 def _either(versions: Sequence[str]) -> str:
-    from packaging.version import Version
 
     *others, last = sorted(versions, key=Version)
     return f"{', '.join(others)} or {last}" if others else last

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packaging.pylock import Package
+
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
 from envspec.packages.pylock import file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
 
 if TYPE_CHECKING:
-    from packaging.pylock import Package
-
     from envspec.packages.pylock import File
 
 

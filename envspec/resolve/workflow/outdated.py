@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
+from packaging.version import Version as Parsed
 
 from envspec.facts import torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node
@@ -14,9 +16,6 @@ from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python, wheel_fits
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 ReleasesOf = Callable[[Pin], Sequence[Release]]
 """A pin's releases on the index that it comes from, newest first; none where that index isn't asked."""
@@ -126,7 +125,6 @@ def _newer(
 
 def _above(version: Version, locked: Version) -> bool:
     """Say whether a release is newer; the build (`+cu128`) of the same release isn't."""
-    from packaging.version import Version as Parsed
 
     return Parsed(version.public) > Parsed(locked.public)
 

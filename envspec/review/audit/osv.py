@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, Place
 from envspec.packages.requirement import canonical_name
@@ -115,7 +117,6 @@ def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory | None:
-    from packaging.version import Version
 
     version = Version(release.version)
     ours = [one for one in _about_pypi(record) if canonical_name(str(one["package"]["name"])) == release.name]
@@ -167,7 +168,6 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
 def _versions(texts: Iterable[str]) -> set[Any]:
     """Return the texts that are PEP 440 versions: OSV also lists some that could never be installed. Raises TypeError
     for what isn't a text."""
-    from packaging.version import Version
 
     found = set()
     for text in texts:

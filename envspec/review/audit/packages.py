@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from packaging.version import Version
+
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import AuditedPackage, PublishedRelease
@@ -86,7 +88,6 @@ def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:
 
 def _public(version: str) -> str | None:
     """Return a version without its local part, which PyPI's releases never have; None for one that isn't PEP 440."""
-    from packaging.version import Version
 
     try:
         return Version(version).public

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from packaging.version import Version
+
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
@@ -96,6 +98,5 @@ def _canonical(name: str) -> str:
 
 
 def _normal(version: str) -> str:
-    from packaging.version import Version
 
     return str(Version(version))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from packaging.specifiers import SpecifierSet
+
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.review.diff.matching import Match
 from envspec.review.diff.risk import different_hashes
@@ -121,7 +123,6 @@ def admits(loose: LoosePin, exact: Pin) -> bool:
         # a single number of a match spec, `=1.26`, `1.26.*` or `1.26`, is a prefix; for more, the text itself is shown
         wanted = loose.specifier.lstrip("=").removesuffix(".*").removesuffix("*")
         return exact.version == wanted or exact.version.startswith(f"{wanted}.")
-    from packaging.specifiers import SpecifierSet
 
     try:
         return SpecifierSet(loose.specifier).contains(exact.version, prereleases=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from packaging.version import Version
+
 from envspec.packages import conda_order
 from envspec.packages.version_numbers import final_release
 
@@ -52,7 +54,6 @@ def _pip(old: str, new: str) -> Jump:
             if part
             else Jump("local" if was_final[1] != now_final[1] else "none")
         )
-    from packaging.version import Version
 
     try:
         was, now = Version(old), Version(new)

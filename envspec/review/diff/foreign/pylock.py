@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from packaging.pylock import Package
+
 from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource
 from envspec.packages.pylock import file_name, parse_pylock
@@ -15,8 +17,6 @@ from envspec.review.diff.foreign.shape import Malformed, artifact
 from envspec.review.diff.foreign.universal import Universal, UniversalPackage
 
 if TYPE_CHECKING:
-    from packaging.pylock import Package
-
     from envspec.packages.pylock import File
 
 KNOWS = frozenset({"index", "files"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from packaging.requirements import InvalidRequirement
+
 from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
@@ -57,7 +59,6 @@ def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
 
 
 def _pin(at: int, line: str) -> tuple[Pin, str | None]:
-    from packaging.requirements import InvalidRequirement
 
     hashes = tuple(_HASH.findall(line))
     bare = without_options(line)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 
 from envspec.base.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
@@ -15,9 +16,6 @@ from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
 from envspec.packages.tags import ReleaseFile, taken
 from envspec.review.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.review.diff.foreign.shape import Malformed
-
-if TYPE_CHECKING:
-    from packaging.markers import Marker
 
 DEFAULT_PLATFORMS = ("linux-64", "osx-arm64", "win-64")
 """The platforms for universal files when both files are universal."""
@@ -130,7 +128,6 @@ def _evaluated(
 ) -> bool:
     """Evaluate once: a lock of uv has long markers, on many edges, and `packaging` normalises every chosen extra for
     every comparison in them."""
-    from packaging.markers import UndefinedEnvironmentName
 
     known: dict[str, str | frozenset[str]] = {
         **dict(variables),
@@ -160,7 +157,6 @@ def _marker(text: str) -> Marker:
     """Rewrite a marker in the form of pylock.toml (PEP 751): `'x' in extras`. In PEP 508, `extra` has a single value,
     but uv and Poetry write markers that test several.
     """
-    from packaging.markers import InvalidMarker
 
     try:
         return parse_marker(_EXTRA_IS.sub(_in_extras, text))
