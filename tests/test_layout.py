@@ -323,7 +323,7 @@ CLI_ALSO: dict[str, tuple[str, ...]] = {
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
     "cli.bundle": ("install.bundle",),
     "cli.diff_choices": ("packages.marker_environment", "review.diff.foreign.selection"),
-    "cli.doctor": ("prove.doctor.hardware",),
+    "cli.doctor": ("prove.doctor.feasibility",),
     "cli.export.command": ("export.folder", "lock.formats.intent"),
     "cli.lock": ("resolve.workflow.keep",),
     "cli.look_up": ("review.audit.learn",),

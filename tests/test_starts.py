@@ -104,7 +104,7 @@ FOLDERS = {
     "resolve/pip/source.py": "folder",  # a scratch folder, or a checkout that envspec made in one
     "lock/signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
     "prove/smoke/run/process.py": "command.cwd or programs.ROOT",
-    "prove/smoke/run/local.py": "HERE",  # the user's own paths, to envspec
+    "prove/smoke/run/runner.py": "HERE",  # the user's own paths, to envspec
     "resolve/uv/default_index.py": "Path('/') folder",  # a scratch folder
     "resolve/uv/processes.py": "cwd",  # its callers' are above
     "resolve/uv/program.py": "cwd",

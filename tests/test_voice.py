@@ -42,7 +42,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("../tools/refresh/python_builds_table.py", "prerelease"): "a key of uv's",
     ("export/make.py", "nobody"): "a user of Debian's",
     ("resolve/pip/compile.py", "prerelease"): "an option of uv's",
-    ("prove/smoke/run/slurm_queue.py", "unable to"): "Slurm's own words",
+    ("prove/smoke/run/jobs.py", "unable to"): "Slurm's own words",
 }
 """(file, word): the reason, such as words of another tool that a message quotes or a pattern matches."""
 

@@ -42,7 +42,7 @@ def upload_times(
     conda = [pin for target in targets for pin in target.pins if pin.kind == "conda"]
     if conda:
         from envspec.base.progress import Progress
-        from envspec.resolve.conda.ages import published
+        from envspec.resolve.conda.look_up import published
         from envspec.resolve.conda.setup import conda_resolver
 
         resolver = conda_resolver(spec, env, offline=offline, progress=Progress())

@@ -36,8 +36,7 @@ from envspec.install.bundle import (
     write_bundle,
 )
 from envspec.install.collect import refuse_git
-from envspec.install.python_archive import fetched_build
-from envspec.install.python_builds import are_asked_for
+from envspec.install.python_builds import are_asked_for, fetched_build
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
 from envspec.spec.model import Spec

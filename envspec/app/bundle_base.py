@@ -22,7 +22,7 @@ from envspec.image.layout import Layout
 from envspec.image.python import ImagePython, image_python
 from envspec.image.requirements import refuse_poor
 from envspec.install.bundle import BASE, BASE_SUMS, DEFINITION, PYTHON
-from envspec.install.python_archive import fetched_build
+from envspec.install.python_builds import fetched_build
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
 

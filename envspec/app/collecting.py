@@ -55,7 +55,7 @@ def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> 
     if conda:
         from envspec.base.scratch import scratch_folder
         from envspec.base.settings import load_settings
-        from envspec.install.conda_look import refuse_unfit_packages
+        from envspec.install.conda_cache import refuse_unfit_packages
 
         with scratch_folder(load_settings(os.environ).cache()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)

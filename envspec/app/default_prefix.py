@@ -18,8 +18,7 @@ def default_prefix(spec: Spec, lock: SoundLock, target: LockedTarget, *, make: b
     """Give the default prefix of a target, and with `make`, make the folder in which it lies. Raises InputError for a
     folder that others may write to, StorageError."""
     from envspec.base.settings import load_settings
-    from envspec.install.environments.make import make_folder
-    from envspec.install.environments.place import prefix_of
+    from envspec.install.environments.make import make_folder, prefix_of
     from envspec.install.host import this_host
 
     prefix = prefix_of(load_settings(os.environ).environments, spec, lock, target, this_host())

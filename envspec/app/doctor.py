@@ -10,15 +10,14 @@ from envspec.app import inputs
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import LockError, ToolError
 from envspec.base.finding import Finding, errors
-from envspec.prove.doctor.result import Result
+from envspec.prove.doctor.machine import Result
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFile
-    from envspec.prove.doctor.feasibility import Feasibility
-    from envspec.prove.doctor.hardware import Hardware
+    from envspec.prove.doctor.feasibility import Feasibility, Hardware
     from envspec.spec.model import Spec
 
 
@@ -64,8 +63,8 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
     checks: tuple[Result, ...] = ()
     if hardware is None:
         from envspec.prove.doctor.examine import CPU, HARDWARE, examine
+        from envspec.prove.doctor.feasibility import hardware_of
         from envspec.prove.doctor.gather import gather_hardware
-        from envspec.prove.doctor.hardware import hardware_of
 
         machine = gather_hardware()
         checks = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)

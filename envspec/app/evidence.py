@@ -57,8 +57,8 @@ def standings_of(
 ) -> tuple[Standing, ...]:
     """Say how far targets are proved by the records in a folder, else by those beside the spec's own. What proves
     nothing is told. Raises InputError, StorageError."""
+    from envspec.prove.proof.model import standings
     from envspec.prove.proof.records import read_records
-    from envspec.prove.proof.standing import standings
     from envspec.spec.document import project_root
 
     if folder is None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from envspec.base.errors import LockError, StorageError
 from envspec.lock.read import load, load_text, loads
 from envspec.lock.write import dumps
-from envspec.review.git.conflicted import by_line, conflicted
-from envspec.review.git.merge import merge
+from envspec.review.git.merge import by_line, conflicted, merge
 from envspec.review.git.merge_rendered import merge_requirements
 from envspec.review.git.textconv import readable
 

@@ -22,8 +22,8 @@ from envspec.draft.render import Heading, render, settled
 from envspec.draft.targets import CPU, Machines, new_targets, on_machines
 from envspec.packages.other_formats import PINS
 from envspec.packages.requirement import parse_specifier
+from envspec.prove.doctor.feasibility import Hardware, hardware_of
 from envspec.prove.doctor.gather import gather_hardware
-from envspec.prove.doctor.hardware import Hardware, hardware_of
 from envspec.spec.advice import slug
 from envspec.spec.edit import write_text
 from envspec.spec.schema import ENV_NAME, FORMAT, rendered_json_schema

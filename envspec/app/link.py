@@ -33,9 +33,8 @@ from envspec.prove.compiles.find import holders
 from envspec.prove.compiles.model import Compilation, Compiled
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage, WheelFacts
-from envspec.prove.link.store import LinkStore
+from envspec.prove.link.store import MACHINES, LinkStore, read_wheel
 from envspec.prove.link.target import is_built, is_read, system_of
-from envspec.prove.link.wheel import MACHINES, read_wheel
 from envspec.spec.model import Spec
 
 

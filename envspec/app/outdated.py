@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from envspec.net.index_proxy.releases import Release
     from envspec.packages.variant_choice import TargetMachine
     from envspec.resolve.pip.solve import PipResolver
-    from envspec.resolve.workflow.better_variants import BetterVariant
-    from envspec.resolve.workflow.outdated import Newer
+    from envspec.resolve.workflow.outdated import BetterVariant, Newer
     from envspec.rules.case import Case
     from envspec.spec.model import Spec
 
@@ -58,8 +57,7 @@ def newer_releases(
     """
     from envspec.base.progress import Progress
     from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.workflow.better_variants import better_variants
-    from envspec.resolve.workflow.outdated import outdated
+    from envspec.resolve.workflow.outdated import better_variants, outdated
 
     spec, lock = inputs.read_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)

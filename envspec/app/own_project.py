@@ -124,7 +124,7 @@ def refuse_newer_glibc(target: LockedTarget, built: Mapping[str, Path]) -> None:
     """Raise InputError for wheels that were compiled on a newer system than the target's: its glibc is in them.
     `built` are wheels by package."""
     from envspec.packages.version_numbers import numbers_in
-    from envspec.prove.link.wheel import MACHINES, read_wheel
+    from envspec.prove.link.store import MACHINES, read_wheel
 
     inputs = target.inputs
     if not inputs.glibc or inputs.platform not in MACHINES:

@@ -16,8 +16,8 @@ from envspec.base.finding import Finding
 from envspec.base.open_folder import located
 from envspec.lock.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Signer, allowed_keys
 from envspec.lock.signing.ssh_keygen import sign, signer_of
-from envspec.prove.smoke.report.evidence import is_pretended
 from envspec.prove.smoke.report.read import report_bytes, report_in
+from envspec.prove.smoke.report.result import is_pretended
 from envspec.review.git.program import run_git
 
 _SIGNERS_KEY, _SIGNING_KEY = "gpg.ssh.allowedSignersFile", "user.signingKey"

@@ -17,7 +17,7 @@ from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.failure import place_json
 from envspec.cli.table import aligned_each, finding_lines
-from envspec.prove.doctor.hardware import Hardware
+from envspec.prove.doctor.feasibility import Hardware
 
 if TYPE_CHECKING:
     from pathlib import Path

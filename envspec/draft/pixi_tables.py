@@ -8,8 +8,7 @@ from typing import Any
 
 from envspec.base.errors import Place
 from envspec.draft.environment_yml import match_spec
-from envspec.draft.gather import Gathered, has_project
-from envspec.draft.python_tools import dependency
+from envspec.draft.gather import Gathered, dependency, has_project
 from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from envspec.base.errors import Place
 from envspec.draft import pixi_toml
-from envspec.draft.gather import Gathered
-from envspec.draft.python_tools import all_of, dependency, pep440
+from envspec.draft.gather import Gathered, all_of, dependency, pep440
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 from envspec.review.diff.foreign.shape import Malformed, optional, string, strings, table, tables
 

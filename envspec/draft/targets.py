@@ -10,8 +10,7 @@ from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.rules.judge import judge
-from envspec.rules.verdict import Verdict
+from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec
 
 CPU = NewTarget("cpu", "linux-64")

@@ -16,12 +16,16 @@ from envspec.export.apptainer_scripts import (
     at,
     bundled_post,
     compile_post,
+    definition,
+    exported,
     final_post,
     installed_from,
     offline_final_post,
     offline_post,
+    safe_text,
+    section,
+    stage_header,
 )
-from envspec.export.definition_text import definition, exported, safe_text, section, stage_header
 from envspec.export.heading import hash_heading
 from envspec.export.metadata import BASE_LABELS, labels
 from envspec.export.plan import (

@@ -7,27 +7,58 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.export import nvcc
 from envspec.export.apt_mirrors import COPY, use_mirrors
 from envspec.export.apt_mirrors import FILE as APT_MIRRORS
 from envspec.export.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
-from envspec.export.definition_text import exported, word
+from envspec.export.pip_steps import fetch_words
 from envspec.export.plan import (
     CARRIED,
     ENVIRONMENT,
     FETCH_VARIANTS,
     PYTHON,
     WORKSPACE,
+    ImageReference,
     OwnProject,
     PipStep,
     Plan,
 )
 from envspec.export.python_build import TABLE
-from envspec.export.quote import shell
+from envspec.export.quote import comment, filled, one_line, shell
 from envspec.export.sums import SUMS
-from envspec.export.variant_fetch import fetch_words
+
+
+def stage_header(image: ImageReference, name: str) -> Iterator[str]:
+    yield from ("Bootstrap: docker", f"From: {one_line(image.pinned, 'a header')}", f"Stage: {name}", "")
+
+
+def section(name: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"%{name}"
+    yield from (f"    {line}" if line else "" for line in lines)
+    yield ""
+
+
+def word(text: str) -> str:
+    """Quote a word of a shell script so that none of its lines begins a section or a stage, and without `{{`."""
+    return re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
+
+
+def exported(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Set variables for all programs that follow, some on a line."""
+    return (f"export {line}" for line in filled(f"{name}={word(value)}" for name, value in variables))
+
+
+def safe_text(text: str) -> str:
+    """Make a line of text safe for sections that are read verbatim."""
+    return re.sub(r"\{(?=\{)", "{ ", comment(" ".join(text.split()))).lstrip("%# ")
+
+
+def definition(lines: Iterable[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
+
 
 _FROM = "/opt/requirements"
 """The folder of the requirements while the environment is made."""

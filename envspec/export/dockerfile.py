@@ -11,10 +11,9 @@ import json
 from collections.abc import Iterator
 
 from envspec.export import apt_mirrors, nvcc
-from envspec.export.dockerfile_apt import MIRRORS_SECRET, apt, python_headers, timed, user
 from envspec.export.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.export.dockerfile_project import CONTEXT, VERSION, project_stage
-from envspec.export.dockerfile_steps import MIRROR, WHEELS, copy, run
+from envspec.export.dockerfile_steps import MIRROR, MIRRORS_SECRET, WHEELS, apt, copy, python_headers, run, timed, user
 from envspec.export.heading import MARK, hash_heading
 from envspec.export.layers import LAYERS
 from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels

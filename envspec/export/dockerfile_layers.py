@@ -15,15 +15,16 @@ import posixpath
 from collections.abc import Iterator
 
 from envspec.export.building import build_settings, own_sums
-from envspec.export.dockerfile_apt import MIRRORS_SECRET, apt, python_headers
 from envspec.export.dockerfile_steps import (
     LAYERS,
+    MIRRORS_SECRET,
     NETRC_SECRET,
     SCRATCH,
     SECRET,
     USE_NETRC,
     UV,
     WHEELS,
+    apt,
     at,
     bind,
     bytecode,
@@ -33,16 +34,17 @@ from envspec.export.dockerfile_steps import (
     index_arguments,
     install,
     prefix,
+    python_headers,
     run,
     settled,
     tools,
     uv_mounts,
     with_index,
 )
+from envspec.export.pip_steps import fetch_words
 from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, Compiling, Plan
 from envspec.export.quote import dockerfile, shell
 from envspec.export.sums import SUMS
-from envspec.export.variant_fetch import fetch_words
 
 _FETCHED = "fetched"
 

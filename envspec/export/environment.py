@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from envspec.base.errors import InputError
 from envspec.export import compat, nvcc
 from envspec.facts.compute_capability import capability_of
+from envspec.facts.gpu_only import use_video
 from envspec.facts.toolkits import toolkit
-from envspec.facts.video import use_video
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 

@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.base.documents import read_json
+from envspec.base.finding import Finding
 from envspec.export import apptainer, devcontainer, dockerfile, htcondor, kubernetes, nix
 from envspec.export.carried import carried_files
-from envspec.export.folder import SHARED, place_of
+from envspec.export.folder import SHARED, ExportedRecipes, place_of
 from envspec.export.heading import MARK, owner
 from envspec.export.plan import ENVIRONMENT_FILE, REQUIREMENTS, SLICE, SpecPlan
 from envspec.export.sums import SUMS, Sums, digest, read_sums, sums_text
+from envspec.lock.freshness import reason
 from envspec.lock.write import HEADER
 
 OWN = (
@@ -116,3 +118,23 @@ def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Ite
             own_list = name == SUMS and text == sums_text(read_sums(text))
             if (named and found.startswith(named[1])) or (name, found) in sums.get(folder, ()) or own_list:
                 yield path
+
+
+def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[str], read: Read) -> tuple[Finding, ...]:
+    """Compare a spec's folder of recipes with its plan.
+
+    Takes the recognised recipes, the paths of the files, and a function that reads a file. Other files are the user's
+    own, except in the folders that targets share.
+    """
+    there = set(paths)
+    out = [
+        reason("recipe-extra", f"{path} belongs to no recipe of the lock", file=path)
+        for path in leftovers(plan, standing.files, there, read)
+    ]
+    for path, text in standing.files.items():
+        if path not in there:
+            out.append(reason("recipe-missing", f"{path} is missing from its recipe", file=path))
+        elif read(path) != text:
+            message = f"{path} differs from what the spec and its lock give"
+            out.append(reason("recipe-differs", message, file=path))
+    return tuple(sorted(out, key=lambda one: str(one.file)))

@@ -25,7 +25,6 @@ from envspec.export.plan import (
 )
 from envspec.export.project import build_names, own_project
 from envspec.export.python_build import uv_table
-from envspec.export.services import missing_packages
 from envspec.export.sums import summed
 from envspec.export.target_json import dumps as target_json
 from envspec.export.target_json import target_document
@@ -34,6 +33,16 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.spec.model import Spec
+
+_NEEDS = {"jupyter": "jupyterlab", "tensorboard": "tensorboard"}
+"""Service -> its package, which the lock must have. ssh comes from the image's apt, code-server from its own image."""
+
+
+def missing_packages(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
+    """List the services of a spec whose package a target lacks, each with that package."""
+    needed = ((name, _NEEDS[name]) for name in spec.image.services if name in _NEEDS)
+    return tuple((name, package) for name, package in needed if target.pin(package) is None)
+
 
 _ALWAYS = ("ca-certificates", "tini")
 _FOR_TORCH = ("g++",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from envspec.base.errors import InputError, Place
 from envspec.export.layers import LAYERS, layer_of
@@ -12,6 +12,16 @@ from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
 from envspec.spec.model import Spec
+
+
+def fetch_words(
+    step: PipStep, python: str, program: str, folder: str, uv: str, quote: Callable[[str], str]
+) -> list[str]:
+    """List the words of the command, each name quoted as the recipe wants it. uv's options for the step's index come
+    behind them."""
+    files = [f"{quote(one.file)} {one.sha256} {one.size or 0}" for one in step.variants]
+    return [f"{python} -I {program} {folder}", *files, f"-- {uv}"]
+
 
 _PYTORCH = "pytorch/"
 _GROUPS = (*LAYERS, "build")

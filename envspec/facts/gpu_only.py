@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 
 from packaging.specifiers import SpecifierSet
 
 from envspec.facts.tables import read, words
+
+
+@cache
+def _patterns() -> tuple[str, ...]:
+    return tuple(row["name"] for row in read("video")["packages"])
+
+
+def use_video(names: Iterable[str]) -> bool:
+    """Say whether any of these packages (normalised names) does."""
+    return any(fnmatchcase(name, pattern) for name in names for pattern in _patterns())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import IO
 from envspec.base.errors import InputError
 from envspec.export.plan import Borrowed
 from envspec.image.base import BaseSource
-from envspec.image.entry import FILE, PROGRAM, LayerEntry, folder_entry, link_entry
+from envspec.image.layer import FILE, PROGRAM, LayerEntry, folder_entry, link_entry
 from envspec.image.layer_stream import Refused, is_within, read_layer
 from envspec.image.manifest import read_image
 from envspec.packages.archive_entries import path_fault

@@ -22,8 +22,7 @@ from envspec.export.plan import CARRIED, ENVIRONMENT, GROUP, UID, WORKSPACE, Bor
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
-from envspec.image.entry import PROGRAM, LayerEntry, folder_entry, text_entry
-from envspec.image.layer import LayerPlan
+from envspec.image.layer import PROGRAM, LayerEntry, LayerPlan, folder_entry, text_entry
 from envspec.image.parts import SliceParts
 from envspec.image.python import ImagePython, activation_entries, environment_entries
 from envspec.image.wheel import Scheme, wheel_entries

@@ -15,8 +15,7 @@ from typing import BinaryIO
 from envspec.base import programs
 from envspec.base.errors import ToolError
 from envspec.base.redact import redact
-from envspec.image.entry import LayerEntry
-from envspec.image.layer import OnBytes, tar_pieces
+from envspec.image.layer import LayerEntry, OnBytes, tar_pieces
 
 PROGRAM = "mksquashfs"
 _LEAST = (4, 5)

@@ -14,7 +14,7 @@ from typing import IO
 
 from envspec.base.errors import IndexFailure
 from envspec.image.compress import unpacked
-from envspec.image.entry import FILE, PROGRAM, LayerEntry, link_entry, text_entry
+from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.packages.archive_entries import TarMember, path_fault
 
 _ROOT = "python/"

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from envspec.export.plan import Plan
 from envspec.image.conda import LinkedPackages, history_entry
-from envspec.image.entry import PROGRAM, LayerEntry, folder_entry, in_order, link_entry, text_entry
+from envspec.image.layer import PROGRAM, LayerEntry, folder_entry, in_order, link_entry, text_entry
 from envspec.image.layers import package_entries, project_entries
 from envspec.image.wheel import Scheme
 from envspec.install import activation

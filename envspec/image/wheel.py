@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base.errors import IndexFailure
-from envspec.image.entry import FILE, PROGRAM, LayerEntry, text_entry
+from envspec.image.layer import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.image.member import WheelMember
 from envspec.install.direct_url import FILE as DIRECT_URL
 from envspec.install.direct_url import direct_url

@@ -22,8 +22,7 @@ from envspec.binaries.installed_paths import paths_of_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
 from envspec.install.build import BuildRules
-from envspec.install.collect import Paths
-from envspec.install.plain_names import plain_name
+from envspec.install.collect import Paths, plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin

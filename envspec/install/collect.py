@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -21,6 +22,7 @@ from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
+from envspec.packages.variant_name import read_name
 
 _WORKERS = 16
 _LOOKED_AT = "looked-at"
@@ -164,3 +166,28 @@ def refuse_git(pins: Iterable[Pin], use: str) -> None:
             f"{use} needs files, and {', '.join(names)} comes from a git repository",
             hint="publish a wheel on your own index, and name the index in the spec",
         )
+
+
+def plain_name(pin: Pin) -> str:
+    """Give the name that a pin's file has for an installer."""
+    artifact = artifact_of(pin)
+    return artifact.file if artifact.variant is None else read_name(artifact.file).plain
+
+
+def plainly_named(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
+    """Give the same files, those of variants under plain names in a folder, each in one of its own. Nothing is copied
+    where the system can link. Raises OSError."""
+    found = dict(files)
+    for pin in pins:
+        if pin.artifact is None or pin.artifact.variant is None:
+            continue
+        key = (pin.index, pin.artifact.file)
+        place = folder / pin.name / plain_name(pin)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        try:
+            os.link(files[key].resolve(), place)
+        except OSError:
+            shutil.copyfile(files[key], place)
+        found[key] = place
+    return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rattler import InstallerReporter
 
-from envspec.base.cache.use import mark_used
+from envspec.base.cache.entry import mark_used
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.base.progress import Progress

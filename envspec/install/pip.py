@@ -25,12 +25,11 @@ from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.binaries.installed_paths import paths_of_wheel, untrue_rows
 from envspec.install.build import WheelBuilder
-from envspec.install.collect import Collector, Paths
+from envspec.install.collect import Collector, Paths, plainly_named
 from envspec.install.direct_url import leave_unsaid, record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
 from envspec.install.interpreter import python_of
-from envspec.install.plain_names import plainly_named
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin

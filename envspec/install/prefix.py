@@ -25,8 +25,8 @@ from envspec.base.storage import storage_error
 from envspec.install.inside import Inside
 from envspec.install.model import identity
 from envspec.lock.exclusive import LOCK_FILE
+from envspec.lock.keys import LOCK_NAME
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.names import LOCK_NAME
 
 FOLDER = Path("etc") / "envspec"
 LOCK_PATH = FOLDER / LOCK_NAME

@@ -9,12 +9,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from envspec.base.errors import ToolError
 from envspec.base.redact import redact
-from envspec.base.settings import load_settings
-from envspec.export.python_build import TABLE, folder_name, uv_table
+from envspec.base.settings import Settings, load_settings
+from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
+from envspec.net.connections import index_fetcher
+from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.resolve.uv.errors import cause, stopped_by_the_machine
 from envspec.resolve.uv.program import Uv
 
@@ -100,3 +103,17 @@ def _release_in(root: Path) -> str | None:
         return (root / "BUILD").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return None
+
+
+def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str]) -> str:
+    """Give the URL of a build: below the mirror of uv's variable, of `[mirrors] python`, or at its publisher."""
+    base = env.get(MIRROR_VARIABLE) or settings.mirrors.get(MIRROR) or RELEASES
+    return f"{base.rstrip('/')}/{build.build}/{quote(build.file)}"
+
+
+def fetched_build(build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False) -> Path:
+    """Fetch a build, unless it is in the cache. Raises IndexFailure, OSError."""
+    fetcher = index_fetcher(settings, {}, env, offline=offline)
+    store = FileStore(settings.cache() / ARTIFACTS, fetcher)
+    wanted = WantedFile(build.file, build.sha256, build.size)
+    return store.verified(wanted) or store.fetch(build_address(build, settings, env), wanted)

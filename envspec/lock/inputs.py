@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from envspec.base.errors import Place, SpecError
 from envspec.base.redact import redact
 from envspec.base.texts import UNSEEN, is_seen, printable
-from envspec.lock.env_table import metadata_table
+from envspec.lock.listed import metadata_table
 from envspec.lock.model import Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.python_range import releases_of

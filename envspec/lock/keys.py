@@ -7,6 +7,12 @@ import re
 from envspec.lock.listed import LISTS
 from envspec.packages.variant_name import LABEL
 
+FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+"""Both become folders; no such name leads out of the parent folder."""
+
+LOCK_NAME = "envspec.lock"
+
+
 TOP = ("lock-version", "env", "images", "targets", "python", "corrections", "conda", "pip")
 ROWS = ("artifacts", "built-with", "dependencies", "metadata")
 """The lists that may hold tables."""

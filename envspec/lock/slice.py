@@ -10,8 +10,7 @@ import hashlib
 import json
 from typing import Any
 
-from envspec.lock.env_table import metadata_table
-from envspec.lock.listed import LISTS
+from envspec.lock.listed import LISTS, metadata_table
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.write import artifact_table, given, in_order
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
 from envspec.base.open_folder import Location, OpenFolder
-from envspec.lock.names import FOLDER_NAME, LOCK_NAME
+from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
 from envspec.lock.signing.model import MOST_BYTES, SUFFIX
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from envspec.base.errors import InternalError
-from envspec.lock.env_table import metadata_table, same_metadata
-from envspec.lock.listed import Shared, shared_by, write_lists
+from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_by, write_lists
 from envspec.lock.model import (
     Artifact,
     BuildPin,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from envspec.base.cache.use import mark_used
+from envspec.base.cache.entry import mark_used
 from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, held_by_file, hold
 from envspec.base.settings import split_credentials

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envspec.base.errors import Place
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
@@ -15,9 +15,29 @@ from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, of_target
 from envspec.rules.specifier import Specifier
-from envspec.rules.verdict import Verdict
 from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, torch_of
 from envspec.spec.model import Spec, Target
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The rules' answer on one target.
+
+    findings  everything that the facts say against the target, errors first; empty if it can be locked as it stands
+    wanted    the torch that the target asks for, by name or through torchvision alone; None without one
+    feasible  the known torch releases that the target admits and that work on it, newest first
+    narrowed  the newest release with a build for the target isn't in `feasible`: the resolver needs that list
+    """
+
+    findings: tuple[Finding, ...] = ()
+    wanted: Wanted | None = None
+    feasible: tuple[str, ...] = ()
+    narrowed: bool = False
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that stop a lock."""
+        return errors(self.findings)
 
 
 def admits_newer(wanted: Wanted) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envspec.base.reader.nodes import Array, Boolean, Either, Names, Node, Table, Text
-from envspec.base.reader.patterns import LINE, NAME, PACKAGE, WEB_URL
+from envspec.base.reader.nodes import LINE, NAME, PACKAGE, WEB_URL, Array, Boolean, Either, Names, Node, Table, Text
 from envspec.spec import advice
 
 INDEX_NAME = Text(

@@ -12,7 +12,7 @@ from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import Place, SpecError, SpecErrors
 from envspec.base.reader.document import Document
 from envspec.base.reader.messages import dotted, show
-from envspec.base.reader.patterns import PACKAGE
+from envspec.base.reader.nodes import PACKAGE
 from envspec.base.reader.positions import Path, TooDeep, toml_positions
 from envspec.base.texts import nearest
 from envspec.packages.names import requirement_name

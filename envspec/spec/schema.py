@@ -7,15 +7,241 @@ and the JSON Schema that editors read are both made from it. What no schema can 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from envspec.base.reader.nodes import CONTROL, Array, Boolean, Integer, Keys, Names, Number, Table, Text
-from envspec.base.reader.patterns import AGE, DATE, LINE, NAME, PACKAGE, URL
+from envspec.base.reader.nodes import (
+    AGE,
+    CONTROL,
+    DATE,
+    LINE,
+    NAME,
+    PACKAGE,
+    URL,
+    Array,
+    Boolean,
+    Either,
+    Integer,
+    Keys,
+    Names,
+    Node,
+    Number,
+    Table,
+    Text,
+)
 from envspec.spec import advice
 from envspec.spec.model import Smoke, Target
-from envspec.spec.newer_schema import newer_for
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
-from envspec.spec.source_schema import PROJECT, TARGET_PROJECT, source_keys
+
+UNTIL = Text(
+    doc="The last day on which it counts, in UTC.",
+    example="2026-12-31",
+    says="a date",
+    pattern=DATE,
+    date=True,
+)
+
+
+def newer_for(names: Text, what: str, age: str) -> Names:
+    """Return a table of exceptions: `what` each is about, and how an age is written."""
+    return Names(
+        doc=f"What `exclude-newer` doesn't hold for: {what}, each with the reason.",
+        names=names,
+        values=Table(
+            doc="An exception of `exclude-newer`.",
+            required=("reason",),
+            keys={
+                "exclude-newer": Text(
+                    doc="The bound that holds instead: a date, a time or an age; none at all, if left out.",
+                    example="1 day",
+                    says="an RFC 3339 date or time, or an age such as 1 day",
+                    pattern=rf"{DATE}(?:[Tt ][^\s]+)?|{age}",
+                    date=True,
+                ),
+                "reason": Text(
+                    doc="Why.",
+                    example="its fixes can't wait",
+                    says="a reason in one line",
+                    pattern=LINE,
+                    max_length=300,
+                ),
+                "until": UNTIL,
+            },
+        ),
+    )
+
+
+_VERSIONS = Text(
+    doc="The releases that it holds for: a version, or a specifier of PEP 440. Left out: all of them.",
+    example="2.8.3",
+    says="a version or a specifier",
+    pattern=LINE,
+)
+_FOLDER = Text(
+    doc="The folder with the pyproject.toml, relative to the spec's file.",
+    example=".",
+    says="a folder's relative path, with '/'",
+    pattern=r"(?!.*//)(?:[A-Za-z0-9_.-][A-Za-z0-9_. +-]*/)*[A-Za-z0-9_.-][A-Za-z0-9_. +-]*/?",
+    max_length=1000,
+)
+_PART = Text(
+    doc="The name of an extra or of a dependency group.",
+    example="train",
+    says="a name of letters, digits, '.', '_' and '-'",
+    pattern=PACKAGE,
+)
+
+_PARTS: dict[str, Node] = {
+    "extras": Array(doc="Extras of the project.", items=_PART, example=("train",), unique=True),
+    "groups": Array(doc="Dependency groups (PEP 735).", items=_PART, example=("dev",), unique=True),
+}
+
+PROJECT = Either(
+    text=_FOLDER,
+    table=Table(
+        doc="A local project: the dependencies of its pyproject.toml are the spec's, with these extras and groups.",
+        required=("path",),
+        keys={
+            "path": _FOLDER,
+            **_PARTS,
+        },
+    ),
+)
+TARGET_PROJECT = Table(
+    doc="Extras and dependency groups of the spec's project that this target takes, besides those of all targets.",
+    not_empty=True,
+    keys=_PARTS,
+)
+
+
+def source_keys(package: Text, requirement: Text) -> dict[str, Node]:
+    """Return the keys of a pip table about sources. `package` and `requirement` describe a name and a requirement."""
+    return {
+        "metadata": Array(
+            doc="What sources require, where their own metadata can't be had without torch or a compiler. "
+            "It counts in place of their own, for sources alone; the first entry that covers a version holds.",
+            items=Table(
+                doc="The dependencies of one package's sources.",
+                required=("name", "dependencies"),
+                keys={
+                    "name": package,
+                    "version": _VERSIONS,
+                    "dependencies": Array(
+                        doc="All that the package requires, as its METADATA would say it.",
+                        items=requirement,
+                        example=("torch", "einops"),
+                    ),
+                },
+            ),
+            example=({"name": "flash-attn", "version": "2.8.3", "dependencies": ["torch", "einops"]},),
+        ),
+        "build-dependencies": Names(
+            doc="All that a package's build needs. It's locked and installed with the environment, and the build sees "
+            "these packages in the lock's versions, what they require, and nothing else.",
+            names=package,
+            values=Array(
+                doc="What the build of one package needs, its own [build-system] requires included.",
+                items=requirement,
+                example=("torch", "ninja", "packaging", "setuptools", "wheel"),
+            ),
+        ),
+        "no-build-isolation": Array(
+            doc="Packages that are built in the environment itself, where they see everything that it has.",
+            items=package,
+            example=("flash-attn",),
+        ),
+    }
+
+
+_LICENCE = Text(
+    doc="A licence: an SPDX identifier, or what a package says in its own words; `*` stands for anything.",
+    example="BSD-3-Clause",
+    says="a licence",
+    pattern=rf"[^\s{CONTROL}](?:[^{CONTROL}]*[^\s{CONTROL}])?",
+    max_length=200,
+)
+
+
+ACCEPTABLE = ("licence", "licence-unknown", "yanked", "young", "source")
+"""The findings that a spec can accept. A vulnerability is ignored by its advisory, and a replaced file never."""
+
+
+def _waiver(doc: str, example: str) -> Either:
+    reason = Text(doc=doc, example=example, says="a reason", pattern=rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*")
+    return Either(
+        text=reason,
+        table=Table(
+            doc=f"{doc} With its end, or for some targets.",
+            required=("reason",),
+            keys={
+                "reason": reason,
+                "until": UNTIL,
+                "targets": Array(
+                    doc="The targets for which it counts; all of them, if left out.",
+                    items=Text(doc="A target of this spec.", example="cpu", says="a target's name", pattern=NAME),
+                    example=("cpu",),
+                    min_items=1,
+                    unique=True,
+                ),
+            },
+        ),
+    )
+
+
+def _audit() -> Table:
+    return Table(
+        doc="What `envspec audit` accepts. Nothing of it is locked.",
+        keys={
+            "allow-licences": Array(
+                doc="The licences that packages may have; with this list, they may have no other.",
+                items=_LICENCE,
+                example=("MIT", "BSD-3-Clause", "Apache-2.0"),
+                min_items=1,
+                unique=True,
+            ),
+            "deny-licences": Array(
+                doc="The licences that no package may have.",
+                items=_LICENCE,
+                example=("AGPL-*",),
+                min_items=1,
+                unique=True,
+            ),
+            "licences": Names(
+                doc="The licences of packages, conda's too, whose metadata names no licence or a wrong one.",
+                # conda has names such as _libgcc_mutex
+                names=replace(_PACKAGE_NAME, pattern=f"_?{_PACKAGE_NAME.pattern}"),
+                values=_LICENCE,
+            ),
+            "ignore": Names(
+                doc="Advisories that don't concern this environment, each with the reason, and its end.",
+                names=Text(
+                    doc="The advisory's identifier, or one of its aliases.",
+                    example="CVE-2024-34064",
+                    says="an advisory's identifier",
+                    pattern="[A-Za-z0-9][A-Za-z0-9._:-]*",
+                    max_length=100,
+                ),
+                values=_waiver(
+                    "Why the advisory doesn't concern this environment.", "no template here comes from outside"
+                ),
+            ),
+            "accept": Names(
+                doc="Other findings that are taken knowingly: by package and code, each with the reason.",
+                names=replace(_PACKAGE_NAME, pattern=f"_?{_PACKAGE_NAME.pattern}"),
+                values=Names(
+                    doc="The findings of a package, by code.",
+                    names=Text(
+                        doc="The finding's code.",
+                        example="yanked",
+                        says="the code of a finding that can be accepted",
+                        choices=ACCEPTABLE,
+                    ),
+                    values=_waiver("Why the finding is taken.", "yanked for its documentation alone"),
+                ),
+            ),
+        },
+    )
+
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-64", "osx-arm64", "win-64")
@@ -343,12 +569,6 @@ def _kubernetes() -> Table:
     from envspec.spec.cluster_schema import KUBERNETES_TABLE
 
     return KUBERNETES_TABLE
-
-
-def _audit() -> Table:
-    from envspec.spec.audit_schema import audit_table
-
-    return audit_table(_PACKAGE_NAME)
 
 
 FORMAT = Table(

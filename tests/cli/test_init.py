@@ -10,7 +10,7 @@ from cli_project import Envspec
 from support.documents import valid
 
 from envspec.app.init import options_of
-from envspec.prove.doctor.hardware import Hardware
+from envspec.prove.doctor.feasibility import Hardware
 from envspec.spec.parse import load_spec
 
 pytest_plugins = ["cli_fixtures"]

@@ -9,8 +9,8 @@ import pytest
 from support.drafts import draft, notes
 
 from envspec.base.errors import InputError
+from envspec.draft.gather import pep440
 from envspec.draft.model import Draft
-from envspec.draft.python_tools import pep440
 
 
 @pytest.fixture(autouse=True)

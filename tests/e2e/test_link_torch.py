@@ -15,8 +15,8 @@ from support.smoke_env import ROOT
 from envspec.binaries.elf import X86_64
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage
+from envspec.prove.link.store import read_wheel
 from envspec.prove.link.system import System, runtime_of_glibc
-from envspec.prove.link.wheel import read_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, needs_compiler]
 

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target
 
 from envspec.base.site import SlurmSite
-from envspec.export.site_jobs import variables
+from envspec.export.site_build import variables
 from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from test_apptainer import parse as apptainer_stages
 
-from envspec.export.definition_text import word
+from envspec.export.apptainer_scripts import word
 from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
 
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

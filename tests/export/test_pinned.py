@@ -12,7 +12,7 @@ from recipe_plans import compiled, plan_with, shipped, with_image
 from envspec.base.errors import InputError
 from envspec.export.apt_mirrors import COPY, use_mirrors
 from envspec.export.folder import render
-from envspec.export.pinned import NO_SNAPSHOT, unpinned
+from envspec.export.images import NO_SNAPSHOT, unpinned
 from envspec.export.plan import ImageReference
 
 DIGEST = "sha256:" + "a" * 64

@@ -13,8 +13,16 @@ from envspec.base.settings import Settings
 from envspec.base.site import SlurmSite
 from envspec.export import apptainer, dockerfile
 from envspec.export.apt_mirrors import COPY, use_mirrors
-from envspec.export.site_build import build_arguments, build_files, definition_here, image_here, passed_on
-from envspec.export.site_jobs import constraint, unnamed, variables
+from envspec.export.site_build import (
+    build_arguments,
+    build_files,
+    constraint,
+    definition_here,
+    image_here,
+    passed_on,
+    unnamed,
+    variables,
+)
 from envspec.spec.cluster import SlurmTable
 
 MIRRORS = {

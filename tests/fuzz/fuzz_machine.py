@@ -19,14 +19,12 @@ from envspec.install.installed import read_installed, recorded_files
 from envspec.install.prefix import claim
 from envspec.net.fetch import Fetcher
 from envspec.net.image_address import image_address
-from envspec.net.registry import Registries
-from envspec.net.registry_login import login_for
+from envspec.net.registry import Registries, login_for
 from envspec.prove.doctor.machine import Machine, Pythons
 from envspec.prove.doctor.nvidia import devices, driver, nvml
 from envspec.prove.doctor.nvml import ask_nvml, read_nvidia
-from envspec.prove.smoke.run.jobs import _done
+from envspec.prove.smoke.run.jobs import _done, ask_states, find_job, read_scontrol
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.slurm_queue import ask_states, find_job, read_scontrol
 from envspec.prove.smoke.run.submitted import read_submitted
 from envspec.resolve.conda.channels import channel_addresses, load_conda_config
 from envspec.resolve.uv.program import _user_settings

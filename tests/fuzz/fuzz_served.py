@@ -51,8 +51,7 @@ from envspec.resolve.pip.static_source import facts_of, parse_requires
 from envspec.resolve.uv.answer import FoundFile, read_pylock
 from envspec.resolve.uv.errors import failure
 from envspec.resolve.wheels.model import Unread, WheelSays
-from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.store import WheelStore
+from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from envspec.review.audit.model import PublishedRelease
 from envspec.review.audit.osv_service import parse_answer
 from envspec.review.audit.pypi import parse_release

@@ -14,7 +14,7 @@ from envspec.base.errors import InputError
 from envspec.base.open_folder import open_folder
 from envspec.export.plan import Borrowed, ImageReference
 from envspec.image.borrowed import borrowed_entries
-from envspec.image.entry import LayerEntry
+from envspec.image.layer import LayerEntry
 from envspec.image.layout import layout_source
 
 IMAGE = ImageReference("acme/tool:1", "sha256:" + "0" * 64)

@@ -10,8 +10,18 @@ import pytest
 
 from envspec.base.errors import ToolError
 from envspec.image.compress import unpacked
-from envspec.image.entry import LayerEntry, folder_entry, in_order, link_entry, text_entry
-from envspec.image.layer import LayerPlan, _head, diff_id, pack, tar_pieces
+from envspec.image.layer import (
+    LayerEntry,
+    LayerPlan,
+    _head,
+    diff_id,
+    folder_entry,
+    in_order,
+    link_entry,
+    pack,
+    tar_pieces,
+    text_entry,
+)
 
 LONG = "opt/env/" + "x" * 120 + "/" + "y" * 120
 ENTRIES = [

@@ -15,7 +15,7 @@ from support.packages import Dist, wheel
 from uv import find_uv_bin
 
 from envspec.base.errors import IndexFailure
-from envspec.image.entry import LayerEntry, in_order
+from envspec.image.layer import LayerEntry, in_order
 from envspec.image.wheel import Scheme, wheel_entries
 
 DATA = "many_things-1.0.data"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
-from envspec.rules.judge import judge
-from envspec.rules.verdict import Verdict
+from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 HERE = Place("specs/s.toml", 1, 1)

@@ -18,8 +18,7 @@ import tomli
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
 from envspec.facts.gpus import find
-from envspec.rules.judge import judge
-from envspec.rules.verdict import Verdict
+from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 pytestmark = pytest.mark.xdist_group("verdicts")  # one worker judges the cases, and once

@@ -33,8 +33,7 @@ from envspec.net.remote_file import DamagedFile
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import WheelSays
-from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.store import WheelStore
+from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from stacks.packed import Row, pack, release, unpack
 from stacks.read_sources import archive_of, speaking_members
 

@@ -15,7 +15,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -35,23 +35,49 @@ from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say
 from envspec.cli.failure import tell
 from envspec.facts import torch_builds, wheels
+from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.facts.edition import MANIFEST, shipped
+from envspec.lock.model import LockedTarget
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
-from envspec.prove.link.store import SHIPPED, LinkStore
+from envspec.prove.link.model import WheelFacts
+from envspec.prove.link.store import MACHINES, SHIPPED, LinkStore, pack
+from envspec.prove.link.target import is_read
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, wheel_sizes
-from tools.refresh.linked import shipped_facts
 from tools.refresh.patches_table import converted
 from tools.refresh.published import PublishedFile
-from tools.refresh.released_table import refreshed_dates
+from tools.refresh.releases import refreshed_dates
 from tools.refresh.torch_table import refreshed
 from tools.refresh.triton_table import refreshed_triton
 from tools.refresh.wheels_table import Group, Source, refreshed_wheels
+
+
+def shipped_facts(targets: Iterable[LockedTarget], store: LinkStore, path: Path) -> tuple[str, ...]:
+    """Write the facts of the targets' torch and CUDA wheels to `path`; give the files that weren't read here.
+
+    Raises OSError.
+    """
+    found: dict[tuple[str, int], WheelFacts] = {}
+    unread = set[str]()
+    for target in targets:
+        machine = MACHINES.get(target.inputs.platform)
+        for pin in target.pins:
+            wanted = (pin.name in TORCH or is_toolkit(pin.name)) and is_read(pin)
+            if machine is None or not wanted or pin.artifact is None:
+                continue
+            facts = store.get(pin.artifact.sha256, machine)
+            if facts is None:
+                unread.add(f"{pin.artifact.file} of {pin.index}")
+            else:
+                found[pin.artifact.sha256, machine] = facts
+    pack(found, path)
+    return tuple(sorted(unread))
+
 
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 """The Accept header: JSON pages (PEP 691), which name yanked files, rather than HTML."""

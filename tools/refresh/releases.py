@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from envspec.packages.tags import wheel_file_tags, wheel_tags
-from tools.refresh.published import PLATFORMS, PublishedFile
+from envspec.packages.version_numbers import numbers
+from tools.refresh.published import PLATFORMS, Index, PublishedFile, UpstreamChanged
+from tools.refresh.rows import Row, rows_of, with_rows
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -101,3 +105,23 @@ def _specifier(text: str) -> SpecifierSet:
         return SpecifierSet(text)
     except ValueError:
         return SpecifierSet()
+
+
+def refreshed_dates(text: str, index: Index) -> str:
+    """Add to the table's text the final releases that are newer than its own, and the day of the newest to how far it
+    reaches. Raises IndexFailure, and UpstreamChanged for a release without a date."""
+    rows: list[Row] = []
+    for project, known in groupby(rows_of(text, "releases"), key=lambda row: str(row["project"])):
+        of_project = list(known)
+        rows += of_project
+        newest = max(numbers(row["version"]) for row in of_project)
+        for one in releases(project, index.files(project)):
+            version = str(one.version)
+            if one.version.release > newest and not one.version.is_postrelease:
+                if one.uploaded is None:
+                    raise UpstreamChanged(f"{project} {version}: the page doesn't say when it came")
+                date = one.uploaded.strftime("%Y-%m-%dT%H:%M:%SZ")
+                rows.append({"project": project, "version": version, "date": date, "source": "pypi"})
+    day = max(str(row["date"])[:10] for row in rows)
+    text = with_rows(text, "releases", rows)
+    return re.sub(r'(?m)^as-of = "([\d-]+)"$', lambda line: f'as-of = "{max(line[1], day)}"', text)

@@ -133,7 +133,7 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
 
 
 def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
-    from envspec.export.site_jobs import unnamed, variables
+    from envspec.export.site_build import unnamed, variables
 
     site = settings.site.slurm
     given = variables(site, plan.slurm, of.architectures, of.driver_floor)

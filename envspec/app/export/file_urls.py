@@ -26,7 +26,7 @@ def file_urls(
     urls: dict[tuple[str, str], str] = {}
     if conda:
         from envspec.lock.conda_files import channel_of, urls_in_channels
-        from envspec.resolve.conda.channel_urls import channel_urls
+        from envspec.resolve.conda.channels import channel_urls
 
         urls |= urls_in_channels(conda, channel_urls({channel_of(pin)[0] for pin in conda}, spec, env))
     if pip:

@@ -16,7 +16,7 @@ def tell_unpinned(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
     """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
-    from envspec.export.pinned import NO_SNAPSHOT, unpinned
+    from envspec.export.images import NO_SNAPSHOT, unpinned
 
     found = unpinned([of for of in plan.targets if of.target in targets], formats)
     if not found:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from envspec.app.export.files import Superseded
 from envspec.export.dockerfile import IGNORE
 from envspec.export.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
-from envspec.export.freshness import recipe_reasons
-from envspec.export.leftovers import CONTAINERS, OWN, in_shared, leftovers, removable
+from envspec.export.leftovers import CONTAINERS, OWN, in_shared, leftovers, recipe_reasons, removable
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER
 from envspec.export.sums import SUMS, digest, read_sums, sums_text

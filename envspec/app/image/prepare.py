@@ -26,8 +26,7 @@ from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.conda import LinkedPackages
 from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
-from envspec.image.entry import LayerEntry
-from envspec.image.layer import LayerPlan
+from envspec.image.layer import LayerEntry, LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans
 from envspec.image.parts import parted
 from envspec.image.python import image_python
@@ -178,7 +177,7 @@ def linked_packages(
 def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
     """Fetch a build of Python, and open it for its place in an image."""
     from envspec.image.standalone import opened_build
-    from envspec.install.python_archive import fetched_build
+    from envspec.install.python_builds import fetched_build
 
     settings = load_settings(os.environ)
     archive = fetched_build(build, settings, os.environ, offline=order.offline)

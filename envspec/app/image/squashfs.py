@@ -29,7 +29,7 @@ from envspec.base.progress import Progress
 from envspec.base.texts import byte_size
 from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, Plan
-from envspec.image.entry import LayerEntry
+from envspec.image.layer import LayerEntry
 from envspec.image.python import standalone_python
 from envspec.image.squashfs import find_mksquashfs, write_squashfs
 from envspec.image.tree import MOUNTER, TreeInputs, tree_entries

@@ -15,11 +15,10 @@ from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding
 from envspec.export.make import make_plan
-from envspec.image.archive import opened_archive
 from envspec.image.base import BaseSource
 from envspec.image.config import WITHOUT
 from envspec.image.layer import Descriptor
-from envspec.image.layout import layout_source
+from envspec.image.layout import layout_source, opened_archive
 from envspec.image.manifest import read_image
 from envspec.image.requirements import FEATURES, refuse_unpinned
 from envspec.image.verify import by_content, by_labels, label_of

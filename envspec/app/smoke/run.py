@@ -20,11 +20,10 @@ from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import plural, printable
 from envspec.prove.smoke.report.compare import Comparison, compare
-from envspec.prove.smoke.report.evidence import is_pretended
 from envspec.prove.smoke.report.junit import junit
 from envspec.prove.smoke.report.page import page
 from envspec.prove.smoke.report.read import load_report
-from envspec.prove.smoke.report.result import Results, Run
+from envspec.prove.smoke.report.result import Results, Run, is_pretended
 from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.command import Step
 from envspec.prove.smoke.run.foreground import run_cases, steps

@@ -21,7 +21,7 @@ def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
     from envspec.base.settings import load_settings
     from envspec.prove.smoke.run.apptainer import Apptainer
     from envspec.prove.smoke.run.docker import Docker, user_of
-    from envspec.prove.smoke.run.local import Local
+    from envspec.prove.smoke.run.runner import Local
     from envspec.prove.smoke.run.site_builds import SiteBuilds
 
     if name == "docker":

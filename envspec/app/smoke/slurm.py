@@ -15,7 +15,7 @@ from envspec.base.errors import InputError, ToolError
 from envspec.base.programs import find_program
 from envspec.base.settings import load_settings
 from envspec.base.texts import printable
-from envspec.export.site_jobs import constraint
+from envspec.export.site_build import constraint
 from envspec.prove.smoke.run import slurm
 from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.jobs import JobPlan, prepare_all, submit

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from envspec.base.cache.use import mark_used
 from envspec.base.documents import decode, encode
+
+_EVERY = 6 * 3600
+
+
+def mark_used(path: Path) -> None:
+    """Note that it is used now. Access times won't do: many filesystems keep none. Nothing happens where it can't be
+    noted, for the cache may be read-only."""
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > _EVERY:
+            os.utime(path)
+
 
 _Value = TypeVar("_Value")
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, TypeVar
 
 from envspec.base.texts import printable
 from envspec.lock import keys
-from envspec.lock.env_table import KEYS, inputs_of, metadata_of
-from envspec.lock.listed import joined
+from envspec.lock.keys import FOLDER_NAME
+from envspec.lock.listed import KEYS, inputs_of, joined, metadata_of
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
@@ -25,7 +25,6 @@ from envspec.lock.model import (
     TargetInputs,
     WheelVariant,
 )
-from envspec.lock.names import FOLDER_NAME
 from envspec.lock.reading.document import LockText, Where
 from envspec.lock.toml_text import key
 from envspec.packages.python_range import releases_of

@@ -35,11 +35,33 @@ from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.ahead import PagesAhead
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
-from envspec.net.index_proxy.provided import Provided, stub_metadata, stub_page
 from envspec.net.index_proxy.shown import Glibc, by_number, proxied_row
 from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.packages.requirement import canonical_name
+
+Provided = tuple[tuple[str, str], ...]
+"""PyPI name (normalised) and version (PEP 440) of each package that conda installs, sorted."""
+
+
+def stub_page(name: str, version: str) -> list[dict[str, object]]:
+    """Make the `files` of a provided package's page (PEP 691)."""
+    text = stub_metadata(name, version)
+    return [
+        {
+            "filename": f"{name.replace('-', '_')}-{version}-py3-none-any.whl",
+            "url": f"../files/{name}.whl",
+            # nobody downloads it, but uv would in order to learn its hash
+            "hashes": {"sha256": hashlib.sha256(text).hexdigest()},
+            "core-metadata": True,
+            # long before every `exclude-newer`
+            "upload-time": "2000-01-01T00:00:00Z",
+        }
+    ]
+
+
+def stub_metadata(name: str, version: str) -> bytes:
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
 
 
 def corrected(metadata: bytes, corrections: Corrections) -> bytes:

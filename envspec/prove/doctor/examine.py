@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envspec.prove.doctor import nvidia, python, runtimes, system
-from envspec.prove.doctor.machine import Machine
-from envspec.prove.doctor.result import Result
+from envspec.prove.doctor.machine import Machine, Result
 
 Check = Callable[[Machine], Result]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.base.finding import Finding
-from envspec.prove.doctor.machine import Conda, Machine
-from envspec.prove.doctor.result import Result
+from envspec.prove.doctor.machine import Conda, Machine, Result
 
 
 def interpreter(machine: Machine) -> Result:

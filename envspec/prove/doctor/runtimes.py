@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from envspec.base.finding import Finding
-from envspec.prove.doctor.machine import Machine
-from envspec.prove.doctor.result import Result
+from envspec.prove.doctor.machine import Machine, Result
 
 _REMEDY = {
     "docker": "start the daemon (systemctl start docker), or add the user to the group docker",

@@ -8,8 +8,7 @@ from envspec.base.finding import Finding
 from envspec.base.texts import byte_size
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.prove.doctor.machine import Machine, Quota, Space
-from envspec.prove.doctor.result import Result
+from envspec.prove.doctor.machine import Machine, Quota, Result, Space
 
 SHARED_MEMORY = 1 << 30
 """Bytes of /dev/shm below which DataLoader workers run out of it: docker's default is 64 MiB."""

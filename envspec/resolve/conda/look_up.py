@@ -66,3 +66,11 @@ async def _records_of(
         if name is not None:
             known[f"{name}/{record.subdir}", record.file_name] = record
     return known
+
+
+def published(resolver: CondaResolver, pins: Iterable[Pin], platforms: Iterable[str]) -> dict[tuple[str, str], str]:
+    """When each file came (RFC 3339), by index and file name; what its channel doesn't date or doesn't have isn't
+    there. Raises OutsideError."""
+    found = records_of(resolver, pins, platforms, "when conda packages were published")
+    times = {key: uploaded(record) for key, record in found.items()}
+    return {key: moment for key, moment in times.items() if moment is not None}

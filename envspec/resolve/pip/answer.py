@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections
-from envspec.net.flat_hashes import FlatHashes
-from envspec.net.flat_page import NO_DATE
+from envspec.net.flat_page import NO_DATE, FlatHashes
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers

@@ -12,7 +12,7 @@ from pathlib import Path
 from envspec.base.errors import IndexFailure, about
 from envspec.base.redact import redact
 from envspec.base.texts import printable
-from envspec.net.flat_hashes import FlatHashes
+from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name

@@ -13,7 +13,7 @@ from packaging.version import Version
 from envspec.base.errors import Unsatisfiable
 from envspec.base.redact import redact
 from envspec.lock.model import Pin
-from envspec.net.index_proxy.provided import Provided
+from envspec.net.index_proxy.server import Provided
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.request import Request

@@ -15,7 +15,7 @@ from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
-from envspec.net.flat_hashes import FlatHashes
+from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.making import PageMaker
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
@@ -27,10 +27,8 @@ from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.default_index import uvs_default_index
 from envspec.resolve.uv.program import Uv, find_uv
-from envspec.resolve.wheels.inspector import WheelInspector
-from envspec.resolve.wheels.places import WheelPlaces
-from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.store import WheelStore
+from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces
+from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from envspec.spec.model import Spec
 
 

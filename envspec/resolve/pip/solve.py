@@ -23,7 +23,7 @@ from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
-from envspec.net.flat_hashes import FlatHashes
+from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages

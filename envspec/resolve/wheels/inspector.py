@@ -3,25 +3,221 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from envspec.base.errors import IndexFailure
+from envspec.base.settings import split_credentials
+from envspec.base.texts import without_unseen
 from envspec.facts import neighbours, torch_builds
 from envspec.facts.cuda_stack import of_both_majors, stack_of
 from envspec.facts.torch_builds import is_own_build
-from envspec.facts.wheel_bounds import WHEEL_BOUNDS
-from envspec.lock.model import LockedCorrection, Pin
+from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
+from envspec.lock.model import GitSource, LockedCorrection, Pin
 from envspec.packages.build_label import label_of
 from envspec.packages.names import requirement_name
 from envspec.packages.variant_name import read_name
+from envspec.packages.version_numbers import numbers_in
+from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.reading import Counting
-from envspec.resolve.wheels.asked import ask
-from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.places import WheelPlaces
+from envspec.resolve.pip.request import Request
+from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.resolve.wheels.model import Question, Read, Recall, Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.say import About, correction_of, questions_for, what_wheels_say
 from envspec.rules.wheel_code import WheelBuild
+
+_THREADS = 8
+
+
+def ask(
+    questions: Mapping[Pin, frozenset[Question]], read: Read, recall: Recall = lambda pin, questions: None
+) -> dict[Pin, WheelSays | Unread]:
+    """Ask the wheel of each pin what there is to ask: `read` those whose answers `recall` doesn't know."""
+    known = {pin: says for pin, asked in questions.items() if (says := recall(pin, asked)) is not None}
+    left = [(pin, asked) for pin, asked in questions.items() if pin not in known]
+    fresh: dict[Pin, WheelSays | Unread] = {}
+    if left:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            answers = pool.map(lambda one: read(*one), left)
+            fresh = dict(zip((pin for pin, _ in left), answers, strict=True))
+    return {pin: fresh[pin] if pin in fresh else known[pin] for pin in questions}
+
+
+NUMPY_SETTLED = "2025-06-16"
+"""Wheels uploaded since aren't asked for their NumPy: NumPy 2 had been out for a year, so a release that admits it and
+can't use it would have failed for whoever made it."""
+
+SETUPTOOLS_SETTLED = "2026-05-08"
+"""Wheels that require setuptools, uploaded since, aren't asked for pkg_resources: for three months no new setuptools
+had had it."""
+
+NO_SETUPTOOLS_SETTLED = "2024-10-02"
+"""The same of wheels that don't require setuptools: for a year a fresh environment of Python 3.12 had had none."""
+
+_SHOWN = 100
+"""Characters of the name of a file or a module that a reason has."""
+
+About = Collection[tuple[str, str]]
+"""Packages, each with the bound that its wheel is asked for in any case."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """corrections  what the pins break, and what holds of the bounds that were asked for in any case, by package
+    unread       the pins whose wheels couldn't be read, and why
+    """
+
+    corrections: tuple[LockedCorrection, ...] = ()
+    unread: tuple[tuple[Pin, Unread], ...] = ()
+
+
+def what_wheels_say(
+    pins: Sequence[Pin],
+    read: Read,
+    *,
+    recall: Recall = lambda pin, questions: None,
+    uploaded: Mapping[str, str] | None = None,
+    about: About = (),
+) -> Heard:
+    """Ask the wheels of a target's pins, conda's among them, what their METADATA leaves out.
+
+    `read` asks one wheel, of which `recall` doesn't know the answers. `uploaded` has the time at which a wheel came to
+    its index (sha256 -> RFC 3339 in UTC), as far as that is known. Equal pins and wheels give equal answers.
+    """
+    broken = _broken(pins)
+    of_pins = {pin: _asked_bounds(pin, broken, uploaded or {}, about) for pin in sorted(pins, key=lambda pin: pin.name)}
+    answers = ask({pin: _questions(asked) for pin, asked in of_pins.items() if asked}, read, recall)
+    said = [(pin, of_pins[pin], says) for pin, says in answers.items() if isinstance(says, WheelSays)]
+    corrections = tuple(
+        found for pin, bounds, says in said for bound in bounds if (found := correction_of(bound, pin, says))
+    )
+    return Heard(corrections, tuple((pin, says) for pin, says in answers.items() if isinstance(says, Unread)))
+
+
+def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
+    """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
+    return _questions(_asked_bounds(pin, _broken(pins), uploaded, about))
+
+
+def _questions(bounds: Iterable[WheelBound]) -> frozenset[Question]:
+    return frozenset(one.question for one in bounds)
+
+
+def _is_wheel(pin: Pin) -> bool:
+    return pin.kind == "pip" and pin.is_wheel and pin.artifact is not None
+
+
+def _asked_bounds(
+    pin: Pin, broken: Collection[WheelBound], uploaded: Mapping[str, str], about: About
+) -> tuple[WheelBound, ...]:
+    """Choose the bounds that a pin's wheel is asked for, of which the pins together break some."""
+    if not _is_wheel(pin) or pin.artifact is None:
+        return ()
+    file, moment = pin.artifact.file, uploaded.get(pin.artifact.sha256, "")
+    return tuple(
+        bound
+        for bound in WHEEL_BOUNDS.values()
+        if ((pin.name, bound.constraint) in about or (bound in broken and moment < _settled(bound, pin)))
+        and bound.could_say(pin.name, file, pin.dependencies)
+    )
+
+
+def _settled(bound: WheelBound, pin: Pin) -> str:
+    """Give the time since when a release that breaks a bound would have been noticed at once."""
+    if bound is NUMPY_1:
+        return NUMPY_SETTLED
+    requires_it = any(requirement_name(line) == "setuptools" for line in pin.dependencies)
+    return SETUPTOOLS_SETTLED if requires_it else NO_SETUPTOOLS_SETTLED
+
+
+def _broken(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
+    """Find the bounds that these pins would break."""
+    return tuple(bound for bound in WHEEL_BOUNDS.values() if _is_broken(bound, pins))
+
+
+def _is_broken(bound: WheelBound, pins: Sequence[Pin]) -> bool:
+    if bound is NUMPY_1:
+        numpy = _pinned("numpy", pins)
+        return numpy is not None and numbers_in(numpy.version)[:1] >= (2,)
+    setuptools = _pinned("setuptools", pins)
+    return setuptools is None or numbers_in(setuptools.version)[:1] >= (NO_PKG_RESOURCES,)
+
+
+def _pinned(name: str, pins: Sequence[Pin]) -> Pin | None:
+    return next((pin for pin in pins if name in (pin.name, *pin.provides)), None)
+
+
+def correction_of(bound: WheelBound, pin: Pin, says: WheelSays) -> LockedCorrection | None:
+    """Give the bound as a row of a lock, if that is what a pin's wheel says."""
+    label = f"{pin.name} {pin.version}"
+    if bound is NUMPY_1 and says.numpy and says.numpy.built_for == 1:
+        module = (says.numpy.member or "").rpartition("/")[2][-_SHOWN:]
+        reason = f"{label} is compiled for NumPy 1 ({module}), and its METADATA doesn't say so"
+    elif bound is PKG_RESOURCES and says.pkg_resources and says.pkg_resources.modules:
+        module = says.pkg_resources.modules[0][:_SHOWN]
+        has = "which setuptools has had up to 81"
+        reason = f"{label} imports pkg_resources ({module}), {has}, and its METADATA doesn't say so"
+    else:
+        return None
+    if pin.artifact is None:
+        return None
+    # names of files are whatever a wheel's maker wrote
+    said = without_unseen(reason)
+    return LockedCorrection(pin.name, pin.version, pin.artifact.file, pin.artifact.sha256, bound.constraint, said)
+
+
+_Key = tuple[str, str, str]
+Repository = tuple[str, str, "str | None"]
+"""URL with the user's credentials, full commit, folder inside."""
+
+
+@dataclass
+class WheelPlaces:
+    """What a resolver chose, by pin.
+
+    indexes        the spec's named indexes: name → URL
+    flat           the flat indexes: name and page → URL
+    default_index  PyPI's address; None for uv's own default
+    """
+
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    flat: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    default_index: str | None = None
+    _files: dict[_Key, FoundFile] = field(default_factory=dict)
+    _repositories: dict[GitSource, Repository] = field(default_factory=dict)
+
+    def add(self, solved: Mapping[Request, Sequence[Pin]], found: Mapping[Request, Sequence[Found]]) -> None:
+        """Remember the files of solved requests' pins, which are in the order of what was found."""
+        for request, pins in solved.items():
+            for pin, package in zip(pins, found[request], strict=True):
+                file = installed(package, request)
+                if file is not None:
+                    self._files[_key(pin)] = file
+                if package.git and pin.git:
+                    self._repositories[pin.git] = package.git
+
+    def file(self, pin: Pin) -> FoundFile | None:
+        """Give the file of a pin that was chosen."""
+        return self._files.get(_key(pin))
+
+    def repository(self, pin: Pin) -> Repository | None:
+        """Give the repository of a pin from git that was chosen."""
+        return self._repositories.get(pin.git) if pin.git else None
+
+    def origin(self, pin: Pin) -> str:
+        """Give the address that vouches for a pin's file, without credentials: of its index, or its own."""
+        if pin.url:
+            return split_credentials(pin.url)[0]
+        if pin.index == "pypi":
+            return split_credentials(self.default_index or pin.index)[0]
+        pages = sorted(url for (name, _), url in self.flat.items() if name == pin.index)
+        return " ".join(split_credentials(url)[0] for url in pages or [self.indexes.get(pin.index, pin.index)])
+
+
+def _key(pin: Pin) -> _Key:
+    return (pin.index, *((pin.artifact.file, pin.artifact.sha256) if pin.artifact else ("", "")))
+
 
 _COMPILED = frozenset(
     (

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO
 
+from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import EnvspecError
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.import_time import imported_at_start
@@ -19,7 +21,27 @@ from envspec.net.remote_file import RemoteFile, open_remote
 from envspec.resolve.pip.metadata import cache_key
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.store import WheelStore
+
+_SCHEMA = 2
+
+
+class WheelStore:
+    """The answers of wheels on disk. Writing is atomic; a damaged entry counts as absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / f"wheels-v{_SCHEMA}"
+
+    def get(self, key: str) -> WheelSays:
+        """Return what is known of a wheel: nothing where there is no sound entry."""
+        return read_value(self._path(key), WheelSays) or WheelSays()
+
+    def put(self, key: str, says: WheelSays) -> None:
+        """Keep answers. A cache that isn't writable is no error: the caller has them."""
+        keep_value(self._path(key), says)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key[2:]}.json"
+
 
 WHOLE = 256 << 20
 """Bytes of the largest wheel that is read whole, from a server that offers no ranges."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from envspec.base.finding import Finding
-from envspec.export.services import missing_packages
+from envspec.export.make import missing_packages
 from envspec.lock.model import LockedTarget
 from envspec.resolve.workflow.notices import Notice
 from envspec.spec.model import Spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from packaging.version import Version
@@ -11,11 +11,47 @@ from packaging.version import Version as Parsed
 
 from envspec.facts import torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node
+from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python, wheel_fits
+from envspec.packages.variant_choice import TargetMachine
+
+
+@dataclass(frozen=True)
+class BetterVariant:
+    """A pin of which the index has a variant that its targets would get today.
+
+    locked, better  labels
+    """
+
+    name: str
+    index: str
+    version: str
+    locked: str
+    better: str
+    targets: tuple[str, ...] = ()
+
+
+def better_variants(
+    targets: Iterable[LockedTarget], offered: Callable[[Pin, TargetMachine], str | None]
+) -> tuple[BetterVariant, ...]:
+    """Find the pins with a better variant. `offered` gives the label that a machine would get of a pin's release today,
+    None where that isn't known. Raises what it raises."""
+    found: dict[BetterVariant, list[str]] = {}
+    for target in targets:
+        for pin in target.pins:
+            variant = pin.artifact.variant if pin.artifact else None
+            if variant is None or pin.url or pin.git:
+                continue
+            today = offered(pin, machine_of(target.inputs, versions_of(target.pins)))
+            if today not in (None, variant.label):
+                one = BetterVariant(pin.name, pin.index, pin.version, variant.label, str(today))
+                found.setdefault(one, []).append(target.name)
+    return tuple(replace(one, targets=tuple(names)) for one, names in sorted(found.items(), key=lambda i: i[0].name))
+
 
 ReleasesOf = Callable[[Pin], Sequence[Release]]
 """A pin's releases on the index that it comes from, newest first; none where that index isn't asked."""

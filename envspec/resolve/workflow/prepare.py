@@ -22,8 +22,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.resolve.workflow.notices import Notice, tell_findings
 from envspec.resolve.workflow.terms import refuse_terms
-from envspec.rules.judge import judge
-from envspec.rules.verdict import Verdict
+from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec, Target
 from envspec.spec.newer import bounds
 

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from envspec.base.reader.json_schema import schema_of
-from envspec.base.reader.nodes import CONTROL, Array, Boolean, Names, Table, Text
-from envspec.base.reader.patterns import LINE
+from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Names, Table, Text
 from envspec.lock.signing.model import PUBLIC_KEY
 from envspec.prove.rungs import RUNGS
 

@@ -16,8 +16,7 @@ from envspec.facts import released, wheels
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of
-from envspec.net.flat_hashes import FlatHashes
-from envspec.net.flat_page import FlatPages, is_dated
+from envspec.net.flat_page import FlatHashes, FlatPages, is_dated
 from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envspec.prove.doctor.feasibility import Feasibility, assess, on_hardware, overall
-from envspec.prove.doctor.hardware import Hardware, hardware_of
+from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, on_hardware, overall
 from envspec.prove.doctor.machine import Device, Machine, Nvidia, Pythons
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec

@@ -14,8 +14,8 @@ from support.packages import Dist
 from envspec.base.finding import Finding
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage
+from envspec.prove.link.store import MACHINES, read_wheel
 from envspec.prove.link.system import System, runtime_of_glibc
-from envspec.prove.link.wheel import MACHINES, read_wheel
 
 pytestmark = needs_compiler
 

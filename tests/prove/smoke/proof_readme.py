@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envspec.lock.read import load
-from envspec.prove.proof.model import Standing
+from envspec.prove.proof.model import Standing, standings
 from envspec.prove.proof.records import read_records
-from envspec.prove.proof.standing import standings
 from envspec.prove.rungs import said
 
 ROOT = Path(__file__).resolve().parents[3]

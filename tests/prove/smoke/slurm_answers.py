@@ -10,8 +10,8 @@ from runner_samples import PLAIN, case
 from envspec.prove.smoke.report.result import Run
 from envspec.prove.smoke.run.case import CheckOptions, Folders, SmokeCase
 from envspec.prove.smoke.run.jobs import GRACE, POLLS, JobPlan, wait
-from envspec.prove.smoke.run.local import Local
 from envspec.prove.smoke.run.process import FinishedProgram
+from envspec.prove.smoke.run.runner import Local
 from envspec.prove.smoke.run.slurm import Partition, Resources, plan_jobs
 from envspec.prove.smoke.run.submitted import Submitted
 

@@ -16,8 +16,8 @@ from support.smoke_env import CHECK, CONFIG, SECONDS
 from support.smoke_env import smoke_env as smoke_env
 
 from envspec.prove.proof.records import of_report, refusal
-from envspec.prove.smoke.report.evidence import is_pretended
 from envspec.prove.smoke.report.read import load_report
+from envspec.prove.smoke.report.result import is_pretended
 
 PROGRAM = Path(__file__).with_name("pretended_cuda.py")
 CANT = {"dataloader.pinned", "compile.cuda_graphs", "operators.fp32_modes"}

@@ -15,9 +15,8 @@ from envspec.base.errors import InputError
 from envspec.lock.model import Lock
 from envspec.lock.read import load
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.prove.proof.model import Standing
+from envspec.prove.proof.model import Standing, standings
 from envspec.prove.proof.records import of_report, read_records
-from envspec.prove.proof.standing import standings
 from envspec.prove.rungs import RUNGS, reached, rungs_of
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.result import CheckResult, ReportedGpu, SmokeReport

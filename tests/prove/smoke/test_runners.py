@@ -20,9 +20,8 @@ from envspec.prove.smoke.run.case import CheckOptions
 from envspec.prove.smoke.run.command import Command, Files, dry, quoted, variable
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.foreground import steps
-from envspec.prove.smoke.run.local import Local
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.runner import Runner
+from envspec.prove.smoke.run.runner import Local, Runner
 
 ENVSPEC = ("python3", "-m", "envspec")
 RUNNERS: dict[str, Runner] = {

@@ -9,8 +9,7 @@ from slurm_answers import (
     asking,
 )
 
-from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.slurm_queue import (
+from envspec.prove.smoke.run.jobs import (
     TaskState,
     Unreachable,
     ask_states,
@@ -18,6 +17,7 @@ from envspec.prove.smoke.run.slurm_queue import (
     read_scontrol,
     read_squeue,
 )
+from envspec.prove.smoke.run.process import FinishedProgram
 
 
 def test_reading_squeue() -> None:

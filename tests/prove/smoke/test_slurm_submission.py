@@ -16,12 +16,13 @@ from slurm_answers import (
 )
 
 from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.jobs import find_lost, submit
+from envspec.prove.smoke.run.jobs import (
+    find_lost,
+    may_have_taken,
+    submit,
+)
 from envspec.prove.smoke.run.process import FinishedProgram
 from envspec.prove.smoke.run.slurm import Partition, Resources
-from envspec.prove.smoke.run.slurm_queue import (
-    may_have_taken,
-)
 from envspec.prove.smoke.run.submitted import Submitted, read_submitted
 
 SBATCH = f"""#!/bin/bash

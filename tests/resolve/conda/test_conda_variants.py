@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envspec.packages.conda_build import BuildRecord, foreign_builds
-from envspec.resolve.conda.variants import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
+from envspec.resolve.conda.solve import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
 
 
 def build(

@@ -16,8 +16,7 @@ from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.resolve.uv.answer import FoundFile, read_pylock
 from envspec.resolve.wheels.model import Question, WheelSays
-from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.store import WheelStore
+from envspec.resolve.wheels.reader import WheelReader, WheelStore
 
 pytestmark = pytest.mark.network
 

@@ -10,8 +10,8 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Artifact, LockedCorrection, Pin
+from envspec.resolve.wheels.inspector import questions_for, what_wheels_say
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.say import questions_for, what_wheels_say
 
 LINUX = "manylinux_2_17_x86_64"
 

@@ -19,10 +19,8 @@ from envspec.net.file_store import FileStore
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels import reader as reader_module
-from envspec.resolve.wheels.inspector import WheelInspector, build_questions
-from envspec.resolve.wheels.places import WheelPlaces
-from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.store import WheelStore
+from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces, build_questions
+from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from envspec.rules.overlaps import problems
 from envspec.rules.wheel_code import WheelBuild
 

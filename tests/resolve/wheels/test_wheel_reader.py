@@ -17,8 +17,7 @@ from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.reader import WheelReader
-from envspec.resolve.wheels.store import WheelStore
+from envspec.resolve.wheels.reader import WheelReader, WheelStore
 
 MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"
 EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"

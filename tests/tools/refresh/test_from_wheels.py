@@ -11,7 +11,7 @@ from test_refresh import CUDA_12_1, TABLE, Fake, index, names
 from envspec.facts import tables
 from tools.refresh.__main__ import _pypi
 from tools.refresh.published import UpstreamChanged
-from tools.refresh.released_table import refreshed_dates
+from tools.refresh.releases import refreshed_dates
 from tools.refresh.rows import rows_of, with_rows
 from tools.refresh.torch_table import refreshed
 from tools.refresh.triton_table import compiled_by, refreshed_triton

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from envspec.prove.smoke.report.evidence import weights_of
-from envspec.prove.smoke.report.result import SmokeReport
+from envspec.prove.smoke.report.result import SmokeReport, weights_of
 from envspec.prove.smoke.report.words import measured
 
 Same = Literal["same", "differs", "not compared"]
