@@ -484,7 +484,9 @@ class PipResolver:
                 for name, version in last.items()
                 if name in alone and alone[name].specifier.contains(version, prereleases=True)
             }
-            if higher := floors(found, asking, preferences.versions, releases):
+            # what another target has is preferred too, and may be older than this one's last lock
+            kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
+            if higher := floors(found, asking, kept, releases):
                 found, stands_in_the_way = _raised(
                     found, higher, last, lambda more: settle(with_constraints(asking, more), capped, sources=False)
                 )

@@ -230,11 +230,9 @@ def _info(text: str | None, name: str, version: str) -> Metadata | None:
 
 def _is_of(own: str, own_version: str, name: str, version: str) -> bool:
     """Say whether a source's own name and version are those of a release. Any version is, of one that has none yet."""
-    from packaging.version import InvalidVersion
-
     try:
         return canonical_name(own) == name and (not version or Version(own_version) == Version(version))
-    except InvalidVersion:
+    except ValueError:
         return False
 
 

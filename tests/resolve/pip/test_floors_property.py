@@ -112,3 +112,15 @@ def test_a_bound_that_was_raised_sends_nothing_else_back(machine: Machine, index
     bot = lock(later, before)
     assert versions(bot) == {("cpu", "b"): 4, ("cpu", "c"): 3}
     assert versions(lock(later, bot, Upgrade(everything=True))) == {("cpu", "b"): 4, ("cpu", "c"): 4}
+
+
+def test_what_another_target_takes_sends_nothing_of_this_one_back(machine: Machine, index: Index) -> None:
+    """Target one may have y 1.0 for a 5.0; two asks for y itself, and its last lock has 4.0."""
+    index.add(*(wheel(name, "4.0") for name in (*ASKED, "y")))
+    machine.spec(cpu(*ASKED, targets=TARGETS))
+    before = lock(machine)
+    index.add(wheel("a", "5.0", "y<=1"), wheel("y", "1.0"), wheel("y", "5.0"))
+    later = Machine(machine.base / "later", default=index.url)
+    later.spec(cpu(*ASKED, targets=TARGETS))
+    after = versions(lock(later, before, Upgrade(everything=True)))
+    assert (after["one", "a"], after["two", "a"], after["two", "y"]) == (5, 4, 5)
