@@ -31,9 +31,9 @@ PROJECT = '[project]\nname = "lib"\nversion = "1"\n'
 
 
 def judged(
-    setup: str | None = ANTLR, cfg: str = CFG, project: str = "", names: tuple[str, ...] = (), **texts: str
+    setup: str | None = ANTLR, cfg: str = CFG, project: str = "", names: tuple[str, ...] = (), entry_points: str = ""
 ) -> object:
-    found = {"setup.cfg": cfg, **{name.replace("__", "/"): text for name, text in texts.items()}}
+    found = {"setup.cfg": cfg, "a.egg-info/entry_points.txt": entry_points}
     if setup is not None:
         found["setup.py"] = setup
     listed = [*(name for name in NAMES if name != "setup.py" or setup is not None), *names]
@@ -100,8 +100,8 @@ def test_what_beside_a_setup_py_runs(cfg: str, project: str, names: tuple[str, .
 
 
 def test_entry_points_that_a_build_loads() -> None:
-    assert judged(**{"a.egg-info__entry_points.txt": "[console_scripts]\na = a:main\n"})
-    assert judged(**{"a.egg-info__entry_points.txt": "[egg_info.writers]\na = a:main\n"}) is False
+    assert judged(entry_points="[console_scripts]\na = a:main\n")
+    assert judged(entry_points="[egg_info.writers]\na = a:main\n") is False
 
 
 @pytest.mark.parametrize("backend", ["setuptools.build_meta", "flit_core.buildapi", "hatchling.build"])

@@ -147,7 +147,8 @@ def test_markers_of_torch_and_of_wheels_are_judged_for_the_exact_python() -> Non
     lines = f'"torch==2.9.*; {marker}", "a @ https://h.example.org/a-1-cp311-cp311-win_amd64.whl ; {marker}"'
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{lines}]\n[targets.a]\n{LINUX}\n"
     spec = parse_spec(text, "specs/demo.toml")
-    (early,) = prepare(spec, spec.targets, [].append)
+    told: list[Finding] = []
+    (early,) = prepare(spec, spec.targets, told.append)
     assert early.verdict.wanted is None
     with pytest.raises(SpecError, match=r"doesn't run on linux-64"):
-        prepare(replace(spec, python_builds={"linux-64": "3.12.12"}), spec.targets, [].append)
+        prepare(replace(spec, python_builds={"linux-64": "3.12.12"}), spec.targets, told.append)
