@@ -18,7 +18,7 @@ MM = "specs/mm-v2.9.toml"
 
 EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     "unknown key 'glibcc'": (
-        ('  "pandas",\n', '  "pandas",\n  "pandas",\n'),
+        ('  "pandas",\n', '  "pandas 2",\n'),
         ('[targets.cpu]\nplatform = "linux-64"\n', '[targets.cpu]\nplatform = "linux-64"\nglibcc = "2.31"\n'),
     ),
     "has no CUDA 11.8 build": (('cuda = "12.6"', 'cuda = "11.8"'),),

@@ -427,10 +427,7 @@ class PipResolver:
                         continue
                     strayed = _strayed(_WORD.findall(conflict.message), asked)
                     if not strayed:
-                        if question.uv.fresh or question.uv.offline:
-                            raise
-                        # a page that uv keeps may be older than the release that would do
-                        question.uv.fresh = True
+                        raise
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
                     neighbour = _neighbour(failure.message, asked)
@@ -497,6 +494,10 @@ class PipResolver:
             self._refuse_lost_extras(found, asking, label, reading)
             return found
         except Unsatisfiable as conflict:
+            if not (question.uv.fresh or question.uv.offline):
+                # a page that uv keeps may be older than the release that would do
+                question.uv.fresh = True
+                return self._solve(request, index, proxy, names, preferences, folder, reading, direct, last)
             about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
             conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)

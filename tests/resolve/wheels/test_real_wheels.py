@@ -141,7 +141,7 @@ def test_the_flags_of_torch_are_those_of_the_table(reader: WheelReader, version:
             ("13",),
             56,
         ),
-        ("tensorflow==2.21.0", "tensorflow/python/platform/build_info.py", ("6.0", "7.0", "8.0", "8.9"), (), 4),
+        ("tensorflow==2.21.0", "tensorflow/python/platform/build_info.py", ("6.0", "7.0", "8.0", "8.9"), (), 4.5),
     ],
 )
 def test_the_gpus_of_other_wheels(
