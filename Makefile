@@ -56,7 +56,7 @@ $(STAMP): pyproject.toml $(wildcard locks/dev/*/requirements.txt)
 	"$$python" -m venv --clear $(VENV); \
 	if [ -f "$$lock" ]; then \
 		echo "make: installing $$lock into $(VENV), every hash checked (a minute or two, once)" >&2; \
-		$(VENV)/bin/python -m pip install -qq --require-hashes --requirement "$$lock"; \
+		$(VENV)/bin/python -m pip install -qq --require-hashes --no-deps --requirement "$$lock"; \
 		$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation --editable .; \
 	else \
 		echo "make: WARNING: there is no $$lock" >&2; \
