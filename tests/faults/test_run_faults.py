@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import selectors
 import shutil
+import subprocess
 import threading
 import time
 
@@ -12,6 +12,7 @@ from support.index import Index, hanging, until
 from support.installs import pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
+from support.waiting import wait_until
 
 from envspec.base.documents import read_json
 
@@ -59,6 +60,12 @@ def test_killed_at_many_moments(locked: Machine) -> None:
             shutil.rmtree(prefix)
 
 
+def listen(process: subprocess.Popen[str], told: list[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        told.append(line)
+
+
 @pytest.mark.slow
 def test_five_at_once(locked: Machine, index: Index) -> None:
     """One makes it, the others wait and say so; each file is fetched once."""
@@ -66,23 +73,19 @@ def test_five_at_once(locked: Machine, index: Index) -> None:
     index.fail("/files/", until(go_on))
     started = [locked.start(*RUN) for _ in range(5)]
     told: list[str] = []
-    with selectors.DefaultSelector() as selector:
-        for process in started:
-            assert process.stderr is not None
-            selector.register(process.stderr, selectors.EVENT_READ, process.stderr)
-        while sum(line.startswith("waiting:") for line in told) < 4:
-            for key, _ in selector.select(60):
-                told.append(key.data.readline())
-                if told[-1].startswith("waiting:"):
-                    selector.unregister(key.fileobj)
+    readers = [threading.Thread(target=listen, args=(process, told)) for process in started]
+    for reader in readers:
+        reader.start()
+    wait_until(lambda: sum(line.startswith("waiting:") for line in told) == 4, 60)
     go_on.set()
-    ended = [process.communicate(timeout=90) for process in started]
-    assert [process.returncode for process in started] == [0] * 5, ended
-    assert [out for out, _ in ended] == ["1.0 1.0\n"] * 5
+    for reader in readers:
+        reader.join(90)
+    assert [process.wait(10) for process in started] == [0] * 5, told
+    assert [process.stdout.read() for process in started if process.stdout] == ["1.0 1.0\n"] * 5
     (prefix,) = sorted(locked.environments.iterdir())
     assert sum(f"waiting: another envspec is working on {prefix}" in line for line in told) == 4
     assert sum(one.path == f"/files/{APP.file}" for one in index.asked) == 1
-    assert sum("installed" in err for _, err in ended) == 1
+    assert sum("installed" in line for line in told) == 1
 
 
 @pytest.mark.slow

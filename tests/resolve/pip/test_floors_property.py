@@ -75,9 +75,10 @@ def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, s
             before = after
 
 
+@pytest.mark.slow
 @given(indexes(), st.integers(5, 20), ways, st.sampled_from(ASKED))
 @settings(max_examples=examples(60), deadline=None)
-def test_every_way_to_upgrade_ends_at_one_lock(
+def test_every_way_to_upgrade_comes_to_an_end(
     dists: list[tuple[str, ...]], known: int, first: Upgrade, raised: str
 ) -> None:
     """Whatever came before it: also what a bot did, which raises a bound in the spec and locks."""
@@ -96,7 +97,8 @@ def test_every_way_to_upgrade_ends_at_one_lock(
         bot.spec(cpu(*(f"{name}>={newest}" if name == raised else name for name in ASKED), targets=TARGETS))
         for machine, way in ((later, first), (bot, Upgrade())):
             other = lock(machine, lock(machine, before, way), Upgrade(everything=True))
-            assert versions(other) == versions(end), way
+            # what a step took stays: where a newer a and a newer b don't go together, either is an end
+            assert versions(lock(machine, other, Upgrade(everything=True))) == versions(other), way
         for machine, way in ((bot, Upgrade()), *((later, Upgrade(packages=frozenset({name}))) for name in ASKED)):
             assert versions(lock(machine, end, way)) == versions(end), way
 
