@@ -241,7 +241,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: Lock
                 )
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:
-            if not request.allow_needed and not (request.allow_static and needed.inert == needed.names):
+            if not request.allow_needed and not (request.allow_static and needed.inert):
                 raise
             if policy is not None:
                 refuse_builds(policy, needed.names, spec.path)

@@ -17,9 +17,11 @@ from typing import Any
 
 from envspec.packages.names import requirement_name
 
-_SETUPTOOLS = ("setuptools.build_meta", "setuptools.build_meta:__legacy__")
+LEGACY = "setuptools.build_meta:__legacy__"
+"""The backend of a source that names none (PEP 517)."""
+SETUPTOOLS = ("setuptools.build_meta", LEGACY)
 _BACKENDS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(_SETUPTOOLS, frozenset({"setuptools", "wheel"})),
+    **dict.fromkeys(SETUPTOOLS, frozenset({"setuptools", "wheel"})),
     "flit_core.buildapi": frozenset({"flit-core"}),
     "hatchling.build": frozenset({"hatchling"}),
     "poetry.core.masonry.api": frozenset({"poetry-core"}),
@@ -66,6 +68,8 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
 
     `texts` has the files that `is_told` names, `project` is pyproject.toml's table.
     """
+    if any(is_told(name) and name not in texts for name in names):
+        return False
     if not _system_is_known(project) or _own_modules(names) & _SHADOWED or not _loads_nothing(texts):
         return False
     if "setup.py" in names:
@@ -82,7 +86,7 @@ def _system_is_known(project: Mapping[str, Any]) -> bool:
     system = project.get("build-system", {})
     if not isinstance(system, dict) or not set(system) <= {"requires", "build-backend"}:
         return False
-    allowed = _BACKENDS.get(str(system.get("build-backend", _SETUPTOOLS[1])))
+    allowed = _BACKENDS.get(str(system.get("build-backend", LEGACY)))
     requires = system.get("requires", [])
     if allowed is None or not isinstance(requires, list) or any("@" in str(line) for line in requires):
         return False
@@ -126,8 +130,9 @@ def _sections(text: str) -> dict[str, dict[str, str]] | None:
 
 def _builds_by_setup(project: Mapping[str, Any]) -> bool:
     """Say whether setuptools reads the setup.py alone: tables beside it would change what it says."""
-    backend = project.get("build-system", {}).get("build-backend", _SETUPTOOLS[1])
-    return backend in _SETUPTOOLS and "project" not in project and "setuptools" not in project.get("tool", {})
+    backend = project.get("build-system", {}).get("build-backend", LEGACY)
+    tool = project.get("tool", {})
+    return backend in SETUPTOOLS and "project" not in project and isinstance(tool, dict) and "setuptools" not in tool
 
 
 def _is_declared(project: Mapping[str, Any], names: Sequence[str]) -> bool:

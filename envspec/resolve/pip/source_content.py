@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import lzma
+import posixpath
+import stat
 import tarfile
 import zipfile
 import zlib
@@ -37,11 +39,13 @@ class Content:
     texts  those that say what it requires, and whether its build runs its code
     names  of all files
     asks   a text says `setup_requires`, or wasn't read
+    odd    it has links, or paths that are another one's spelling: `names` don't say what lies where once it's unpacked
     """
 
     texts: dict[str, str]
     names: list[str]
     asks: bool = True
+    odd: bool = False
 
 
 _TOLD = (".py", ".cfg", ".toml")
@@ -54,16 +58,20 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
     members = _zip_members if file.file.endswith(".zip") else _tar_members
     texts: dict[str, str] = {}
     names: list[str] = []
-    unpacked, asks = 0, False
+    unpacked, asks, odd = 0, False, False
     try:
         for path, size, read in members(bounded):
+            stem = path.removeprefix("./")
+            odd = odd or read is None or posixpath.normpath(stem) != stem
+            if read is None:
+                continue
             unpacked += size
             if len(names) >= _MEMBERS or unpacked > _UNPACKED:
                 raise IndexFailure(
                     f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
                     hint="don't build it; exclude the release with a bound in the spec",
                 )
-            below = path.removeprefix("./").partition("/")[2]
+            below = stem.partition("/")[2]
             names.append(below)
             wanted = (
                 below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt") or is_told(below)
@@ -79,7 +87,7 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
             f"{redact(file.url)} can't be unpacked: {error}",
             hint="report this to whoever runs the index: the file is damaged",
         ) from None
-    return Content(texts, names, asks)
+    return Content(texts, names, asks, odd)
 
 
 _UNREADABLE = (
@@ -87,8 +95,8 @@ _UNREADABLE = (
     RuntimeError, ValueError,
 )  # fmt: skip
 
-Member = tuple[str, int, Callable[[], bytes]]
-"""Path in the archive, unpacked size in bytes, and its content."""
+Member = tuple[str, int, Callable[[], bytes] | None]
+"""Path in the archive, unpacked size in bytes, and its content; None for what is neither a file nor a folder."""
 
 
 def _tar_members(stream: _Bounded) -> Iterator[Member]:
@@ -96,6 +104,8 @@ def _tar_members(stream: _Bounded) -> Iterator[Member]:
         for member in archive:
             if member.isfile():
                 yield member.name, member.size, partial(_tarred, archive, member)
+            elif not member.isdir():
+                yield member.name, 0, None
             # tarfile keeps every member that it has seen
             archive.members = []  # type: ignore[attr-defined]
 
@@ -114,7 +124,8 @@ def _zip_members(stream: _Bounded) -> Iterator[Member]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
             if not entry.is_dir():
-                yield entry.filename, entry.file_size, partial(_zipped, archive, entry)
+                link = stat.S_ISLNK(entry.external_attr >> 16)
+                yield entry.filename, entry.file_size, None if link else partial(_zipped, archive, entry)
 
 
 def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:

@@ -40,7 +40,7 @@ class NeededSource:
 class SourcesNeeded(AnswerNo):
     """The solution needs packages from source that `allow-source` doesn't name.
 
-    `names` are those to allow, `inert` those of them whose build runs no code of their own.
+    `names` are those to allow; `inert` says that the build of each runs no code of its own.
     """
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
@@ -51,7 +51,7 @@ class SourcesNeeded(AnswerNo):
         said: dict[tuple[str, str], NeededSource] = {}
         for one in self.needed:
             said.setdefault((one.name, one.version), one)
-        self.inert = tuple(name for name in self.names if all(one.inert for one in self.needed if one.name == name))
+        self.inert = all(one.inert for one in self.needed)
         told = "; ".join(map(_told, said.values()))
         line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
@@ -64,7 +64,7 @@ class SourcesNeeded(AnswerNo):
         self.targets = tuple(targets)
 
     def _ways(self) -> str:
-        if self.inert == self.names:
+        if self.inert:
             return "run `envspec lock --allow-static`, or add to [pip]: "
         return (
             "building from source runs a package's code; if you trust the code, run `envspec lock --allow-needed`, "

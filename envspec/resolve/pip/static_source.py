@@ -31,7 +31,7 @@ from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.inert import Setup, inert
+from envspec.resolve.pip.inert import LEGACY, SETUPTOOLS, Setup, inert
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.resolve.pip.source_content import Content, read_content
 from envspec.resolve.uv.answer import FoundFile
@@ -144,7 +144,7 @@ def facts_of(content: Content, name: str, version: str, size: int | None) -> Sou
     info = _info(texts.get("PKG-INFO"), name, version)
     version = version or (info.version if info else "")
     project = _toml(texts.get("pyproject.toml"))
-    setup = inert(texts, names, project)
+    setup = not content.odd and inert(texts, names, project)
     if isinstance(setup, Setup) and not _is_of(setup.name, setup.version, name, version):
         setup = False
     metadata, trust = _requirements(texts, names, info, project, setup, name, version)
@@ -164,15 +164,12 @@ def _is_setuptools_alone(project: Mapping[str, Any]) -> bool:
     system = project.get("build-system", {})
     if not isinstance(system, dict) or "backend-path" in system:
         return False
-    backend = system.get("build-backend", _LEGACY)
+    backend = system.get("build-backend", LEGACY)
     try:
         declared = {requirement_name(line) for line in build_requires(project)}
     except ValueError:
         return False
-    return backend in ("setuptools.build_meta", _LEGACY) and declared == {"setuptools", "wheel"}
-
-
-_LEGACY = "setuptools.build_meta:__legacy__"
+    return backend in SETUPTOOLS and declared == {"setuptools", "wheel"}
 
 
 def build_requires(project: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from envspec.base.documents import read_toml
+from envspec.net.fetch import Stream
 from envspec.resolve.pip.inert import Setup, inert
+from envspec.resolve.pip.source_content import read_content
+from envspec.resolve.pip.static_source import facts_of
+from envspec.resolve.uv.answer import FoundFile
 
 ANTLR = """from setuptools import setup
 
@@ -97,6 +103,47 @@ def test_a_setup_py_that_runs(setup: str) -> None:
 )
 def test_what_beside_a_setup_py_runs(cfg: str, project: str, names: tuple[str, ...]) -> None:
     assert judged(cfg=cfg, project=project, names=names) is False
+
+
+def test_a_told_file_that_was_not_read_counts_as_code() -> None:
+    """It was larger than what is kept."""
+    assert judged(names=("b.egg-info/entry_points.txt",)) is False
+    assert judged(project="tool = 3\n") is False
+
+
+def archive(setup: tarfile.TarInfo) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as made:
+        texts = {
+            "PKG-INFO": "Metadata-Version: 2.1\nName: lib\nVersion: 1\n",
+            "pyproject.toml": f"[build-system]\nrequires = []\nbuild-backend = 'setuptools.build_meta'\n{PROJECT}",
+        }
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(f"lib-1/{name}")
+            entry.size = len(text)
+            made.addfile(entry, io.BytesIO(text.encode()))
+        made.addfile(setup)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "inert"),
+    [
+        ("lib-1/docs", tarfile.DIRTYPE, True),
+        ("lib-1/setup.py", tarfile.SYMTYPE, False),
+        ("lib-1/setup.py", tarfile.LNKTYPE, False),
+        ("lib-1/./setup.py", tarfile.REGTYPE, False),
+        ("lib-1//setup.py", tarfile.REGTYPE, False),
+    ],
+)
+def test_names_that_do_not_say_what_lies_where(path: str, kind: bytes, inert: bool) -> None:
+    """A setup.py by a link or another spelling runs as any other."""
+    entry = tarfile.TarInfo(path)
+    entry.type, entry.linkname = kind, "lib-1/PKG-INFO" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+    packed = archive(entry)
+    stream = Stream("x", len(packed), iter([packed]))
+    content = read_content(FoundFile("https://example.org/lib-1.tar.gz", "lib-1.tar.gz", "0" * 64, len(packed)), stream)
+    assert facts_of(content, "lib", "1", len(packed)).inert is inert
 
 
 def test_entry_points_that_a_build_loads() -> None:
