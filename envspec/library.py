@@ -35,7 +35,7 @@ def load_lock(path: StrPath, *, locks_dir: StrPath | None = None) -> Lock:
     """
     from envspec.app.inputs import read_lock
 
-    return read_lock(os.fspath(path), _folder(locks_dir))[1]
+    return read_lock(os.fspath(path), _folder(locks_dir), stale="ignore")[1]
 
 
 def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Finding, ...]:
@@ -65,7 +65,7 @@ def render(
 
     if form not in CHOICES:
         raise InputError(f"{form!r} is no format", hint=f"the formats: {', '.join(CHOICES)}")
-    spec, lock = read_lock(os.fspath(path), _folder(locks_dir))
+    spec, lock = read_lock(os.fspath(path), _folder(locks_dir), stale="ignore")
     return render_files(spec, lock, locked_targets(lock, targets), [form], ".")[0]
 
 

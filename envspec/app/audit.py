@@ -35,7 +35,6 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
     Raises as `look_at_lock`, InputError for an unknown target or a database that isn't one, OutsideError.
     """
     spec, lock = inputs.look_at_lock(path, locks_dir)
-    inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
     now, found = datetime.now(timezone.utc), packages(chosen)
     with observer().progress("looking up releases") as progress:

@@ -11,7 +11,7 @@ from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
-from envspec.lock.inputs import has_equal_inputs
+from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import LOCK_VERSION
 from envspec.lock.render import rendered_files
@@ -102,10 +102,11 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     stale: tuple[Finding, ...] = ()
     drifted: tuple[Finding, ...] = ()
     flaws: tuple[Finding, ...] = ()
-    equal, accepted = has_equal_inputs(spec, lock), None
+    case = spec_case(spec)
+    equal, accepted = case.is_of(lock), None
     if equal:
         try:
-            accepted = sound(lock, spec, lock_path)
+            accepted = sound(lock, case, lock_path)
         except UnsoundLock as error:
             flaws = error.flaws
     else:
@@ -115,7 +116,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         # Loading the reasons takes longer than telling that there are none.
         from envspec.lock.freshness import reasons, rendered_reasons
 
-        stale, drifted = reasons(spec, lock), rendered_reasons(expected, found)
+        stale, drifted = reasons(case, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
     if flaws or stale or drifted:
         return SpecState(

@@ -85,10 +85,10 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
 def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
     """Find what can't be right in a lock, else what envspec's tables say otherwise since it was made: a warning, for
     the lock holds the facts that it was judged with."""
-    from envspec.lock.inputs import has_equal_inputs
-    from envspec.lock.judge import judge, outdated_facts
+    from envspec.lock.inputs import spec_case
+    from envspec.lock.judge import flaws_of, outdated_facts
 
-    flaws = judge(lock, spec if has_equal_inputs(spec, lock) else None)
+    flaws = flaws_of(lock, spec_case(spec))
     for flaw in flaws:
         message = f"its lock can't be right: {flaw.message}"
         yield Finding("error", flaw.code, message, remedy=relock, targets=flaw.targets)

@@ -85,7 +85,6 @@ def why(path: str, package: str, targets: Sequence[str], limit: int, locks_dir: 
     Raises SpecError, LockError, InputError for an unknown target, AnswerNo where none has the package.
     """
     spec, lock = inputs.only_read_lock(path, locks_dir)
-    inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
     groups = _grouped(chosen, lambda target: _answer(target, package, limit))
     if not any(answer.packages for _, answer in groups):
@@ -149,7 +148,6 @@ def trees(
     if inverse and package is None:
         raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
     spec, lock = inputs.look_at_lock(path, locks_dir)
-    inputs.warn_if_stale(spec, lock)
     chosen = inputs.locked_targets(lock, targets)
     groups = _grouped(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
     if package is not None and not any(branches for _, branches in groups):

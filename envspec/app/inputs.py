@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from envspec.app.find_specs import FOLDER, spec_file
 from envspec.app.observer import say, warn
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from envspec.app.policy import Making
     from envspec.base.finding import Finding
+    from envspec.lock.inputs import SpecCase
     from envspec.lock.judge import SoundLock
     from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFile, LockFolder
@@ -101,63 +102,82 @@ def has_lock(spec: Spec, given: Path | None) -> bool:
     return True
 
 
-def read_lock(path: str, given: Path | None, making: Making | None = None) -> tuple[Spec, SoundLock]:
+Stale = Literal["warn", "refuse", "ignore"]
+"""What becomes of a lock that no longer answers its spec."""
+
+
+def read_lock(
+    path: str, given: Path | None, making: Making | None = None, stale: Stale = "warn"
+) -> tuple[Spec, SoundLock]:
     """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids.
 
     Commands that install, export or run begin here. `making` is for commands that make what a site may demand.
 
-    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError.
+    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError, and AnswerNo for a lock that is stale,
+    where it is to be refused.
     """
-    spec, found, _ = read_signed_lock(path, given, making)
+    spec, found, _ = read_signed_lock(path, given, making, stale)
     return spec, found
 
 
-def read_signed_lock(path: str, given: Path | None, making: Making | None) -> tuple[Spec, SoundLock, LockFile]:
+def read_signed_lock(
+    path: str, given: Path | None, making: Making | None, stale: Stale
+) -> tuple[Spec, SoundLock, LockFile]:
     """Read a spec and its lock as `read_lock` does, with the lock's bytes and its signature."""
     from envspec.app.policy import refuse_lock
+    from envspec.lock.inputs import spec_case
     from envspec.lock.judge import UnsoundLock, sound
 
     spec = read_spec(path)
     folder = folder_of(spec, given)
     file = there(folder.read_signed(), spec)
-    where = str(folder.path)
+    where, case = str(folder.path), spec_case(spec)
     try:
-        found = sound(file.lock, spec, where)
+        found = sound(file.lock, case, where)
     except UnsoundLock:
-        warn_if_stale(spec, file.lock)
+        _warn_if_stale(case, file.lock)
         raise
     refuse_lock(spec, found, file, where, making)
+    if stale == "warn":
+        _warn_if_stale(case, found)
+    elif stale == "refuse" and not case.is_of(found):
+        from envspec.lock.freshness import reasons
+
+        raise AnswerNo(_changed(spec, reasons(case, found)), hint=f"envspec lock {spec.path}")
     return spec, found, file
 
 
 def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
-    """Read a spec and its lock for a command that only prints what is in it: neither is judged, no GPU looked up.
+    """Read a spec and its lock for a command that only prints what is in it: neither is judged, no GPU looked up. A
+    stale lock gets a warning.
 
     Raises SpecError, LockError.
     """
+    from envspec.lock.inputs import spec_case
     from envspec.spec.parse import load_spec
 
     spec = load_spec(spec_file(path), capability=_capability_of)
-    return spec, there(folder_of(spec, given).look(), spec)
+    lock = there(folder_of(spec, given).look(), spec)
+    _warn_if_stale(spec_case(spec), lock)
+    return spec, lock
 
 
 def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
-    """Read a spec and its lock for a command that only shows them: an unsound lock gets a warning.
+    """Read a spec and its lock for a command that only shows them: an unsound or stale lock gets a warning.
 
     Raises SpecError, LockError.
     """
-    from envspec.lock.inputs import has_equal_inputs
-    from envspec.lock.judge import judge
+    from envspec.lock.inputs import spec_case
+    from envspec.lock.judge import flaws_of
 
     spec = read_spec(path)
-    folder = folder_of(spec, given)
+    folder, case = folder_of(spec, given), spec_case(spec)
     lock, where = there(folder.read(), spec), folder.path
-    equal = has_equal_inputs(spec, lock)
-    flaws = judge(lock, spec if equal else None)
-    if flaws:
+    if flaws := flaws_of(lock, case):
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
         warn(f"{where} can't be right: {printable(flaws[0].text)}{more}")
         say(f"hint: `envspec check {spec.path}` lists everything that is wrong with the lock")
+    _warn_if_stale(case, lock)
     return spec, lock
 
 
@@ -211,40 +231,27 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
     return targets[0]
 
 
-def warn_if_stale(spec: Spec, lock: Lock) -> None:
+def _warn_if_stale(case: SpecCase, lock: Lock) -> None:
     """Warn when the lock doesn't answer the spec any more."""
-    from envspec.lock.inputs import has_equal_inputs
-
+    spec = case.spec
     found: tuple[Finding, ...] = ()
     if lock.images and not lock.image(spec.image.base):
         from envspec.app.lock.images import stale_images
 
         found = stale_images(spec, lock)
-    if not has_equal_inputs(spec, lock):
+    if not case.is_of(lock):
         # the many reasons that there are take as long to load as the answer takes
         from envspec.lock.freshness import reasons
 
-        found = (*reasons(spec, lock), *found)
+        found = (*reasons(case, lock), *found)
     if found:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        warn(f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}")
+        warn(_changed(spec, found))
         say(f"hint: envspec lock {spec.path}")
 
 
-def refuse_stale(spec: Spec, lock: Lock) -> None:
-    """Refuse a lock that doesn't answer the spec any more: what runs is what the spec says. Raises AnswerNo."""
-    from envspec.lock.inputs import has_equal_inputs
-
-    if has_equal_inputs(spec, lock):
-        return
-    from envspec.lock.freshness import reasons
-
-    found = reasons(spec, lock)
+def _changed(spec: Spec, found: tuple[Finding, ...]) -> str:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    raise AnswerNo(
-        f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}",
-        hint=f"envspec lock {spec.path}",
-    )
+    return f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}"
 
 
 def did_you_mean(package: str, lock: Lock) -> str:

@@ -49,7 +49,6 @@ class Installed:
 def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
     """Install a target, or with `dry_run` only plan it. Raises EnvspecError."""
     spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
-    inputs.warn_if_stale(spec, lock)
     target = permitted(asked, spec, lock, _target(asked, spec, lock))
     prefix = checked_prefix(asked.prefix or default_prefix(spec, lock, target, make=not dry_run))
     with observer().progress("reading the installed packages") as progress:

@@ -130,7 +130,6 @@ def _chosen(
     """Read the lock and choose its targets that aren't unfit for a reason. Raises InputError where none is left, or one
     of those that are named isn't fit."""
     spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
-    inputs.warn_if_stale(spec, lock)
     targets = inputs.locked_targets(lock, asked.targets)
     others = {target.name: reason for target in targets if (reason := unfit(target))}
     told = "; ".join(f"{name} {reason}" for name, reason in others.items())

@@ -59,7 +59,7 @@ def newer_releases(
     from envspec.resolve.pip.setup import pip_resolver
     from envspec.resolve.workflow.outdated import better_variants, outdated
 
-    spec, lock = inputs.read_lock(path, locks_dir)
+    spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
     chosen = inputs.locked_targets(lock, targets)
     pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
     known: dict[tuple[str, str], Sequence[Release]] = {}
@@ -127,7 +127,7 @@ class TargetHorizon:
 
 def horizons(path: str, names: Sequence[str], locks_dir: Path | None) -> tuple[Lock, tuple[TargetHorizon, ...]]:
     """Find the horizon of each target that has a torch of the tables. Raises InputError for an unknown target."""
-    spec, lock = inputs.read_lock(path, locks_dir)
+    spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
     found = []
     for target in inputs.locked_targets(lock, names):
         of_spec = spec.target(target.name)

@@ -161,8 +161,7 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
 
-    spec, lock = inputs.read_lock(path, asked.locks_dir)
-    inputs.refuse_stale(spec, lock)
+    spec, lock = inputs.read_lock(path, asked.locks_dir, stale="refuse")
     settings = load_settings(os.environ)
     if asked.target is not None:
         target = inputs.one_target(lock, asked.target)

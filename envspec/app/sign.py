@@ -46,8 +46,7 @@ def sign_lock(path: str, locks_dir: Path | None, key: Path | None) -> Signed:
 
     Raises SpecError, LockError, UnsoundLock, AnswerNo for a stale lock, InputError for the key, ToolError.
     """
-    spec, lock, file = inputs.read_signed_lock(path, locks_dir, "signature")
-    inputs.refuse_stale(spec, lock)
+    spec, _, file = inputs.read_signed_lock(path, locks_dir, "signature", "refuse")
     folder = inputs.folder_of(spec, locks_dir)
     signature, signer = _signature(file.content, key, LOCK)
     folder.sign(signature, file.content)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from envspec.base.finding import Finding, merged
-from envspec.lock.inputs import inputs_in, target_inputs, with_kept_python
+from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
@@ -28,24 +28,19 @@ def _changed(code: str, what: str, old: str | None, new: str | None, package: st
     return reason(code, message, package, old=old, new=new)
 
 
-def reasons(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
-    """Return why `lock` is stale for `spec`; empty when it is current. A reason that holds for every target that both
-    have names none. Raises SpecError as `target_inputs` does."""
-    spec = with_kept_python(spec, lock)
-    pairs = [(target, locked) for target in spec.targets if (locked := lock.target(target.name))]
-    wanted = {target.name for target in spec.targets}
-    came = [target.name for target in spec.targets if lock.target(target.name) is None]
-    went = [target.name for target in lock if target.name not in wanted]
-    found = (
-        replace(one, targets=(target.name,))
-        for target, locked in pairs
-        for one in _of_target(locked.inputs, target_inputs(spec, target))
-    )
+def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
+    """Return why a lock is stale for a spec; empty when it is current. A reason that holds for every target that both
+    have names none."""
+    case = case.beside(lock)
+    pairs = {name: (locked.inputs, new) for name, new in case.targets.items() if (locked := lock.target(name))}
+    came = [name for name in case.targets if name not in pairs]
+    went = [target.name for target in lock if target.name not in pairs]
+    found = (replace(one, targets=(name,)) for name, both in pairs.items() for one in _of_target(*both))
     return (
-        *_of_spec(spec, lock),
+        *_of_spec(case, lock),
         *(reason("target-added", f"target {name} is not locked yet", target=name) for name in came),
         *(reason("target-removed", f"target {name} is no longer in the spec", target=name) for name in went),
-        *merged(found, every=[target.name for target, _ in pairs]),
+        *merged(found, every=list(pairs)),
     )
 
 
@@ -75,10 +70,10 @@ def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> t
     return tuple(out)
 
 
-def _of_spec(spec: Spec, lock: Lock) -> Iterator[Finding]:
-    old, new = lock.inputs, inputs_in(spec, lock)
-    if lock.name != spec.name:
-        yield _changed("name-changed", "the name", lock.name, spec.name)
+def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
+    old, new = lock.inputs, case.shared
+    if lock.name != case.spec.name:
+        yield _changed("name-changed", "the name", lock.name, case.spec.name)
     if old.exclude_newer != new.exclude_newer:
         yield _changed("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
     if old.image_python != new.image_python:

@@ -6,7 +6,8 @@ path stays, without the host: it says which torch and which CUDA its files are f
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from envspec.base.errors import Place, SpecError
@@ -32,11 +33,6 @@ def spec_inputs(spec: Spec) -> SpecInputs:
         channels=spec.conda.channels,
         image_python=spec.image.python if spec.image.python != "locked" else None,
     )
-
-
-def inputs_in(spec: Spec, lock: Lock) -> SpecInputs:
-    """Return what all targets of a spec share, with the moment that stands in a lock for a duration."""
-    return spec_inputs(standing(spec, lock.inputs.exclude_newer))
 
 
 def target_inputs(spec: Spec, target: Target) -> TargetInputs:
@@ -86,24 +82,41 @@ def page_name(url: str) -> str:
     return redact(f"https://host/{path}").removeprefix("https://host/")
 
 
-def with_kept_python(spec: Spec, lock: Lock) -> Spec:
-    """Return the spec with the minor version of Python that a lock has of its range: a table that knows newer builds
-    doesn't make that stale."""
-    if spec.python_range is None:
-        return spec
-    kept = {one.inputs.python for one in lock if releases_of(one.inputs.python, spec.python_range)}
-    return replace(spec, python=max(kept, key=numbers)) if kept else spec
+@dataclass(frozen=True)
+class SpecCase:
+    """A spec with its inputs: normalised once, and shown to all that compare, judge and resolve.
+
+    shared   the inputs of all targets
+    targets  the inputs of each target, by name
+    """
+
+    spec: Spec
+    shared: SpecInputs
+    targets: Mapping[str, TargetInputs]
+
+    def beside(self, lock: Lock) -> SpecCase:
+        """Give the case with the choices of a lock: its moment for a duration, and the minor version of Python that it
+        has of a range, for a table that knows newer builds makes no lock stale."""
+        spec = standing(self.spec, lock.inputs.exclude_newer)
+        bound = spec.python_range
+        kept = [one.inputs.python for one in lock if releases_of(one.inputs.python, bound)] if bound else []
+        python = max(kept, key=numbers, default=spec.python)
+        return SpecCase(
+            replace(spec, python=python),
+            replace(self.shared, exclude_newer=spec.exclude_newer),
+            {name: replace(one, python=python) for name, one in self.targets.items()},
+        )
+
+    def is_of(self, lock: Lock) -> bool:
+        """Say whether a lock was made from exactly these inputs."""
+        own = self.beside(lock)
+        named = (lock.name, lock.inputs) == (own.spec.name, own.shared)
+        return named and {locked.name: locked.inputs for locked in lock} == own.targets
 
 
-def has_equal_inputs(spec: Spec, lock: Lock) -> bool:
-    """Return whether a lock was made from exactly the inputs that the spec has now. Raises SpecError as `target_inputs`
-    does."""
-    spec = with_kept_python(spec, lock)
-    return (
-        lock.name == spec.name
-        and lock.inputs == inputs_in(spec, lock)
-        and {locked.name: locked.inputs for locked in lock} == {t.name: target_inputs(spec, t) for t in spec.targets}
-    )
+def spec_case(spec: Spec) -> SpecCase:
+    """Normalise a spec. Raises SpecError as `target_inputs` does."""
+    return SpecCase(spec, spec_inputs(spec), {target.name: target_inputs(spec, target) for target in spec.targets})
 
 
 def implied_match_specs(python: str, *, with_pip: bool, bound: str | None = None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import NewType
 from envspec.base.errors import LockError, Place
 from envspec.base.finding import Finding, merged
 from envspec.base.texts import printable
-from envspec.lock.inputs import spec_inputs, target_inputs, with_kept_python
+from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.lock.rules import (
     builds,
@@ -30,7 +30,6 @@ from envspec.lock.rules import (
 )
 from envspec.lock.rules.case import LockedCase
 from envspec.packages.python_range import is_within
-from envspec.spec.model import Spec
 
 SoundLock = NewType("SoundLock", Lock)
 """A lock that passed every rule. Only `sound` makes one, and whatever installs, exports or runs requires one."""
@@ -117,30 +116,34 @@ def _varied(flaws: Sequence[Finding]) -> list[Finding]:
     return [flaw for _, flaw in sorted(ranked, key=lambda one: one[0])]
 
 
-def judge(lock: Lock, spec: Spec | None = None) -> tuple[Finding, ...]:
+def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     """Return what is wrong with a lock; empty when nothing is.
 
     With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
     judged by the inputs that the lock records.
     """
     of_all = tuple(flaw for rule in _WHOLE for flaw in rule(lock))
-    if spec is None:
+    if case is None:
         return merged((*_judge_each(lock, lock.inputs), *of_all))
-    spec = with_kept_python(spec, lock)
-    asked = {target.name: target_inputs(spec, target) for target in spec.targets}
-    known = [_as_asked(target, asked[target.name]) for target in lock if target.name in asked]
+    case = case.beside(lock)
+    known = [_as_asked(target, case.targets[target.name]) for target in lock if target.name in case.targets]
     return merged(
         (
-            *_judge_each(known, spec_inputs(spec)),
-            *_missing_builds(known, spec),
+            *_judge_each(known, case.shared),
+            *_missing_builds(known, case),
             *(
                 Finding("error", "unknown-target", "the spec has no such target", targets=(target.name,))
                 for target in lock
-                if target.name not in asked
+                if target.name not in case.targets
             ),
             *of_all,
         )
     )
+
+
+def flaws_of(lock: Lock, case: SpecCase) -> tuple[Finding, ...]:
+    """Return what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
+    return judge(lock, case if case.is_of(lock) else None)
 
 
 def _as_asked(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
@@ -148,10 +151,10 @@ def _as_asked(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
     return replace(target, inputs=replace(inputs, python_version=target.inputs.python_version))
 
 
-def _missing_builds(targets: Iterable[LockedTarget], spec: Spec) -> Iterator[Finding]:
+def _missing_builds(targets: Iterable[LockedTarget], case: SpecCase) -> Iterator[Finding]:
     for target in targets:
-        against_lock = spec.terms_of(target.name).built_against_lock
-        yield from builds.missing_build_environments(LockedCase(target, spec_inputs(spec)), against_lock)
+        against_lock = case.spec.terms_of(target.name).built_against_lock
+        yield from builds.missing_build_environments(LockedCase(target, case.shared), against_lock)
 
 
 def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Finding, ...]:
@@ -195,10 +198,10 @@ def outdated_facts(lock: Lock) -> tuple[tuple[str, str], ...]:
     return tuple((case.target.name, said) for case in cases for said in derived.differing_facts(case))
 
 
-def sound(lock: Lock, spec: Spec, path: str) -> SoundLock:
+def sound(lock: Lock, case: SpecCase, path: str) -> SoundLock:
     """Judge a lock against its spec and return it as sound. Raises UnsoundLock; `path` is the lock's, for the
     message."""
-    flaws = judge(lock, spec)
+    flaws = judge(lock, case)
     if flaws:
-        raise UnsoundLock(path, flaws, f"envspec lock {spec.path}")
+        raise UnsoundLock(path, flaws, f"envspec lock {case.spec.path}")
     return SoundLock(lock)

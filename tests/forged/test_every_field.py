@@ -16,7 +16,7 @@ from forging import EVIL, wheel
 from support.matrix import by_day
 
 from envspec.app.inputs import read_spec
-from envspec.lock.inputs import has_equal_inputs
+from envspec.lock.inputs import spec_case
 from envspec.lock.judge import judge
 from envspec.lock.model import BuildPin, GitSource, Lock, Publisher, WheelVariant
 from envspec.lock.read import load, loads
@@ -141,7 +141,7 @@ def equipped(lock: Lock) -> Lock:
 
 def refused(lock: Lock, spec: Spec) -> bool:
     """Whether `check` calls a lock anything but fresh, by its spec and its pins."""
-    return not has_equal_inputs(spec, lock) or bool(judge(lock, spec))
+    return not spec_case(spec).is_of(lock) or bool(judge(lock, spec_case(spec)))
 
 
 def placed(root: Path) -> dict[str, str]:

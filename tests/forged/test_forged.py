@@ -12,6 +12,7 @@ from support.matrix import by_day
 
 from envspec.app.inputs import read_spec
 from envspec.cli.main import run
+from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import Lock
 from envspec.lock.read import load
@@ -39,10 +40,10 @@ def test_there_is_no_shipped_lock_that_is_not_judged(root: Path) -> None:
 def test_no_false_alarm(name: str, root: Path) -> None:
     lock = load(root / "locks" / name / "envspec.lock")
     spec = read_spec(str(root / "specs" / f"{name}.toml"))
-    assert judge(lock, spec) == ()
+    assert judge(lock, spec_case(spec)) == ()
     assert judge(lock) == ()
     start = time.process_time()
-    judge(lock, spec)
+    judge(lock, spec_case(spec))
     assert time.process_time() - start < 0.3, "0.1 s on a machine of its own"
 
 
@@ -73,10 +74,10 @@ def forged(case: Forgery, root: Path, path: str) -> tuple[Lock, str]:
     key = (case.lock, case.added, str(case.before))
     if key not in _HONEST:
         honest = case.honest(load(root / "locks" / case.lock / "envspec.lock"))
-        assert judge(honest, spec) == ()
+        assert judge(honest, spec_case(spec)) == ()
         _HONEST[key] = honest
     lock = case.forge(_HONEST[key])
-    return lock, next(flaw.targets[0] for flaw in judge(lock, spec) if flaw.code == case.code)
+    return lock, next(flaw.targets[0] for flaw in judge(lock, spec_case(spec)) if flaw.code == case.code)
 
 
 def test_there_are_enough_and_conda_is_among_them() -> None:
@@ -91,7 +92,7 @@ def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
     path = project(case, root, tmp_path)
     lock, target = forged(case, root, path)
     with pytest.raises(UnsoundLock, match="can't be right for its spec") as refused:
-        sound(lock, read_spec(path), "envspec.lock")
+        sound(lock, spec_case(read_spec(path)), "envspec.lock")
     assert case.code in {flaw.code for flaw in refused.value.flaws} and target in {one.name for one in lock}
 
 

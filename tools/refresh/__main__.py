@@ -310,7 +310,7 @@ def linked(specs: tuple[str, ...]) -> int:
     `envspec link SPEC` reads them; which are missing is told.
     """
     store = LinkStore(load_settings(os.environ).cache())
-    targets = [target for path in specs for target in read_lock(path, None)[1]]
+    targets = [target for path in specs for target in read_lock(path, None, stale="ignore")[1]]
     unread = shipped_facts(targets, store, SHIPPED)
     for file in unread:
         say(f"not read: {file}")

@@ -124,7 +124,6 @@ def install_squashfs(asked: InstallRequest, file: Path) -> MadeSquashfs:
     """Write a target's environment as one file, to be mounted at the request's prefix; sources are built here. Raises
     EnvspecError."""
     spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
-    inputs.warn_if_stale(spec, lock)
     target = permitted(asked, spec, lock, inputs.one_target(lock, asked.target))
     order = ImageOrder(spec, lock, (target,), build_sources=True, offline=asked.offline)
     made = make_squashfs(order, file, str(checked_prefix(asked.prefix)) if asked.prefix else ENVIRONMENT)

@@ -22,6 +22,8 @@ from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_sp
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.texts import nearest, printable
 from envspec.lock.freshness import reasons, rendered_reasons
+from envspec.lock.inputs import spec_case
+from envspec.lock.judge import UnsoundLock, flaws_of, sound
 from envspec.lock.model import LOCK_VERSION, Lock
 from envspec.lock.read import LockLayout
 from envspec.lock.render import rendered_files
@@ -32,14 +34,14 @@ from envspec.resolve.workflow.images import tell_images
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
 from envspec.resolve.workflow.pythons import with_missing_pythons
-from envspec.resolve.workflow.relock import flaws_of, relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.newer import beginning, has_ended, standing
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
     from envspec.lock.store import LockFolder
     from envspec.resolve.conda.solve import CondaResolver
-    from envspec.resolve.pip.solve import PipResolver
     from envspec.review.policy.model import Policy
     from envspec.spec.model import Spec
 
@@ -125,10 +127,9 @@ def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
     if done.status != "written" or not recipes.is_dir():
         return
     from envspec.app.export.recipes import recipe_drift
-    from envspec.lock.judge import UnsoundLock, sound
 
     try:
-        found, again = recipe_drift(spec, sound(folder.load(), spec, str(folder.path)), recipes)
+        found, again = recipe_drift(spec, sound(folder.load(), spec_case(spec), str(folder.path)), recipes)
     except UnsoundLock:
         # with --target, the other targets may not answer the spec yet
         return
@@ -183,7 +184,10 @@ def _standing(
     lacks; it asks no index. Raises Malicious, Forbidden."""
     upgrade = request.upgrade
     forced = upgrade.everything or upgrade.packages or request.refresh or request.targets or request.pins
-    if old is None or forced or reasons(spec, old) or flaws_of(spec, old):
+    if old is None or forced:
+        return None
+    case = spec_case(spec)
+    if reasons(case, old) or flaws_of(old, case):
         return None
     if old.schema != LOCK_VERSION and not request.offline:
         # a lock of an older schema stays only as long as nobody can be asked for what this one holds
@@ -210,8 +214,6 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: Lock
     """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
     resolution needs are added to its allow-source, until it needs no more.
     """
-    from envspec.resolve.pip.build_environment import build_environments
-    from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.sources_needed import SourcesNeeded
     from envspec.resolve.pip.unbounded import FAR
     from envspec.spec.edit import allow_source
@@ -221,24 +223,18 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: Lock
     while True:
         told: list[Finding] = []
         try:
-            with _resolvers(spec, request, told.append) as (pip, conda):
+            with _resolvers(spec, request, told.append) as resolvers:
                 bounded = _bounded(spec, old, request)
-                lock = relock(
+                asked = RelockRequest(
                     bounded,
                     old,
-                    pip,
-                    conda=conda,
                     upgrade=request.upgrade,
                     only=request.targets,
                     refreshed=request.refresh,
                     not_after=bound_of(bounded, policy),
-                    notice=told.append,
-                    inspect=pip.inspector,
-                    builds=partial(build_environments, pip),
-                    publishers=partial(publishers, pip),
                     first=first,
-                    tell=pip.tell,
                 )
+                lock = relock(asked, resolvers, told.append)
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except SourcesNeeded as needed:
             if not request.allow_needed and not (request.allow_static and needed.inert):
@@ -325,13 +321,13 @@ def notice(finding: Finding) -> None:
 
 
 @contextmanager
-def _resolvers(
-    spec: Spec, request: LockRequest, notice: Callable[[Finding], None]
-) -> Iterator[tuple[PipResolver, CondaResolver | None]]:
+def _resolvers(spec: Spec, request: LockRequest, notice: Callable[[Finding], None]) -> Iterator[Resolvers]:
     """Give the resolvers with this machine's network, caches and progress, and a temporary scratch folder.
 
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """
+    from envspec.resolve.pip.build_environment import build_environments
+    from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.setup import pip_resolver
 
     with (
@@ -346,12 +342,13 @@ def _resolvers(
             notice=notice,
         ) as pip,
     ):
-        if not any(spec.conda_dependencies(target) for target in spec.targets):
-            yield pip, None
-            return
-        from envspec.resolve.conda.setup import conda_resolver
+        conda: CondaResolver | None = None
+        if any(spec.conda_dependencies(target) for target in spec.targets):
+            from envspec.resolve.conda.setup import conda_resolver
 
-        yield pip, conda_resolver(spec, os.environ, offline=request.offline, progress=progress)
+            conda = conda_resolver(spec, os.environ, offline=request.offline, progress=progress)
+        builds, published = partial(build_environments, pip), partial(publishers, pip)
+        yield Resolvers(pip, conda, pip.inspector, builds, published, pip.tell)
 
 
 def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:

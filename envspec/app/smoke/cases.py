@@ -40,7 +40,6 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
     unknown = set(asked.targets)
     for path in dict.fromkeys(asked.paths):
         spec, lock = inputs.read_lock(path, asked.locks_dir, making="proof")
-        inputs.warn_if_stale(spec, lock)
         locks = inputs.folder_of(spec, asked.locks_dir).folder.parent
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named
         named = asked.targets if len(asked.paths) == 1 else [name for name in asked.targets if lock.target(name)]

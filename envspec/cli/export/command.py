@@ -95,7 +95,6 @@ def command(
     plans: list[tuple[str, SpecPlan, Mapping[str, str]]] = []
     for path in paths:
         spec, lock = inputs.read_lock(path, locks_dir)
-        inputs.warn_if_stale(spec, lock)
         chosen = inputs.locked_targets(lock, targets)
         folder = lock.name if tree or len(paths) > 1 else "."
         if output == "-":

@@ -18,16 +18,13 @@ from envspec.spec.model import Spec
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
 
-BuildResolver = Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]]
-"""Resolves what builds require."""
-
 
 def with_build_environments(
     spec: Spec,
     solved: Sequence[Solved],
     old: Lock | None,
     upgrade: Upgrade,
-    resolve: BuildResolver,
+    resolve: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]],
     flaws: Sequence[Finding] = (),
 ) -> tuple[Solved, ...]:
     """Give solved targets with what each of their sources is built with. What the old lock has stays, but for that of

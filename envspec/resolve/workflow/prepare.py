@@ -12,7 +12,7 @@ from envspec.facts import conda_builds, torch_builds
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
 from envspec.facts.cuda_stack import stack_of
 from envspec.facts.minimum import architectures
-from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Pin, SpecInputs, TargetInputs
 from envspec.lock.rules.builds import NUMPY
 from envspec.packages.address import parse_address
@@ -73,7 +73,7 @@ class Prepared:
 
 
 def prepare(
-    spec: Spec,
+    case: SpecCase,
     targets: Sequence[Target],
     notice: Notice,
     not_after: NotAfter | None = None,
@@ -83,13 +83,13 @@ def prepare(
     Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
     for a requirement that no lock can hold.
     """
+    spec, shared = case.spec, case.shared
     _refuse_unknown_corrections(spec)
     refuse_terms(spec)
     for target in targets:
         _refuse_addresses(spec, target)
     verdicts = [judge(spec, target) for target in targets]
     tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
-    shared = spec_inputs(spec)
     exempt = _exempt(spec, not_after)
     if not_after is not None:
         # no part of the lock: a bound that moves would make it stale the next day
@@ -97,7 +97,7 @@ def prepare(
     known = corrections(shared.without_corrections)
 
     def inputs(target: Target) -> TargetInputs:
-        found = target_inputs(spec, target)
+        found = case.targets[target.name]
         by_conda = bool(found.conda_requirements)
         return found if by_conda else replace(found, python_version=spec.python_builds.get(target.platform))
 

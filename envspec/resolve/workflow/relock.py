@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
 from envspec.base.finding import Finding
 from envspec.facts.python_builds import newest_build
-from envspec.lock.inputs import has_equal_inputs, spec_inputs, target_inputs, with_kept_python
+from envspec.lock.inputs import SpecCase, spec_case
+from envspec.lock.judge import flaws_of
 from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
@@ -20,19 +20,14 @@ from envspec.resolve.workflow.keep import Kept, Upgrade, kept_of
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, chosen_pythons
-from envspec.resolve.workflow.solve import CondaHalf, Inspector, Resolver, Solved, solve
+from envspec.resolve.workflow.solve import Resolvers, Solved, solve
 from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
 
-if TYPE_CHECKING:
-    from envspec.resolve.workflow.builds import BuildResolver
 
-
-AskPublishers = Callable[[Iterable[Pin]], Mapping[Pin, Publisher]]
-"""Asks the indexes of pins who published them."""
-
-
-def with_publishers(solved: Sequence[Solved], old: Lock | None, ask: AskPublishers) -> tuple[Solved, ...]:
+def with_publishers(
+    solved: Sequence[Solved], old: Lock | None, ask: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]]
+) -> tuple[Solved, ...]:
     """Give solved targets with the publishers of their pip pins."""
     before = {(pin.index, pin.artifact): pin.publisher for target in old or () for pin in target.pins if pin.publisher}
     pins = {pin for one in solved for pin in one.pip if pin.artifact is not None and pin.url is None}
@@ -74,43 +69,31 @@ def _untold(finding: Finding) -> None:
     """Ignore a notice."""
 
 
-def _nothing_to_tell(pins: Mapping[str, tuple[Pin, ...]]) -> None:
-    """Say nothing of a solution."""
+@dataclass(frozen=True)
+class RelockRequest:
+    """A spec to lock again.
+
+    old        the old lock, whose pins stay where they still satisfy the spec
+    upgrade    the pins of it that may change
+    only       the targets to lock again, all by default; the others keep their pins of `old`
+    refreshed  envspec asks the live PyTorch index besides the facts
+    not_after  releases beyond it are left out, whatever the spec's `exclude-newer` allows
+    first      another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit
+    """
+
+    spec: Spec
+    old: Lock | None = None
+    upgrade: Upgrade = field(default_factory=Upgrade)
+    only: Collection[str] = ()
+    refreshed: bool = False
+    not_after: NotAfter | None = None
+    first: Lock | None = None
 
 
-def relock(
-    spec: Spec,
-    old: Lock | None,
-    resolver: Resolver,
-    *,
-    conda: CondaHalf | None = None,
-    upgrade: Upgrade | None = None,
-    only: Collection[str] = (),
-    refreshed: bool = False,
-    not_after: NotAfter | None = None,
-    notice: Notice = _untold,
-    inspect: Inspector | None = None,
-    builds: BuildResolver | None = None,
-    publishers: AskPublishers | None = None,
-    first: Lock | None = None,
-    tell: Callable[[Mapping[str, tuple[Pin, ...]]], None] = _nothing_to_tell,
-) -> Lock:
-    """Lock `spec` again.
+def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untold) -> Lock:
+    """Lock a spec again. The conda half is solved first: its packages count for pip.
 
-    Takes the old lock, whose pins stay where they still satisfy the spec, and the targets to lock again (all by
-    default; the others keep their pins of `old`). A spec with conda dependencies needs `conda`, which solves first: its
-    packages count for pip. `refreshed` says that envspec asks the live PyTorch index besides the facts. Releases
-    beyond `not_after` are left out, whatever the spec's `exclude-newer` allows.
-
-    `first` are another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit.
-
-    `inspect` reads what wheels need of each other and their METADATA doesn't say; what shaped the lock stands in it. Of
-    the old lock's rows those count that their wheels confirm.
-
-    `tell` writes what the resolver has to say of the last solution, whose pins it gets by target.
-
-    `builds` resolves what sources are built with; without it, only what the old lock has of that stands in the new one.
-    Likewise `publishers`, which asks who published files.
+    What shaped the lock of what wheels say stands in it. Of the old lock's rows those count that their wheels confirm.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
 
@@ -118,21 +101,21 @@ def relock(
     `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
     and what the resolver raises.
     """
-    move = upgrade or Upgrade()
-    if old is not None and (only or not (move.everything or PACKAGE in move.packages)):
-        spec = with_kept_python(spec, old)
-    flaws = flaws_of(spec, old) if old else ()
-    targets = _chosen(spec, old, only, flaws)
+    old, move, not_after = request.old, request.upgrade, request.not_after
+    with _placing(request.spec):
+        case = spec_case(request.spec)
+    flaws = flaws_of(old, case) if old else ()
+    if old is not None and (request.only or not (move.everything or PACKAGE in move.packages)):
+        case = case.beside(old)
+    targets = _chosen(case, old, request.only, flaws)
     tell_flaws(flaws, notice)
-    shared = spec_inputs(spec)
-    bounds = (shared.exclude_newer, not_after.moment if not_after else None)
-    with _placing(spec):
-        asked = {target.name: target_inputs(spec, target) for target in spec.targets}
-        pythons = chosen_pythons(asked, old, move, flaws, bounds, notice)
-    builds_of = pythons if shared.image_python is None else ()
-    spec = replace(spec, python_builds={one.platform: one.version for one in builds_of})
-    prepared = prepare(spec, targets, notice, not_after)
-    kept = kept_of(first, Upgrade()) if first else kept_of(old, move, flaws)
+    bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
+    with _placing(case.spec):
+        pythons = chosen_pythons(case.targets, old, move, flaws, bounds, notice)
+    builds_of = pythons if case.shared.image_python is None else ()
+    spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
+    prepared = prepare(replace(case, spec=spec), targets, notice, not_after)
+    kept = kept_of(request.first, Upgrade()) if request.first else kept_of(old, move, flaws)
 
     def judged(one: Solved) -> tuple[Finding, ...]:
         from envspec.resolve.workflow.accept import of_pins
@@ -157,8 +140,8 @@ def relock(
             there = {one.platform: one.version for one in found if one is not None}
             changed = replace(changed, python=way.python, python_range=None, python_builds=there)
         try:
-            ready = [_with_way(one, way) for one in prepare(changed, targets, _untold, not_after)]
-            (one,) = solve(ready, resolver, conda, Kept(), partial(of_pins, changed), inspect)
+            ready = [_with_way(one, way) for one in prepare(spec_case(changed), targets, _untold, not_after)]
+            (one,) = solve(ready, resolvers, Kept(), partial(of_pins, changed))
         except SourcesNeeded as needed:
             return f", with {' and '.join(needed.names)} from source"
         except (AnswerNo, InputError, OutsideError):
@@ -168,21 +151,21 @@ def relock(
 
     with _placing(spec):
         try:
-            solved = solve(prepared, resolver, conda, kept, judged, inspect)
+            solved = solve(prepared, resolvers, kept, judged)
         except Retreated as refused:
             refused.tell_ways(partial(tried, names=refused.targets))
             raise
-        tell({one.name: one.pip for one in solved})
+        resolvers.tell({one.name: one.pip for one in solved})
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.resolve.workflow.accept import accept
     from envspec.resolve.workflow.builds import with_build_environments
     from envspec.resolve.workflow.images import tell_images
 
     tell_inspection(solved, kept, notice)
-    solved = with_publishers(solved, old, publishers or (lambda pins: {}))
+    solved = with_publishers(solved, old, resolvers.publishers)
     with _placing(spec):
-        solved = with_build_environments(spec, solved, old, move, builds or (lambda wanted: {}), flaws)
-    anew = accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=judged)
+        solved = with_build_environments(spec, solved, old, move, resolvers.builds, flaws)
+    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=notice, judge=judged)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
@@ -192,7 +175,7 @@ def relock(
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
-    return Lock(spec.name, shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
+    return Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
 
 
 def _with_way(prepared: Prepared, way: Way) -> Prepared:
@@ -200,13 +183,6 @@ def _with_way(prepared: Prepared, way: Way) -> Prepared:
     inputs = prepared.inputs
     lines, bounds = way.requirements(inputs.requirements), tuple(sorted({*inputs.constraints, *way.bounds}))
     return replace(prepared, inputs=replace(inputs, requirements=lines, constraints=bounds))
-
-
-def flaws_of(spec: Spec, old: Lock) -> tuple[Finding, ...]:
-    """List what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
-    from envspec.lock.judge import judge
-
-    return judge(old, spec if has_equal_inputs(spec, old) else None)
 
 
 @contextmanager
@@ -238,13 +214,14 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
     return told[0].place if told else Place(spec.path)
 
 
-def _chosen(spec: Spec, old: Lock | None, only: Collection[str], flaws: Sequence[Finding]) -> tuple[Target, ...]:
+def _chosen(case: SpecCase, old: Lock | None, only: Collection[str], flaws: Sequence[Finding]) -> tuple[Target, ...]:
     """Pick the targets to lock again: the requested ones, and those whose pins can't be right."""
+    spec = case.spec
     if not only:
         return spec.targets
     known = [target.name for target in spec.targets]
     refuse_unknown_targets(sorted(only), known, spec.path)
-    if old is not None and old.inputs != spec_inputs(spec) and set(only) != set(known):
+    if old is not None and old.inputs != case.shared and set(only) != set(known):
         raise InputError(
             f"{spec.path} changed in a part that all targets share, so they must be locked together",
             hint="leave out --target",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
-from envspec.lock.model import LockedCorrection, LockedTarget, Pin
+from envspec.lock.model import BuildPin, LockedCorrection, LockedTarget, Pin, Publisher
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
@@ -23,6 +23,9 @@ from envspec.resolve.workflow.corrected import Effect, broken, effects, said_wit
 from envspec.resolve.workflow.keep import Kept, preferences_of
 from envspec.resolve.workflow.prepare import Prepared
 from envspec.rules.wheel_code import WheelBuild
+
+if TYPE_CHECKING:
+    from envspec.resolve.pip.build_environment import BuildWanted
 
 
 class Resolver(Protocol):
@@ -52,6 +55,30 @@ class CondaHalf(Protocol):
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]: ...
+
+
+def _none(asked: object) -> Mapping[object, Any]:
+    """Answer nothing."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Resolvers:
+    """What a lock is made with: the resolvers of its halves, and the readers of what their answers need.
+
+    conda       None for a spec without conda dependencies
+    inspect     reads what wheels need of each other and their METADATA doesn't say; None reads nothing
+    builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
+    publishers  asks the indexes of pins who published them; likewise
+    tell        writes what the resolver has to say of the last solution, whose pins it gets by target
+    """
+
+    pip: Resolver
+    conda: CondaHalf | None = None
+    inspect: Inspector | None = None
+    builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]] = _none
+    publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
+    tell: Callable[[Mapping[str, tuple[Pin, ...]]], object] = _none
 
 
 @dataclass(frozen=True)
@@ -244,25 +271,22 @@ _ROUNDS = 8
 
 def solve(
     prepared: Sequence[Prepared],
-    resolver: Resolver,
-    conda: CondaHalf | None,
+    resolvers: Resolvers,
     kept: Kept,
     judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
-    inspect: Inspector | None = None,
 ) -> tuple[Solved, ...]:
     """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
 
-    `inspect` reads wheels: what they say bounds the solution. What `kept` holds of it counts once a wheel confirms it.
-    None reads nothing.
+    What wheels say bounds the solution. What `kept` holds of it counts once a wheel confirms it.
 
-    Raises what the resolvers raise, and InternalError for a conda half without `conda`.
+    Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """
-    installed = _conda_half(prepared, conda, kept)
+    installed = _conda_half(prepared, resolvers.conda, kept)
     halves = ((one, installed.get(one.name, ())) for one in prepared)
     targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
-    if inspect is not None:
+    if (inspect := resolvers.inspect) is not None:
         targets = tuple(one.replaying(inspect, kept.read.get(one.name, ())) for one in targets)
-    settle = partial(_settled, resolver=resolver, kept=kept, inspect=inspect)
+    settle = partial(_settled, resolvers=resolvers, kept=kept)
     targets = settle(targets)
     for _ in range(_ROUNDS):
         again = tuple(one.bounded(judge(one)) for one in targets)
@@ -307,14 +331,13 @@ def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Findi
     return {}
 
 
-def _settled(
-    targets: tuple[Solved, ...], resolver: Resolver, kept: Kept, inspect: Inspector | None
-) -> tuple[Solved, ...]:
+def _settled(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> tuple[Solved, ...]:
     """Solve the pip halves until no correction is broken. What others report gives way to requirements."""
+    inspect = resolvers.inspect
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
         try:
-            pins = _pip_halves(targets, requests, resolver, kept) if requests else {}
+            pins = _pip_halves(targets, requests, resolvers.pip, kept) if requests else {}
         except Unsatisfiable as conflict:
             yielding = tuple(one.yielding(conflict) for one in targets)
             if yielding == targets:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envspec.lock.inputs import has_equal_inputs
+from envspec.lock.inputs import spec_case
+from envspec.lock.judge import flaws_of as _judged
 from envspec.lock.judge import judge
 from envspec.review.diff.facts import Fact, highest
 from envspec.review.diff.rows import Review, in_order
@@ -32,9 +33,9 @@ def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:
     of other tools have none."""
     if side.format != "envspec" or not side.lock.targets:
         return ()
-    by = spec if spec is not None and has_equal_inputs(spec, side.lock) else None
+    found = judge(side.lock) if spec is None else _judged(side.lock, spec_case(spec))
     every = {target.name for target in side.lock}
     return tuple(
         Fact("high", flaw.code, flaw.message, () if set(flaw.targets) == every else flaw.targets, flaw.package)
-        for flaw in judge(side.lock, by)
+        for flaw in found
     )

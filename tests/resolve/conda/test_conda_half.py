@@ -15,7 +15,8 @@ from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow import prepare
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.rules.judge import judge
 from envspec.spec.parse import load_spec
 
@@ -75,7 +76,7 @@ def lock(
 ) -> Lock:  # fmt: skip
     path = folder / "demo.toml"
     path.write_text(SPEC.format(conda=asks, pip=wants, target=target), encoding="utf-8")
-    return relock(load_spec(str(path)), old, pip, conda=conda, upgrade=upgrade)
+    return relock(RelockRequest(load_spec(str(path)), old, upgrade=upgrade or Upgrade()), Resolvers(pip, conda=conda))
 
 
 def test_conda_dependencies_are_never_left_out(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from envspec.base.progress import Progress
 from envspec.packages.requirement import canonical_name, head_of
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import load_spec
 
 RECORDED = Path(__file__).resolve().parents[2] / "data" / "retreats" / "recorded.xz"
@@ -127,7 +128,7 @@ def answer(one: Case, machine: Machine) -> Said:
         with pip_resolver(
             spec, machine.environment(), offline=False, refresh=False, progress=Progress(), notice=told.append
         ) as pip:
-            (target,) = relock(spec, None, pip, notice=told.append, tell=pip.tell)
+            (target,) = relock(RelockRequest(spec), Resolvers(pip, tell=pip.tell), told.append)
     except AnswerNo as no:
         came = (
             "source" if isinstance(no, SourcesNeeded) else "refuse" if isinstance(no, Infeasible) else "unsatisfiable"

@@ -12,7 +12,8 @@ from envspec.base.progress import Progress
 from envspec.lock.model import Lock
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import load_spec
 
 LINUX, MAC, ARM, WINDOWS = (f"platform = '{name}'" for name in ("linux-64", "osx-arm64", "linux-aarch64", "win-64"))
@@ -49,7 +50,7 @@ def lock(
     spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
     env = machine.environment()
     with pip_resolver(spec, env, offline=False, refresh=False, progress=progress or Watched()) as resolver:
-        return relock(spec, old, resolver, upgrade=upgrade or Upgrade())
+        return relock(RelockRequest(spec, old, upgrade=upgrade or Upgrade()), Resolvers(resolver))
 
 
 CUDA = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['A100']"

@@ -30,7 +30,8 @@ from envspec.lock.model import Lock
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.uv.processes import Processes
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import load_spec
 
 pytestmark = pytest.mark.e2e
@@ -347,7 +348,7 @@ def test_a_question_that_fails_ends_no_program_of_the_one_around_it(machine: Mac
             thread = threading.Thread(target=outer)
             thread.start()
             with pytest.raises(Unsatisfiable):
-                relock(spec, None, resolver)
+                relock(RelockRequest(spec), Resolvers(resolver))
             go.touch()
             thread.join(20)
     assert ended == [0, 0]

@@ -11,12 +11,13 @@ from support.told import Told, pin
 from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, WrongBuild
 from envspec.base.finding import Finding
 from envspec.facts import wheels
+from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.accept import accept, of_pins
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import prepare
-from envspec.resolve.workflow.solve import solve
+from envspec.resolve.workflow.solve import Resolvers, solve
 from envspec.spec.parse import parse_spec
 
 LINUX = 'platform = "linux-64"'
@@ -35,7 +36,7 @@ def accepted(
     """Targets `a` and `b`, solved as `told` answers. What preparing tells is left out."""
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
-    solved = solve(prepare(spec, spec.targets, lambda finding: None), told, None, kept)
+    solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), kept)
     return accept(spec, solved, kept, refreshed=refreshed, notice=notices.append, judge=lambda one: of_pins(spec, one))
 
 

@@ -12,7 +12,8 @@ from envspec.base.finding import Finding
 from envspec.lock.model import Lock, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.bounded import GivenUp, explained, given_up, of_one_cause, retreats, told
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import parse_spec
 
 DSL = "nvidia-cutlass-dsl-libs-cu13"
@@ -50,7 +51,7 @@ def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, lis
     targets = "".join(f'[targets.{name}]\nplatform = "linux-64"\ncuda = "{cuda}"\n' for name, cuda in cudas.items())
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['{asked}']\n{targets}"
     notices: list[Finding] = []
-    return relock(parse_spec(text, "specs/demo.toml"), None, solver, notice=notices.append), notices
+    return relock(RelockRequest(parse_spec(text, "specs/demo.toml")), Resolvers(solver), notices.append), notices
 
 
 def test_a_pin_of_another_cuda_is_given_up_and_told() -> None:

@@ -10,13 +10,15 @@ from support.told import pin
 
 from envspec.base.finding import Finding
 from envspec.lock.freshness import reasons
+from envspec.lock.inputs import spec_case
 from envspec.lock.judge import judge
 from envspec.lock.model import Artifact, Lock, LockedCorrection, Pin
 from envspec.lock.read import loads
 from envspec.lock.write import dumps
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
@@ -81,7 +83,15 @@ def locked(
 ) -> tuple[Lock, Solver, list[Finding]]:
     solver, told = Solver(), list[Finding]()
     inspect = wheels or Wheels(READ, known=old is not None)
-    return relock(spec(more), old, solver, upgrade=upgrade, inspect=inspect, notice=told.append), solver, told
+    return (
+        relock(
+            RelockRequest(spec(more), old, upgrade=upgrade or Upgrade()),
+            Resolvers(solver, inspect=inspect),
+            told.append,
+        ),
+        solver,
+        told,
+    )
 
 
 def numpy(lock: Lock) -> str:
@@ -115,7 +125,7 @@ def test_an_older_release_that_says_nothing_is_free_of_it() -> None:
             return (OLD, pin("numpy", "1.26.4" if bound else "2.2.6"))
 
     solver = Bounded()
-    lock = relock(spec(), None, solver, inspect=Wheels(READ))
+    lock = relock(RelockRequest(spec()), Resolvers(solver, inspect=Wheels(READ)))
     assert (numpy(lock), lock.corrections, solver.asked) == ("2.2.6", (), 3)
 
 
@@ -152,7 +162,7 @@ def test_a_row_that_its_wheel_does_not_say_is_left_out() -> None:
 
 def test_without_a_reader_nothing_is_read_or_replayed() -> None:
     first, _, _ = locked()
-    lock = relock(spec(), first, Solver(), upgrade=Upgrade(everything=True))
+    lock = relock(RelockRequest(spec(), first, upgrade=Upgrade(everything=True)), Resolvers(Solver()))
     assert (numpy(lock), lock.corrections) == ("2.2.6", ())
 
 
@@ -167,13 +177,13 @@ def test_with_inspect_false_no_wheel_is_read(more: str) -> None:
         asked = spec(more)
     told: list[Finding] = []
     upgrade = Upgrade(everything=True)
-    lock = relock(asked, first, Solver(), upgrade=upgrade, inspect=wheels, notice=told.append)
+    lock = relock(RelockRequest(asked, first, upgrade=upgrade), Resolvers(Solver(), inspect=wheels), told.append)
     assert (numpy(lock), lock.corrections, wheels.read_about) == ("2.2.6", (), [])
     assert [(finding.code, finding.text.partition(":")[0]) for finding in told] == [("not-inspected", "a")]
     assert "\ninspect = false\n" in dumps(lock)
     assert loads(dumps(lock), "envspec.lock") == lock
-    assert {reason.code for reason in reasons(asked, first)} == {"inspect-changed"}
-    assert reasons(asked, lock) == ()
+    assert {reason.code for reason in reasons(spec_case(asked), first)} == {"inspect-changed"}
+    assert reasons(spec_case(asked), lock) == ()
 
 
 def test_it_is_switched_off_by_name() -> None:
@@ -186,8 +196,8 @@ def test_it_is_switched_off_by_name() -> None:
 def test_rows_of_targets_that_stay_are_kept_and_others_go() -> None:
     text = "[env]\npython = '3.12'\n[pip]\ndependencies = ['acme']\n"
     both = parse_spec(text + "".join(f"[targets.{one}]\nplatform = 'linux-64'\n" for one in "ab"), "specs/demo.toml")
-    first = relock(both, None, Solver(), inspect=Wheels(READ))
+    first = relock(RelockRequest(both), Resolvers(Solver(), inspect=Wheels(READ)))
     stale = replace(READ, package="gone")
     old = replace(first, corrections=(READ, stale))
-    again = relock(both, old, Solver(), only=["a"], inspect=Wheels(READ, known=True))
+    again = relock(RelockRequest(both, old, only=["a"]), Resolvers(Solver(), inspect=Wheels(READ, known=True)))
     assert again.corrections == (READ,)

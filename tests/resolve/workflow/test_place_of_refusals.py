@@ -11,7 +11,8 @@ from envspec.lock.model import Pin
 from envspec.resolve.pip.answer import labelled, said_of
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import parse_spec
 
 SPEC = """[env]
@@ -63,7 +64,7 @@ def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> Non
             raise refused
 
     with pytest.raises(EnvspecError) as error:
-        relock(parse_spec(SPEC, "specs/demo.toml"), None, Refusing())
+        relock(RelockRequest(parse_spec(SPEC, "specs/demo.toml")), Resolvers(Refusing()))
     place = error.value.place
     assert (place and (place.file, place.line)) == (None if line is None else ("specs/demo.toml", line))
 

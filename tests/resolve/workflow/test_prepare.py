@@ -8,6 +8,7 @@ import pytest
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, SpecError
 from envspec.base.finding import Finding
+from envspec.lock.inputs import spec_case
 from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
 from envspec.spec.parse import parse_spec
 
@@ -25,7 +26,7 @@ def prepared(
     tables = "\n".join(f"[targets.{name}]\n{lines}" for name, lines in (targets or {"a": LINUX}).items())
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{listed}]\n{more}\n[conda]\ndependencies = [{matches}]\n"
     spec = parse_spec(f"{text}channels = ['conda-forge']\n{tables}\n", "specs/demo.toml")
-    return prepare(spec, spec.targets, (told if told is not None else []).append)
+    return prepare(spec_case(spec), spec.targets, (told if told is not None else []).append)
 
 
 def test_only_releases_that_work_are_admitted() -> None:
@@ -133,7 +134,7 @@ platform = "linux-64"
 
     def exempt(not_after: NotAfter | None) -> dict[str, str | None]:
         told: list[Finding] = []
-        (one,) = prepare(spec, spec.targets, told.append, not_after)
+        (one,) = prepare(spec_case(spec), spec.targets, told.append, not_after)
         return dict(one.exempt)
 
     assert exempt(None) == own
@@ -148,7 +149,7 @@ def test_markers_of_torch_and_of_wheels_are_judged_for_the_exact_python() -> Non
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{lines}]\n[targets.a]\n{LINUX}\n"
     spec = parse_spec(text, "specs/demo.toml")
     told: list[Finding] = []
-    (early,) = prepare(spec, spec.targets, told.append)
+    (early,) = prepare(spec_case(spec), spec.targets, told.append)
     assert early.verdict.wanted is None
     with pytest.raises(SpecError, match=r"doesn't run on linux-64"):
-        prepare(replace(spec, python_builds={"linux-64": "3.12.12"}), spec.targets, told.append)
+        prepare(spec_case(replace(spec, python_builds={"linux-64": "3.12.12"})), spec.targets, told.append)

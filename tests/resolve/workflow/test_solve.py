@@ -9,12 +9,13 @@ import pytest
 from support.told import Told, pin
 
 from envspec.base.errors import InternalError
+from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, Pin
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import Prepared, prepare
-from envspec.resolve.workflow.solve import solve
+from envspec.resolve.workflow.solve import Resolvers, solve
 from envspec.spec.parse import parse_spec
 
 TWO = '[targets.a]\nplatform = "linux-64"\n[targets.b]\nplatform = "linux-64"\n'
@@ -23,7 +24,7 @@ TWO = '[targets.a]\nplatform = "linux-64"\n[targets.b]\nplatform = "linux-64"\n'
 def prepared(pip: str, conda: str = "", targets: str = TWO) -> tuple[Prepared, ...]:
     tables = f"[pip]\ndependencies = [{pip}]\n[conda]\nchannels = ['conda-forge']\ndependencies = [{conda}]\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n{tables}{targets}", "specs/demo.toml")
-    return prepare(spec, spec.targets, lambda finding: None)
+    return prepare(spec_case(spec), spec.targets, lambda finding: None)
 
 
 class ByTurn:
@@ -59,7 +60,7 @@ SPEED = pin("deepspeed", "0.9.5", "numpy")
 def test_what_breaks_a_correction_is_solved_again_with_it() -> None:
     """deepspeed's METADATA is shown with numpy<2 from then on: another version of it would need none."""
     told = ByTurn({"a": (SPEED, NEW), "b": (NEW,)}, {"a": (SPEED, OLD), "b": (NEW,)})
-    a, b = solve(prepared("'deepspeed'"), told, None, Kept())
+    a, b = solve(prepared("'deepspeed'"), Resolvers(told), Kept())
     assert [{name: request.corrections.active for name, request in asked.items()} for asked in told.asked] == [
         {"a": frozenset(), "b": frozenset()},
         {"a": {"deepspeed-numpy-2"}, "b": frozenset()},
@@ -76,7 +77,7 @@ def test_what_stands_side_by_side_is_bounded_together() -> None:
         {"a": (torch, SPEED, NEW), "b": ()},
         {"a": (torch, SPEED, OLD), "b": ()},
     )
-    solve(prepared("'torch', 'deepspeed'"), told, None, Kept())
+    solve(prepared("'torch', 'deepspeed'"), Resolvers(told), Kept())
     assert told.asked[1]["a"].corrections.active >= {"torch-numpy-2", "deepspeed-numpy-2"}
 
 
@@ -85,7 +86,7 @@ def test_an_extra_named_like_what_it_bounds_says_what_works() -> None:
     five = replace(pin("transformers", "5.20.2"), works_with=("torch>=2.6",))
     four = replace(pin("transformers", "4.49.0"), works_with=("torch>=2.0",))
     told = ByTurn({"a": (old, five), "b": (new, five)}, {"a": (old, four), "b": (new, five)})
-    a, b = solve(prepared("'torch', 'transformers'"), told, None, Kept())
+    a, b = solve(prepared("'torch', 'transformers'"), Resolvers(told), Kept())
     assert "transformers-extra-torch" in told.asked[1]["a"].corrections.active
     assert [effect.text for effect in a.effects] == ["transformers 4.49.0 locked"]
     assert "transformers 5.20.2 works with torch>=2.6 alone" in a.effects[0].correction.reason
@@ -95,14 +96,14 @@ def test_an_extra_named_like_what_it_bounds_says_what_works() -> None:
 def test_a_correction_that_metadata_does_not_reach_is_a_constraint() -> None:
     """What comes from git or a direct URL isn't shown to uv by the index proxy."""
     told = ByTurn({"a": (SPEED, NEW)}, {"a": (SPEED, NEW)}, {"a": (SPEED, OLD)})
-    (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), told, None, Kept())
+    (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), Resolvers(told), Kept())
     assert [asked["a"].constraints for asked in told.asked] == [(), (), ("numpy<2",)]
     assert a.pins == (SPEED, OLD)
 
 
 def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
     told = ByTurn(*[{"a": (SPEED, NEW)}] * 3)
-    (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), told, None, Kept())
+    (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), Resolvers(told), Kept())
     assert len(told.asked) == 3
     assert a.pins == (SPEED, NEW)
 
@@ -110,14 +111,14 @@ def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
 def test_what_metadata_leaves_out_is_told_of_the_targets_that_have_it() -> None:
     torch = pin("torch", "2.11.0+cpu", index="pytorch/cpu")
     audio = replace(pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu"), added=("torch>=2.11.0",))
-    a, b = solve(prepared("'torchaudio'"), Told(a=(audio, torch), b=(OLD,)), None, Kept())
+    a, b = solve(prepared("'torchaudio'"), Resolvers(Told(a=(audio, torch), b=(OLD,))), Kept())
     assert [effect.text for effect in a.effects] == ["torch>=2.11.0 added"]
     assert b.effects == ()
 
 
 def test_what_the_spec_says_itself_is_not_told() -> None:
     told = Told(SPEED, OLD)
-    a, _ = solve(prepared("'deepspeed', 'numpy==1.26.4'"), told, None, Kept())
+    a, _ = solve(prepared("'deepspeed', 'numpy==1.26.4'"), Resolvers(told), Kept())
     assert a.effects == ()
 
 
@@ -126,7 +127,7 @@ def test_conda_comes_first_and_each_half_keeps_its_own() -> None:
     numpy = Pin("conda", "numpy", "2.1", "conda-forge/linux-64", artifact, build="0", provides=("numpy",))
     told, conda = Told(pin("beta", "1.0")), CondaTold(numpy)
     kept = Kept({"a": Preferences({"beta": "1.0"})}, {"a": Preferences({"numpy": "2.1 0"})})
-    a, _ = solve(prepared("'beta'", "'numpy'"), told, conda, kept)
+    a, _ = solve(prepared("'beta'", "'numpy'"), Resolvers(told, conda), kept)
     assert told.requests["a"].provided == (("numpy", "2.1"),)
     assert (told.keep, conda.keep) == (kept.pip, kept.conda)
     assert [one.kind for one in a.pins] == ["conda", "pip"]
@@ -134,10 +135,10 @@ def test_conda_comes_first_and_each_half_keeps_its_own() -> None:
 
 def test_pip_is_asked_nothing_where_nothing_is_wanted_of_it() -> None:
     told = ByTurn()
-    a, b = solve(prepared("", "'numpy'"), told, CondaTold(), Kept())
+    a, b = solve(prepared("", "'numpy'"), Resolvers(told, CondaTold()), Kept())
     assert (told.asked, a.pins, b.request) == ([], (), None)
 
 
 def test_a_conda_half_needs_a_solver() -> None:
     with pytest.raises(InternalError, match="a, b ask for conda packages"):
-        solve(prepared("", "'numpy'"), ByTurn(), None, Kept())
+        solve(prepared("", "'numpy'"), Resolvers(ByTurn()), Kept())

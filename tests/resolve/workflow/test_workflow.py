@@ -14,7 +14,8 @@ from envspec.facts.minimum import architectures
 from envspec.lock.model import GitSource, Lock, Pin
 from envspec.resolve.pip.request import Preferences
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
@@ -36,7 +37,7 @@ def spec(folder: Path, *requirements: str, extra: str = "", targets: str = "a b"
 
 def test_every_target_is_asked_for_and_locked(folder: Path) -> None:
     told = Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0"))
-    made = relock(spec(folder, "Numpy>=1", targets="b a"), None, told)
+    made = relock(RelockRequest(spec(folder, "Numpy>=1", targets="b a")), Resolvers(told))
     assert {name: request.requirements for name, request in told.requests.items()} == {
         "a": ("numpy>=1",),
         "b": ("numpy>=1",),
@@ -48,18 +49,23 @@ def test_every_target_is_asked_for_and_locked(folder: Path) -> None:
 
 def locked(folder: Path, *versions: tuple[str, str], targets: str = "a b") -> Lock:
     names = [name for name, _ in versions]
-    return relock(spec(folder, *names, targets=targets), None, Told(*(pin(*version) for version in versions)))
+    return relock(
+        RelockRequest(spec(folder, *names, targets=targets)), Resolvers(Told(*(pin(*version) for version in versions)))
+    )
 
 
 def test_old_versions_are_offered(folder: Path) -> None:
     old = locked(folder, ("numpy", "1.0"), ("beta", "1.0"))
     told = Told(pin("numpy", "1.0"), pin("beta", "2.0"))
-    relock(spec(folder, "numpy", "beta"), old, told, upgrade=Upgrade(packages=frozenset({"Beta"})))
+    relock(
+        RelockRequest(spec(folder, "numpy", "beta"), old, upgrade=Upgrade(packages=frozenset({"Beta"}))),
+        Resolvers(told),
+    )
     assert {name: dict(kept.versions) for name, kept in told.keep.items()} == {
         "a": {"numpy": "1.0"},
         "b": {"numpy": "1.0"},
     }
-    relock(spec(folder, "numpy", "beta"), old, told, upgrade=Upgrade(everything=True))
+    relock(RelockRequest(spec(folder, "numpy", "beta"), old, upgrade=Upgrade(everything=True)), Resolvers(told))
     assert not any(kept.versions for kept in told.keep.values())
     assert told.keep["a"].last == {"numpy": "1.0", "beta": "1.0"}
 
@@ -68,25 +74,32 @@ def test_commits_are_offered_for_the_same_requirement_alone(folder: Path) -> Non
     extra = "allow-source = ['clip']"
     clip = Pin("pip", "clip", "1.0", "git", None, git=GitSource("https://host/clip", COMMIT))
     asked = "clip @ git+https://host/clip@main"
-    old = relock(spec(folder, asked, extra=extra, targets="a"), None, Told(clip))
+    old = relock(RelockRequest(spec(folder, asked, extra=extra, targets="a")), Resolvers(Told(clip)))
     told = Told(clip)
-    relock(spec(folder, asked, extra=extra, targets="a"), old, told)
+    relock(RelockRequest(spec(folder, asked, extra=extra, targets="a"), old), Resolvers(told))
     assert told.keep["a"] == Preferences({}, {asked: COMMIT})
-    relock(spec(folder, asked, extra=extra, targets="a"), old, told, upgrade=Upgrade(packages=frozenset({"clip"})))
+    relock(
+        RelockRequest(
+            spec(folder, asked, extra=extra, targets="a"), old, upgrade=Upgrade(packages=frozenset({"clip"}))
+        ),
+        Resolvers(told),
+    )
     assert told.keep["a"] == Preferences()
 
 
 def test_only_some_targets(folder: Path) -> None:
     old = locked(folder, ("numpy", "1.0"))
     told = Told(pin("numpy", "2.0"))
-    made = relock(spec(folder, "numpy"), old, told, upgrade=Upgrade(everything=True), only=["b"])
+    made = relock(
+        RelockRequest(spec(folder, "numpy"), old, upgrade=Upgrade(everything=True), only=["b"]), Resolvers(told)
+    )
     assert list(told.requests) == ["b"]
     assert [target.pins[0].version for target in made] == ["1.0", "2.0"]
 
 
 def test_only_an_unknown_target(folder: Path) -> None:
     with pytest.raises(InputError, match="has no target c") as error:
-        relock(spec(folder, "numpy"), None, Told(), only=["c"])
+        relock(RelockRequest(spec(folder, "numpy"), only=["c"]), Resolvers(Told()))
     assert error.value.hint == "its targets: a, b"
 
 
@@ -94,15 +107,17 @@ def test_what_all_targets_share_cannot_change_for_one(folder: Path) -> None:
     old = locked(folder, ("numpy", "1.0"))
     changed = spec(folder, "numpy", extra="allow-source = ['numpy']")
     with pytest.raises(InputError, match="must be locked together"):
-        relock(changed, old, Told(pin("numpy", "1.0")), only=["a"])
-    assert relock(changed, old, Told(pin("numpy", "1.0")), only=["a", "b"]).inputs.allow_source == ("numpy",)
+        relock(RelockRequest(changed, old, only=["a"]), Resolvers(Told(pin("numpy", "1.0"))))
+    assert relock(
+        RelockRequest(changed, old, only=["a", "b"]), Resolvers(Told(pin("numpy", "1.0")))
+    ).inputs.allow_source == ("numpy",)
 
 
 def test_a_source_that_no_target_has_is_told(folder: Path) -> None:
     lines = "indexes = { own = 'https://example.org/simple' }\nsources = { Acme_Models = 'own', acme-tools = 'own' }"
     wanted = spec(folder, "acme-models", "acme-tool", extra=lines)
     found: list[Finding] = []
-    relock(wanted, None, Told(pin("acme-models", "1.0"), pin("acme-tool", "1.0")), notice=found.append)
+    relock(RelockRequest(wanted), Resolvers(Told(pin("acme-models", "1.0"), pin("acme-tool", "1.0"))), found.append)
     assert found == [
         Finding(
             "warning",
@@ -118,7 +133,7 @@ def test_a_name_much_like_a_locked_one_is_told(folder: Path) -> None:
     lines = "allow-source = ['acme-modles', 'elsewhere']\nbuild-dependencies = { acme-modles = ['numpy'] }"
     wanted = spec(folder, "acme-models", "numpy", extra=lines)
     found: list[Finding] = []
-    relock(wanted, None, Told(pin("acme-models", "1.0"), pin("numpy", "1.0")), notice=found.append)
+    relock(RelockRequest(wanted), Resolvers(Told(pin("acme-models", "1.0"), pin("numpy", "1.0"))), found.append)
     assert [(one.code, one.text, one.place, one.remedy) for one in found] == [
         (
             "misspelt",
@@ -138,24 +153,27 @@ def test_a_source_that_one_target_alone_has_is_used(folder: Path) -> None:
     wanted = spec(folder, "beta", extra=lines)
     told = Told(pin("beta", "1.0"), b=(pin("beta", "1.0", "acme-models"), pin("acme-models", "1.0")))
     found: list[Finding] = []
-    made = relock(wanted, None, told, notice=found.append)
-    relock(wanted, made, told, only=["a"], notice=found.append)
+    made = relock(RelockRequest(wanted), Resolvers(told), found.append)
+    relock(RelockRequest(wanted, made, only=["a"]), Resolvers(told), found.append)
     assert found == []
 
 
 def test_a_target_that_left_the_spec_leaves_the_lock(folder: Path) -> None:
     old = locked(folder, ("numpy", "1.0"))
-    made = relock(spec(folder, "numpy", targets="a"), old, Told(pin("numpy", "1.0")))
+    made = relock(RelockRequest(spec(folder, "numpy", targets="a"), old), Resolvers(Told(pin("numpy", "1.0"))))
     assert [target.name for target in made] == ["a"]
 
 
 def test_a_requirement_that_the_solution_breaks_is_refused(folder: Path) -> None:
     with pytest.raises(Infeasible, match=r"a: numpy requires beta>=2, but beta is 1\.0") as error:
-        relock(spec(folder, "numpy", targets="a"), None, Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0")))
+        relock(
+            RelockRequest(spec(folder, "numpy", targets="a")),
+            Resolvers(Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0"))),
+        )
     # the way that is told is one
     assert error.value.about == ("beta",)
     made = spec(folder, "numpy", targets="a", extra='overrides = [{ requirement = "beta==1.0", reason = "why" }]')
-    relock(made, None, Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0")))
+    relock(RelockRequest(made), Resolvers(Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0"))))
 
 
 CUDA = "cuda = '12.8'\ngpus = ['H100', 'A100']"
@@ -164,7 +182,9 @@ CUDA = "cuda = '12.8'\ngpus = ['H100', 'A100']"
 def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
     torch = pin("torch", "2.9.1", "nvidia-cuda-runtime-cu12==12.8.90")
     runtime = pin("nvidia-cuda-runtime-cu12", "12.8.90")
-    (target,) = relock(spec(folder, "torch==2.9.1", targets="t", lines=CUDA), None, Told(torch, runtime))
+    (target,) = relock(
+        RelockRequest(spec(folder, "torch==2.9.1", targets="t", lines=CUDA)), Resolvers(Told(torch, runtime))
+    )
     assert target.architectures == ("sm_80", "sm_90")
     assert target.driver_floor is not None and target.driver_floor.startswith("525.")
 
@@ -178,14 +198,14 @@ def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
 )
 def test_wrong_builds_are_refused(folder: Path, pins: tuple[Pin, ...], said: str) -> None:
     with pytest.raises(AnswerNo, match=said) as error:
-        relock(spec(folder, "torch==2.9.1", targets="t", lines=CUDA), None, Told(*pins))
+        relock(RelockRequest(spec(folder, "torch==2.9.1", targets="t", lines=CUDA)), Resolvers(Told(*pins)))
     assert error.value.exit_code == 1
 
 
 def test_an_unknown_gpu_is_told_at_its_place(folder: Path) -> None:
     wanted = spec(folder, "numpy", targets="t", lines="cuda = '12.8'\ngpus = ['H1000']")
     with pytest.raises(EnvspecError, match=r'demo\.toml:9:8: .*GPU "H1000"') as error:
-        relock(wanted, None, Told())
+        relock(RelockRequest(wanted), Resolvers(Told()))
     assert "H100" in str(error.value.hint)
 
 
@@ -203,7 +223,7 @@ def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
     evil = tuple(replace(p, index="evil") if p.name == "numpy" else p for p in second.pins)
     forged = replace(old, targets=(first, replace(second, pins=evil)))
     told, said = Told(pin("numpy", "1.0"), pin("beta", "1.0")), list[Finding]()
-    made = relock(spec(folder, "numpy", "beta"), forged, told, only=["a"], notice=said.append)
+    made = relock(RelockRequest(spec(folder, "numpy", "beta"), forged, only=["a"]), Resolvers(told), said.append)
     assert {name: dict(keep.versions) for name, keep in told.keep.items()} == {
         "a": {"numpy": "1.0", "beta": "1.0"},
         "b": {"beta": "1.0"},
@@ -221,5 +241,5 @@ def test_what_cannot_be_right_is_solved_anew(folder: Path) -> None:
 def test_what_the_spec_asks_for_otherwise_is_not_wrong(folder: Path) -> None:
     old = locked(folder, ("numpy", "1.0"))
     said: list[Finding] = []
-    relock(spec(folder, "numpy>=2"), old, Told(pin("numpy", "2.0")), notice=said.append)
+    relock(RelockRequest(spec(folder, "numpy>=2"), old), Resolvers(Told(pin("numpy", "2.0"))), said.append)
     assert said == []

@@ -12,6 +12,7 @@ import pytest
 from git_project import Repository
 
 from envspec.app.inputs import read_spec
+from envspec.lock.inputs import spec_case
 from envspec.lock.judge import judge
 from envspec.lock.model import LOCK_VERSION, Lock, Pin
 from envspec.lock.read import load
@@ -54,7 +55,9 @@ def free(lock: Lock, spec: str, count: int) -> list[str]:
     """Find packages beside each other, from the middle on, that can be bumped alone: nobody pins them to a version."""
     names = sorted({pin.name for target in lock for pin in target.pins if pin.kind == "pip" and pin.index == "pypi"})
     parsed = read_spec(spec)
-    sound = (name for name in names[len(names) // 2 :] if not judge(bumped(lock, name, every(lock, name)), parsed))
+    sound = (
+        name for name in names[len(names) // 2 :] if not judge(bumped(lock, name, every(lock, name)), spec_case(parsed))
+    )
     return list(islice(sound, count))
 
 
