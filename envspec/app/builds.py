@@ -41,7 +41,7 @@ class WantedBuilds:
             if value is not None and not re.fullmatch(pattern, value, re.ASCII):
                 raise InputError(f'{option}: "{printable(value)}" is not a version', hint=f"for example {example}")
         if self.cuda not in (None, "cpu") and toolkits.toolkit(str(self.cuda)) is None:
-            known = (one.version for one in toolkits.known() if numbers(one.version) > numbers(str(self.cuda)))
+            known = (one.version for one in toolkits.cuda_releases() if numbers(one.version) > numbers(str(self.cuda)))
             if newer := next(known, None):
                 hint = f"the next newer CUDA that envspec knows is {newer}"
                 raise InputError(f"--cuda: there is no CUDA {self.cuda}", hint=hint)

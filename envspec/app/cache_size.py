@@ -17,7 +17,7 @@ from envspec.base.cache.survey import survey
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS
-from envspec.base.settings import Settings, load_settings, refuse_shared
+from envspec.base.settings import Settings, load_settings, refuse_shared_cache
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size
 from envspec.install.environments.survey import KIND as ENVIRONMENT
@@ -53,7 +53,7 @@ def look_at_cache() -> CacheView:
 
 def _look(settings: Settings) -> CacheContents:
     """Find what is in the cache. Raises InputError for one that others may write to, StorageError."""
-    refuse_shared(settings.cache_dir)
+    refuse_shared_cache(settings.cache_dir)
     return _read(settings.cache_dir, "ENVSPEC_CACHE_DIR", survey) or CacheContents()
 
 

@@ -31,7 +31,7 @@ def gpu_names() -> Iterator[str]:
     """Give the architectures and the GPUs that the tables have."""
     from envspec.facts import gpus
 
-    known = gpus.known()
+    known = gpus.products()
     names = dict.fromkeys([*(gpu.architecture.lower() for gpu in known), *(gpu.name for gpu in known)])
     # a space would end the word on the line, and a hyphen is read as one; people say "RTX 5090"
     return (one.removeprefix("GeForce ").replace(" ", "-") for one in names)

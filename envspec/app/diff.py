@@ -175,7 +175,7 @@ def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: D
     try:
         with observer().progress("looking up releases") as progress:
             indexes = spec.pip.indexes if spec else {}
-            name, facts = look_up_facts(indexes, chosen, request.how, os.environ, now, progress.counted, warn)
+            name, facts = look_up_facts(indexes, chosen, request.how, os.environ, now, progress.count, warn)
     except OutsideError as error:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))

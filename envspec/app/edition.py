@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def tell_edition() -> None:
     """Say it where the facts aren't those that ship with envspec, and warn of an `envspec-facts` that isn't used."""
-    from envspec.facts.edition import DISTRIBUTION, current, installed
+    from envspec.facts.edition import DISTRIBUTION, current, installed_folders
 
-    if not installed():
+    if not installed_folders():
         return
     found = current()
     if found.note:

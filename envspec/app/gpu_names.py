@@ -32,7 +32,7 @@ def find_gpus(names: Iterable[str], arch: str | None) -> tuple[KnownGpu, ...]:
     InputError."""
     from envspec.facts import gpus
 
-    found = known_gpus(names, option="") or gpus.known()
+    found = known_gpus(names, option="") or gpus.products()
     if arch is not None:
         wanted = _architectures(arch)
         found = tuple(gpu for gpu in found if gpu.architecture in wanted)

@@ -14,11 +14,11 @@ from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
 from envspec.app.observer import say, warn
 from envspec.base.errors import InputError, Place
-from envspec.base.reader.messages import dotted
+from envspec.base.reader.messages import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import printable
 from envspec.draft.model import Draft, NewTarget
-from envspec.draft.render import Heading, render, settled
+from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.targets import CPU, Machines, new_targets, on_machines
 from envspec.packages.other_formats import PINS
 from envspec.packages.requirement import parse_specifier
@@ -96,7 +96,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     parse = partial(inputs.read_edited, path)
     heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
-    draft = settled(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
+    draft = make_parseable(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
     heading = replace(heading, python=asked.python or heading.python)
     targets, against = new_targets(draft, machines, lambda made: parse(render(draft, heading, made)))
     text = render(draft, heading, targets)
@@ -149,7 +149,7 @@ def refuse_odd(
         given = {"platform": platform, "cuda": cuda, "driver": driver}
         target = {key: value for key, value in given.items() if value is not None}
         for found in violations({"env": {"python": python or _PYTHONS[0]}, "targets": {"new": target}}, FORMAT):
-            message = found.message.replace(dotted(found.path), f"--{found.path[-1]}")
+            message = found.message.replace(key_path(found.path), f"--{found.path[-1]}")
             raise InputError(message, hint=found.hint() if callable(found.hint) else found.hint)
 
 

@@ -15,7 +15,7 @@ from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
 from envspec.binaries.library import Inspection
 from envspec.binaries.report import QueriedGpu, report, without_code_for
-from envspec.facts.compute_capability import Architecture, known, parse
+from envspec.facts.compute_capability import Architecture, parse, read_capability
 from envspec.facts.gpus import find
 from envspec.spec.targets import refuse_unknown_targets
 
@@ -86,7 +86,7 @@ def _gpus(name: str) -> Iterator[QueriedGpu]:
     if not name.isdecimal() and (architecture := parse(name)):
         yield QueriedGpu(name, Architecture(architecture.number))
         return
-    capabilities = {gpu.capability: known(gpu.capability) for gpu in find(name)}
+    capabilities = {gpu.capability: read_capability(gpu.capability) for gpu in find(name)}
     if not capabilities:
         raise unknown_gpu(name)
     yield from (QueriedGpu(name, architecture) for architecture in capabilities.values())

@@ -12,7 +12,7 @@ from envspec.app.policy import ask as whom_to_ask
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.settings import load_settings
-from envspec.base.texts import printable, shown
+from envspec.base.texts import clean_text, printable
 from envspec.review.audit.kept import kept_files
 from envspec.review.audit.model import subject
 
@@ -29,7 +29,7 @@ class Malicious(AnswerNo):
 
     def __init__(self, found: tuple[Finding, ...], what: str) -> None:
         self.found = found
-        lines = [f"{subject(one)}: {shown(one.message)}" for one in found]
+        lines = [f"{subject(one)}: {clean_text(one.message)}" for one in found]
         first = found[0].evidence.advisory.id
         super().__init__(
             "\n  ".join(["known to be malicious, and so neither locked nor installed:", *map(printable, lines)]),

@@ -72,7 +72,7 @@ def newer_releases(
                     known[key] = job.result()
                 except EnvspecError as error:
                     unread[key[1]] = str(error)
-                progress.counted(done, len(jobs))
+                progress.count(done, len(jobs))
         variants = better_variants(chosen, partial(_offered, resolver, unread))
     own = bounds(standing(spec, lock.inputs.exclude_newer))
     found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)

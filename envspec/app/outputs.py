@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from envspec.base.open_folder import Location, located
+from envspec.base.open_folder import Location, locate
 from envspec.base.storage import storage_error
 
 
@@ -16,7 +16,7 @@ def location(path: Path, specs: Iterable[str] = ()) -> Location:
     """Give a folder that the user named; each spec's project and the current folder may come from a repository."""
     from envspec.spec.document import project_root
 
-    return located(path, map(project_root, specs))
+    return locate(path, map(project_root, specs))
 
 
 def shown_path(path: Path) -> Path:
@@ -45,7 +45,7 @@ def written(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[Bina
     from envspec.base import atomic
 
     try:
-        with atomic.staged(location(path.parent, specs), path.name) as file:
+        with atomic.stage_file(location(path.parent, specs), path.name) as file:
             yield file
     except OSError as error:
         raise storage_error(error, path, option=option) from None

@@ -13,7 +13,7 @@ from envspec.app.site_policy import site_policy
 from envspec.base import atomic
 from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
-from envspec.base.open_folder import located
+from envspec.base.open_folder import locate
 from envspec.lock.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Signer, allowed_keys
 from envspec.lock.signing.ssh_keygen import sign, signer_of
 from envspec.prove.smoke.report.read import report_bytes, report_in
@@ -63,7 +63,7 @@ def sign_report(path: Path, key: Path | None) -> Signed:
         raise InputError("this report is of a pretended GPU, which proves nothing", place=Place(str(path)))
     signature, signer = _signature(content, key, REPORT)
     try:
-        with located(path.parent).open() as folder:
+        with locate(path.parent).open() as folder:
             atomic.replace_files(folder, {f"{path.name}{SUFFIX}": signature})
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be written: {error.strerror}") from None
@@ -94,7 +94,7 @@ def signer_of_report(path: Path, allowed: Path | None) -> Signed:
     content = report_bytes(path)
     report_in(content, str(path))
     try:
-        with located(path.parent).open() as folder:
+        with locate(path.parent).open() as folder:
             signature = folder.read(f"{path.name}{SUFFIX}", MOST_BYTES + 1)
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None

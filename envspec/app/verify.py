@@ -59,8 +59,8 @@ def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     indexes = Indexes.of(spec, os.environ, second)
     channels = partial(ask_channels, spec=spec, env=os.environ)
     with observer().progress("asking the indexes") as progress:
-        told = ask_all(claims, pins, indexes, channels, progress.counted)
+        told = ask_all(claims, pins, indexes, channels, progress.count)
     if not second:
         return told
     with observer().progress("asking the second source") as progress:
-        return SecondSource(indexes, second).ask(told, pins, progress.counted)
+        return SecondSource(indexes, second).ask(told, pins, progress.count)

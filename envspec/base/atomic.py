@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from envspec.base.errors import NotPlain
 from envspec.base.flock import hold_now
-from envspec.base.open_folder import Location, OpenFolder, located
+from envspec.base.open_folder import Location, OpenFolder, locate
 
 _STAGING = re.compile(r"\.envspec-[0-9a-f]{16}")
 _STAGED = re.compile(r"\d{1,6}")
@@ -57,7 +57,7 @@ def replace_files(folder: OpenFolder, *steps: Mapping[str, bytes | None], execut
         wanted = [(path, content) for path, content in changes if content is not None or path in there]
         with _staging(folder) as staging:
             staged = _stage(folder, staging, wanted, executable)
-            with _undisturbed():
+            with _defer_signals():
                 _apply(folder, staging, staged)
     except BaseException:
         for path in reversed(made):
@@ -66,7 +66,7 @@ def replace_files(folder: OpenFolder, *steps: Mapping[str, bytes | None], execut
 
 
 @contextmanager
-def staged(folder: Location, name: str) -> Iterator[BinaryIO]:
+def stage_file(folder: Location, name: str) -> Iterator[BinaryIO]:
     """Open a file that becomes `name` in `folder` when the block succeeds; an exception discards it.
 
     Makes the folders above it. Raises NotPlain, OSError.
@@ -75,7 +75,7 @@ def staged(folder: Location, name: str) -> Iterator[BinaryIO]:
         sweep(place)
         place.refuse_odd(name)
         with _staging(place) as staging:
-            with _named(place, name):
+            with _name_final_path(place, name):
                 created = staging.create("0")
             with created as file:
                 yield file
@@ -86,14 +86,14 @@ def staged(folder: Location, name: str) -> Iterator[BinaryIO]:
 
 
 def write_text(folder: Location, name: str, text: str) -> None:
-    """Write a text in UTF-8, and make the folders above it. A failure leaves nothing behind. Raises as `staged`."""
-    with staged(folder, name) as file:
+    """Write a text in UTF-8, and make the folders above it. A failure leaves nothing behind. Raises as `stage_file`."""
+    with stage_file(folder, name) as file:
         file.write(text.encode())
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text to a path that the user named, or that is envspec's own (`envspec.base.open_folder.located`)."""
-    write_text(located(path.parent), path.name, text)
+    """Write a text to a path that the user named, or that is envspec's own (`envspec.base.open_folder.locate`)."""
+    write_text(locate(path.parent), path.name, text)
 
 
 def refuse_read_only(folder: OpenFolder) -> None:
@@ -161,7 +161,7 @@ def _make_staging(folder: OpenFolder) -> tuple[str, OpenFolder, int]:
     """
     while True:
         name = f".envspec-{os.urandom(8).hex()}"
-        with _named(folder):
+        with _name_final_path(folder):
             folder.mkdir(name)
             try:
                 staging = folder.enter(name)
@@ -200,12 +200,12 @@ def _stage(
     for number, (path, content) in enumerate(changes):
         staged.append((path, None if content is None else str(number)))
         if content is not None:
-            with _named(folder, path), staging.create(str(number), executable=path in executable) as file:
+            with _name_final_path(folder, path), staging.create(str(number), executable=path in executable) as file:
                 file.write(content)
     # All are written before the first is synced, so that the system may write them out together.
     for path, name in staged:
         if name is not None:
-            with _named(folder, path):
+            with _name_final_path(folder, path):
                 descriptor = staging.open_file(name, _TO_SYNC)
                 try:
                     os.fsync(descriptor)
@@ -285,7 +285,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _named(folder: OpenFolder, path: str = "") -> Iterator[None]:
+def _name_final_path(folder: OpenFolder, path: str = "") -> Iterator[None]:
     """Make errors of a staged file name its final path, which the user knows."""
     try:
         yield
@@ -296,7 +296,7 @@ def _named(folder: OpenFolder, path: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _defer_signals() -> Iterator[None]:
     """Hold back Ctrl-C and other signals until the block, a few renames, has ended."""
     import threading
 

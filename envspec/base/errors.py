@@ -92,7 +92,7 @@ def about(*packages: str) -> Iterator[None]:
         raise
 
 
-def bounded(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
+def first_errors(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
     """Keep the first errors of a list, and count the others in one more."""
     every = tuple(errors)
     if len(every) <= most:
@@ -131,7 +131,7 @@ class InfeasibleTargets(Infeasible):
     """
 
     def __init__(self, errors: Iterable[Infeasible]) -> None:
-        self.errors: tuple[Infeasible, ...] = bounded(errors)
+        self.errors: tuple[Infeasible, ...] = first_errors(errors)
         super().__init__("\n".join(str(error) for error in self.errors))
 
 
@@ -154,7 +154,7 @@ class SpecErrors(SpecError):
     """
 
     def __init__(self, errors: Iterable[SpecError]) -> None:
-        self.errors: tuple[SpecError, ...] = bounded(errors)
+        self.errors: tuple[SpecError, ...] = first_errors(errors)
         super().__init__("\n".join(str(error) for error in self.errors))
 
 

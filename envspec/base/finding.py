@@ -73,7 +73,7 @@ def errors(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.severity == "error")
 
 
-def merged(findings: Iterable[Told], every: Collection[str] = ()) -> tuple[Told, ...]:
+def merge_targets(findings: Iterable[Told], every: Collection[str] = ()) -> tuple[Told, ...]:
     """Give each finding, or another frozen value with targets, once, with all targets that it holds for, in the order
     in which they came. One that holds for `every` target has none.
     """

@@ -50,7 +50,7 @@ class Location:
         """The folder's path as messages show it."""
         return self.root / self.below
 
-    def joined(self, more: str) -> Location:
+    def join(self, more: str) -> Location:
         return Location(self.root, f"{self.below}/{more}" if self.below else more)
 
     def open(self, *, make: bool = False) -> OpenFolder:
@@ -73,7 +73,7 @@ class Location:
             folder.rmdir(name)
 
 
-def located(path: Path, projects: Iterable[Path] = ()) -> Location:
+def locate(path: Path, projects: Iterable[Path] = ()) -> Location:
     """Locate a folder that the user named, or that is envspec's own.
 
     Anything below the current folder and these projects may come from a repository, so envspec follows no link there.
@@ -84,7 +84,7 @@ def located(path: Path, projects: Iterable[Path] = ()) -> Location:
     holding = sorted((root for root in roots if whole.is_relative_to(root)), key=lambda root: len(root.parts))
     if not holding:
         return Location(path)
-    return Location(_shown(holding[0]), "/".join(whole.relative_to(holding[0]).parts))
+    return Location(_relative(holding[0]), "/".join(whole.relative_to(holding[0]).parts))
 
 
 def _here() -> Path | None:
@@ -94,7 +94,7 @@ def _here() -> Path | None:
         return None
 
 
-def _shown(root: Path) -> Path:
+def _relative(root: Path) -> Path:
     """Show a path in a message: relative to the current folder if it's below it."""
     here = _here()
     return root.relative_to(here) if here is not None and root.is_relative_to(here) else root
@@ -138,13 +138,13 @@ class OpenFolder:
         """
         with self._naming(name):
             try:
-                return self._entered(name)
+                return self._enter(name)
             except FileNotFoundError:
                 if not make:
                     raise
             with suppress(FileExistsError):
                 self._mkdir(name)
-            return self._entered(name)
+            return self._enter(name)
 
     def descend(self, path: str, *, make: bool = False) -> OpenFolder:
         """Open the folder at a path of names with `/`; an empty path opens this folder once more."""
@@ -258,7 +258,7 @@ class OpenFolder:
 
     # how it's done
 
-    def _entered(self, name: str) -> OpenFolder:
+    def _enter(self, name: str) -> OpenFolder:
         path = self.path / name
         try:
             return OpenFolder(path, self._open(_component(name), _FOLDER | _NO_FOLLOW))
@@ -338,7 +338,7 @@ class _PathFolder(OpenFolder):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(here))
         return here
 
-    def _entered(self, name: str) -> OpenFolder:
+    def _enter(self, name: str) -> OpenFolder:
         found = os.lstat(self._at(name))
         if _is_link(found) or not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
             raise self._not_plain(name, found)

@@ -45,11 +45,11 @@ _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NA
 
 def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """Find a program in the folders of PATH that don't depend on where the user stands. None where it isn't."""
-    found = shutil.which(name, path=settled(env).get("PATH", os.defpath))
+    found = shutil.which(name, path=with_absolute_paths(env).get("PATH", os.defpath))
     return found and os.path.abspath(found)
 
 
-def settled(env: Mapping[str, str]) -> dict[str, str]:
+def with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment whose lists of folders hold absolute ones alone."""
     kept = dict(env)
     for name in _FOLDERS:
@@ -77,7 +77,7 @@ def start(
     Raises OSError.
     """
     return subprocess.Popen(
-        words, cwd=folder, env=settled(env), stdin=stdin, stdout=stdout, stderr=stderr,
+        words, cwd=folder, env=with_absolute_paths(env), stdin=stdin, stdout=stdout, stderr=stderr,
         start_new_session=session, pass_fds=pass_fds, preexec_fn=first,
     )  # fmt: skip
 

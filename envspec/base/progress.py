@@ -15,7 +15,7 @@ class Progress:
     def advance(self, done: int | None = None, detail: str = "") -> None:
         """Count the done steps of the phase; `detail` names the current one."""
 
-    def counted(self, done: int, total: int) -> None:
+    def count(self, done: int, total: int) -> None:
         """Count the done steps of a phase whose number of steps grows."""
 
     def came(self, count: int) -> None:

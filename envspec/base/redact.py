@@ -61,7 +61,7 @@ def redact(text: str, *, login: str = "") -> str:
         text = _TOKEN_OF_A_HOST.sub(rf"\1{MASK}", _TOKEN_ANYWHERE.sub(rf"\1{MASK}", text))
     # compiling a pattern takes as long as a table of text: most texts can't hold what it finds
     if "=" in text and any(mark in text for mark in "?&;"):
-        text = _QUERY.sub(_masked, text)
+        text = _QUERY.sub(_mask, text)
     if "author" in text.casefold():
         text = _HEADER.sub(rf"\1{MASK}", text)
     return text
@@ -194,7 +194,7 @@ def _authority(rest: str) -> str:
     return re.split(r"[/?#]", rest, maxsplit=1)[0]
 
 
-def _masked(match: re.Match[str]) -> str:
+def _mask(match: re.Match[str]) -> str:
     return match[1] + MASK + match[2][len(match[2].rstrip(_ENDS_A_QUOTE)) :]
 
 

@@ -59,7 +59,7 @@ class Settings:
         What others may write to could hold anything: METADATA, addresses, packages. Raises InputError for that. A
         cache that can't be made is no error: whoever writes to it says so, or does without.
         """
-        refuse_shared(self.cache_dir)
+        refuse_shared_cache(self.cache_dir)
         with suppress(OSError):
             self.cache_dir.parent.mkdir(parents=True, exist_ok=True)
             self.cache_dir.mkdir(mode=0o700, exist_ok=True)
@@ -87,7 +87,7 @@ class Settings:
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
 
 
-def refuse_shared(cache: Path) -> None:
+def refuse_shared_cache(cache: Path) -> None:
     """Raise InputError for a cache that others than its user and root may write to, or whose folders they may."""
     user = this_user()
     try:
@@ -120,7 +120,7 @@ class Credentials:
         pair = f"{self.username}:{self.password}".encode("utf-8", "surrogateescape")
         return f"Basic {b64encode(pair).decode()}"
 
-    def masked(self) -> Credentials:
+    def mask(self) -> Credentials:
         """Give these credentials, and mask the password in all output from here on."""
         register(self.password, self.username)
         return self
@@ -140,7 +140,7 @@ def index_credentials(name: str, env: Mapping[str, str]) -> Credentials | None:
     """Read the credentials of a spec's named index as uv does: UV_INDEX_<NAME>_USERNAME and _PASSWORD."""
     stem = f"UV_INDEX_{variable_name(name)}"
     user, password = env.get(f"{stem}_USERNAME"), env.get(f"{stem}_PASSWORD")
-    return Credentials(user or "", password or "").masked() if user or password else None
+    return Credentials(user or "", password or "").mask() if user or password else None
 
 
 def variable_name(index: str) -> str:
@@ -190,7 +190,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     return Settings(
         cache_dir=cache_dir(env, home),
         environments=environments_dir(env, home, config.environments),
-        trusted=_trusted(env, uv_files, config.trusted_indexes),
+        trusted=_trusted_hosts(env, uv_files, config.trusted_indexes),
         run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),
         mirrors=mirrors,
@@ -256,7 +256,7 @@ def _uv_default_index(files: Iterable[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _trusted(
+def _trusted_hosts(
     env: Mapping[str, str], files: Iterable[Mapping[str, Any]], own: Mapping[str, str]
 ) -> dict[str, frozenset[str]]:
     """The hosts that the user has bound to names of indexes: in UV_INDEX and UV_DEFAULT_INDEX (`<name>=<url>`), in

@@ -42,7 +42,7 @@ def visible(text: str) -> str:
     return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def shown(text: str) -> str:
+def clean_text(text: str) -> str:
     """Clean a text from elsewhere for a page or a table: printable, and without secrets."""
     return printable(redact(text))
 

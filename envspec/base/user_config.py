@@ -12,7 +12,7 @@ from envspec.base.errors import InputError, Place
 from envspec.base.places import config_home, home_of
 from envspec.base.reader.checked import Checked
 from envspec.base.reader.document import decode, parse_toml
-from envspec.base.reader.messages import dotted
+from envspec.base.reader.messages import key_path
 from envspec.base.reader.nodes import CONTROL, Array, Names, Number, Table, Text
 from envspec.base.redact import has_credentials, redact, register_url
 from envspec.base.site import ARCHIVES, SITE, Site, site_of
@@ -112,13 +112,13 @@ def _judge_mirror(checked: Checked, path: tuple[str | int, ...], name: str, url:
     fault = address_fault(url)
     # a conda channel's may be of another kind: a folder, a name, an object store
     if fault and (of_apt or name in ("pypi", "pytorch") or name.startswith("pytorch/") or not _can_be_split(url)):
-        checked.problem(path, f"{dotted(path)} is {fault}", _ADDRESS)
+        checked.problem(path, f"{key_path(path)} is {fault}", _ADDRESS)
     elif of_apt and has_credentials(url):
         # a build's arguments are seen by whoever looks at the image
-        told = f"{dotted(path)} has a login, and builds show what they are given"
+        told = f"{key_path(path)} has a login, and builds show what they are given"
         checked.problem(path, told, "take the login out, or let the site's proxy log in")
     elif of_apt and not re.fullmatch(r"https?://[A-Za-z0-9._~:/@%+\[\]-]+", url):
-        told = f"{dotted(path)} is {redact(url)!r}, which apt can't be given"
+        told = f"{key_path(path)} is {redact(url)!r}, which apt can't be given"
         checked.problem(path, told, "give an http or https address without blanks, quotes and queries")
 
 

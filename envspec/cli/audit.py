@@ -10,7 +10,7 @@ import click
 
 from envspec.app.outputs import within_repository
 from envspec.base.errors import AnswerNo, InputError, OutsideError
-from envspec.base.texts import printable, shown
+from envspec.base.texts import clean_text, printable
 from envspec.cli import options
 from envspec.cli.console import columns, out, out_json, silence_stdout
 from envspec.cli.look_up import look_up
@@ -134,7 +134,7 @@ def _wrapped(text: str, indent: str) -> str:
     from textwrap import fill
 
     return fill(
-        shown(text),
+        clean_text(text),
         columns() or _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + "  ",

@@ -47,9 +47,9 @@ def command(code: str | None) -> None:
 
 def _tell_correction(name: str) -> bool:
     """Say what a correction of published metadata is about, and whence it is; False for a name that none has."""
-    from envspec.facts.corrections import derived, sources_of, table
+    from envspec.facts.corrections import derivation, sources_of, table
 
-    if text := derived(name):
+    if text := derivation(name):
         out(f"read from {text}")
         out(f'to do without: without-corrections = ["{name}"] in [pip]')
         return True

@@ -89,7 +89,7 @@ class OnTerminal(Progress):
         text = f"{self._text}{counted}{': ' if detail else ''}{printable(detail)}"
         self._bars.update(self._task, description=text[:100], completed=done, total=self._total)  # type: ignore[arg-type]
 
-    def counted(self, done: int, total: int) -> None:
+    def count(self, done: int, total: int) -> None:
         self._total = total
         self.advance(done)
 
@@ -149,7 +149,7 @@ class InLines(Progress):
         lasted = f" ({now - self._since:.0f} s)" if self._since - self._started >= 1 else ""
         return f"{self._phase}{': ' if detail else ''}{printable(detail)[:100]}{lasted}"
 
-    def counted(self, done: int, total: int) -> None:
+    def count(self, done: int, total: int) -> None:
         self._read = (done, total)
 
 

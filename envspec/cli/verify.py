@@ -12,7 +12,7 @@ from envspec.app.evidence import keep
 from envspec.app.verify import verify
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
-from envspec.base.texts import printable, shown
+from envspec.base.texts import clean_text, printable
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, warn
 from envspec.cli.sign import show_signer
@@ -115,10 +115,10 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     for one, outcome, difference in (*found.forged, *found.unexpected):
         yield told(difference.severity, one, difference.code)
         by = f" (by {printable(outcome.source)})" if one.second is not None else ""
-        yield f"  {shown(difference.message)}{by}"
+        yield f"  {clean_text(difference.message)}{by}"
     for one, reason in found.yanked:
         yield told("warning", one, "yanked")
-        yield f"  {shown(reason) or 'its index gives no reason'}"
+        yield f"  {clean_text(reason) or 'its index gives no reason'}"
     for sentence, names in found.unproved.items():
         yield f"not proved: {_few(names)}: {printable(sentence)}"
     for (index, source), count in found.sources.items():

@@ -84,11 +84,11 @@ def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
     if name in _TOOLKITS and re.search(r"[0-9]\.[0-9]", bound):
         gathered.cuda_version(bound, place)
     exact = _EXPORTED.fullmatch(bound.replace(" ", ""))
-    gathered.conda[f"{channel}{separator}{_spaced(name, f'=={exact[1]}' if exact else bound)}"] = None
+    gathered.conda[f"{channel}{separator}{_with_bound(name, f'=={exact[1]}' if exact else bound)}"] = None
     return bool(exact)
 
 
-def _spaced(name: str, bound: str) -> str:
+def _with_bound(name: str, bound: str) -> str:
     """Write `numpy=1.26` as `numpy 1.26.*`: without `=`, which means another thing to pip."""
     bound = re.sub(r"\s+", " ", bound)
     fuzzy = re.fullmatch(r"= ?([0-9][0-9A-Za-z.]*?)(?:\.\*)?", bound)

@@ -84,7 +84,7 @@ class Gathered:
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
         """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
         into = self.pip if into is None else into
-        cleaned = self._cleaned(text, place)
+        cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
         parsed = parse_requirement(cleaned)
@@ -108,7 +108,7 @@ class Gathered:
 
     def constraint(self, text: str, place: Place) -> None:
         """Take a bound that asks for nothing."""
-        cleaned = self._cleaned(text, place)
+        cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
         try:
@@ -120,7 +120,7 @@ class Gathered:
 
     def override(self, text: str, place: Place) -> None:
         """Take a requirement that replaces all others on its package."""
-        cleaned = self._cleaned(text, place)
+        cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
         try:
@@ -128,7 +128,7 @@ class Gathered:
         except BadValue as error:
             self.note(f"the override {cleaned!r} is left out: it {error.reason}", place)
 
-    def _cleaned(self, text: str, place: Place) -> str | None:
+    def _clean_requirement(self, text: str, place: Place) -> str | None:
         """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
         text = " ".join(text.split())
         found = re.search(r"\S+://\S+", text)
@@ -190,7 +190,7 @@ class Gathered:
                 self.note("the index of PyTorch's nightly or test builds is left out: envspec takes releases", place)
             return None
         host_and_path = re.sub(r"^https?://", "", url).strip("/") if known == "pypi" else known
-        return self._named(url, self.indexes, slug(name or host_and_path.replace("/", "-")), place)
+        return self._index_name(url, self.indexes, slug(name or host_and_path.replace("/", "-")), place)
 
     def flat_index(self, url: str, place: Place, name: str | None = None) -> str | None:
         """Take a page with links to files, and give its name in the spec. Which packages it has, its file doesn't
@@ -203,12 +203,12 @@ class Gathered:
             self.note(f"the folder {url!r} is left out: give files by their URLs", place)
         else:
             wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
-            known = self._named(without_credentials(url), self.find_links, wanted, place)
+            known = self._index_name(without_credentials(url), self.find_links, wanted, place)
             self.note(f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}', place)
             return known
         return None
 
-    def _named(self, url: str, into: dict[str, str], name: str, place: Place) -> str:
+    def _index_name(self, url: str, into: dict[str, str], name: str, place: Place) -> str:
         if name.startswith("pytorch") or name in ("", "pypi", "git", "url"):
             name = f"index-{name}".rstrip("-")
         for known, address in {**self.indexes, **self.find_links}.items():
@@ -229,7 +229,7 @@ class Gathered:
         elif text.strip(" *="):
             self.requires_python = text.strip()
 
-    def done(self) -> Draft:
+    def draft(self) -> Draft:
         """Return what was gathered."""
         if self.hashes:
             count = f"{self.hashes} requirement{'s' if self.hashes > 1 else ''}"

@@ -45,12 +45,12 @@ def platforms(workspace: Mapping[str, Any], gathered: Gathered, place: Place) ->
             gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", place)
             continue
         said = {key: one for key, one in table(entry, "a platform").items() if key not in ("name", "platform")}
-        name = optional(entry.get("name"), "name") or synthesised(subdir, said)
+        name = optional(entry.get("name"), "name") or default_name(subdir, said)
         found.append(Platform(name, subdir, requirements(said, f"the platform {name}", gathered, place)))
     return tuple(found)
 
 
-def synthesised(subdir: str, said: Mapping[str, Any]) -> str:
+def default_name(subdir: str, said: Mapping[str, Any]) -> str:
     """Return the name that pixi gives a platform without one."""
     words = [subdir]
     for key in ("cuda", "archspec", "glibc", "linux", "macos", "osx", "windows"):

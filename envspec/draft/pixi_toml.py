@@ -59,7 +59,7 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     variables = table(activation.get("env"), "activation.env")
     gathered.variables.update({key: string(value, key) for key, value in variables.items()})
     _note_activation({"scripts": activation.get("scripts")}, gathered, place)
-    for selected in _selected(data):
+    for selected in _target_tables(data):
         _note_activation(table(selected.get("activation"), "activation"), gathered, place)
     if data.get("tasks"):
         gathered.note("the tasks are left out: a spec has none", place)
@@ -75,7 +75,7 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
                 gathered.cuda_version(system.pop("cuda"), place)
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
-            _note_selected(part, known, gathered, place)
+            _note_target_parts(part, known, gathered, place)
 
 
 def _note_activation(activation: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
@@ -90,7 +90,7 @@ def _system(part: Mapping[str, Any]) -> Mapping[str, Any]:
     return table(part.get("system-requirements"), "system-requirements")
 
 
-def _note_selected(part: Mapping[str, Any], known: Sequence[Platform], gathered: Gathered, place: Place) -> None:
+def _note_target_parts(part: Mapping[str, Any], known: Sequence[Platform], gathered: Gathered, place: Place) -> None:
     for name, selected in table(part.get("target"), "target").items():
         asked = [
             one for key in ("dependencies", "pypi-dependencies") for one in table(table(selected, name).get(key), key)
@@ -109,7 +109,7 @@ def _environments(
     }
     features = {name: table(one, name) for name, one in table(data.get("feature"), "feature").items()}
     for feature_table in features.values():
-        for part in (feature_table, *_selected(feature_table)):
+        for part in (feature_table, *_target_tables(feature_table)):
             _note_activation(table(part.get("activation"), "activation"), gathered, place)
     said = dict(table(data.get("environments"), "environments"))
     said.setdefault("default", [])
@@ -145,10 +145,10 @@ _ASKS = ("dependencies", "pypi-dependencies")
 
 
 def _asks(part: Mapping[str, Any]) -> bool:
-    return any(table(one.get(key), key) for one in (part, *_selected(part)) for key in _ASKS)
+    return any(table(one.get(key), key) for one in (part, *_target_tables(part)) for key in _ASKS)
 
 
-def _selected(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _target_tables(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [table(one, name) for name, one in table(part.get("target"), "target").items()]
 
 

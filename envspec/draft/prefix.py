@@ -63,7 +63,7 @@ def read_prefix(prefix: Path) -> Draft:
     if len(folders) > 1:
         gathered.note(f"{len(folders)} Pythons: {folders[-1].parent.name} is read", place)
     found = [one for one in _dists(folders[-1:], gathered) if one.installer != "conda" and one.name not in by_conda]
-    asked = _asked(found)
+    asked = _roots(found)
     for dist in sorted(asked, key=lambda one: one.name):
         if dist.source is None:
             gathered.requirement(f"{dist.name}=={dist.version}", place)
@@ -75,7 +75,7 @@ def read_prefix(prefix: Path) -> Draft:
     for dist in found:
         if dist.name == "torch" and (label := _LABEL.search(dist.version)):
             gathered.build_of(label[0][1:])
-    return gathered.done()
+    return gathered.draft()
 
 
 def _python(prefix: Path, folders: Iterable[Path], gathered: Gathered) -> None:
@@ -86,7 +86,7 @@ def _python(prefix: Path, folders: Iterable[Path], gathered: Gathered) -> None:
         gathered.python = said[1] if said else named[-1]
 
 
-def _asked(found: Iterable[_Dist]) -> list[_Dist]:
+def _roots(found: Iterable[_Dist]) -> list[_Dist]:
     """List what nothing else requires, and what was asked for by name where installers say so."""
     found = [one for one in found if one.name not in _HELPERS]
     # what a folder of this machine needs is asked for in its place: no spec can name it
@@ -114,14 +114,14 @@ def _dist(dist: Distribution) -> _Dist:
     return _Dist(
         canonical_name(string(dist.metadata["Name"], "its name")),
         string(dist.metadata["Version"], "its version"),
-        _required(dist),
+        _requires(dist),
         dist.read_text("REQUESTED") is not None,
         (dist.read_text("INSTALLER") or "").strip(),
         dict(table(read_json(text), "direct_url.json")) if text else None,
     )
 
 
-def _required(dist: Distribution) -> frozenset[str]:
+def _requires(dist: Distribution) -> frozenset[str]:
     """List what a package requires without any extra."""
     return frozenset(
         requirement_name(text) for text in dist.requires or () if is_requirement(text) and "extra ==" not in text
@@ -148,7 +148,7 @@ def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
     place = Place(str(folder / "history"))
     asked: dict[str, str] = {}
     for kind, listed in _HISTORY.findall(_text(folder / "history") or ""):
-        for text in _listed(listed):
+        for text in _parse_list(listed):
             name = conda_name(text)
             asked.pop(name, None)
             if kind == "update":
@@ -181,7 +181,7 @@ def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
     return frozenset(names)
 
 
-def _listed(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     """Read a list of conda's history, which is Python's."""
     try:
         found = ast.literal_eval(text)

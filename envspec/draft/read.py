@@ -65,7 +65,7 @@ def read_draft(path: Path) -> Draft:
         else:
             gathered.note(f"the project in {folder} isn't read: it lies outside {below.name}", Place(str(path)))
             gathered.project = None
-    return gathered.done()
+    return gathered.draft()
 
 
 def _project(path: Path, gathered: Gathered) -> None:

@@ -39,7 +39,7 @@ class Heading:
     schema: str | None = None
 
 
-def settled(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> Draft:
+def make_parseable(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> Draft:
     """Return a draft whose text parses: what the spec's parser refuses becomes a comment and a note.
 
     Raises SpecError where what is left can't be a spec.

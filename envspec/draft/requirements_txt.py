@@ -118,10 +118,10 @@ class RequirementsReader:
         except ValueError:
             found = what
         if found:
-            self.gathered.note(f"{_shown(found)} isn't editable in a locked environment", place)
+            self.gathered.note(f"{_excerpt(found)} isn't editable in a locked environment", place)
             self._requirement(found, path, place)
         else:
-            self._folder(_unquoted(what), path, place)
+            self._folder(_unquote(what), path, place)
 
     def _requirement(self, text: str, path: Path, place: Place) -> None:
         if "@" not in text and _FOLDER.match(text):
@@ -134,10 +134,10 @@ class RequirementsReader:
                 self.gathered.requirement(f"{wheel[1]}=={unquote(wheel[2])}", place)
                 return
             if name is None:
-                self.gathered.note(f"{_shown(text)} is left out: write it as NAME @ URL", place)
+                self.gathered.note(f"{_excerpt(text)} is left out: write it as NAME @ URL", place)
                 return
             if not EGG.search(text):
-                self.gathered.note(f"{_shown(text)} has no package's name: {name} is a guess by its URL", place)
+                self.gathered.note(f"{_excerpt(text)} has no package's name: {name} is a guess by its URL", place)
             text = f"{name} @ {text}"
         self.gathered.requirement(text, place)
 
@@ -163,12 +163,12 @@ class RequirementsReader:
         return "no pyproject.toml is there" if any(map(is_folder, places)) else "there is no such folder"
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     found = re.search(r"\S+://\S+", text)
     return text.replace(found[0], without_credentials(found[0]))[:100] if found else text[:100]
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     try:
         return "".join(shlex.split(text)[:1])
     except ValueError:

@@ -57,7 +57,7 @@ def _gpus(plan: Plan) -> Iterator[str]:
         return
     yield "request_gpus = $(gpus:1)"
     if plan.architectures:
-        yield from _capabilities([cc.known(sm) for sm in plan.architectures])
+        yield from _capabilities([cc.read_capability(sm) for sm in plan.architectures])
     brought = any(one.name == compat.NAME for one in plan.toolkit)
     runtime = toolkits.of_driver(plan.driver_floor, plan.platform) if plan.driver_floor and not brought else None
     if runtime:

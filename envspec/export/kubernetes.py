@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from envspec.export.heading import hash_heading
 from envspec.export.plan import UID, WORKSPACE, Plan
-from envspec.facts.compute_capability import known
+from envspec.facts.compute_capability import read_capability
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.spec.cluster import Serving
 
@@ -234,7 +234,7 @@ def _nodes(plan: Plan) -> Iterator[list[str]]:
     """List the kinds of node that do, each by what its labels are."""
     driver = "cuda.driver-version.major"
     lowest: dict[int, int] = {}
-    for one in map(known, plan.architectures):
+    for one in map(read_capability, plan.architectures):
         lowest[one.major] = min(one.number % 10, lowest.get(one.major, 9))
     # code runs on its own major version, from its own minor version on
     alike: dict[int, list[int]] = {}

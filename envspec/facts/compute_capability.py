@@ -85,7 +85,7 @@ def parse(text: str) -> Architecture | None:
     return Architecture(int(number), feature)
 
 
-def known(text: str) -> Architecture:
+def read_capability(text: str) -> Architecture:
     """Read an architecture or a capability as `parse` does. Raises ValueError where `parse` gives None."""
     architecture = parse(text)
     if architecture is None:
@@ -95,22 +95,22 @@ def known(text: str) -> Architecture:
 
 def sm_of(capability: str) -> str:
     """Turn "9.0" into "sm_90". Raises ValueError for a text that isn't a capability."""
-    return known(capability).sm
+    return read_capability(capability).sm
 
 
 def capability_of(sm: str) -> str:
     """Turn "sm_90" (or "sm_90a") into "9.0". Raises ValueError for a text that isn't an architecture."""
-    return known(sm).capability
+    return read_capability(sm).capability
 
 
 def order(capability: str) -> tuple[int, int]:
     """Make a sort key of a capability: "10.0" after "9.0". Raises ValueError for a text that isn't a capability."""
-    return divmod(known(capability).number, 10)
+    return divmod(read_capability(capability).number, 10)
 
 
 def is_integrated(capability: str) -> bool:
     """Say whether GPUs of a capability share a chip with the CPU (Jetson, DRIVE). Raises ValueError for other texts."""
-    return _now(known(capability).number) in INTEGRATED
+    return _now(read_capability(capability).number) in INTEGRATED
 
 
 def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
@@ -143,8 +143,8 @@ def covers(compiled: Iterable[str], capability: str, cuda: str | None) -> bool:
 
     Raises ValueError for a text that isn't a capability.
     """
-    own = known(capability)
-    return any(sass_runs(known(one), own, cuda) for one in compiled)
+    own = read_capability(capability)
+    return any(sass_runs(read_capability(one), own, cuda) for one in compiled)
 
 
 def can_translate(ptx: Iterable[str], capability: str) -> bool:
@@ -152,8 +152,8 @@ def can_translate(ptx: Iterable[str], capability: str) -> bool:
 
     Raises ValueError for a text that isn't a capability.
     """
-    own = known(capability)
-    return any(ptx_runs(known(one), own) for one in ptx)
+    own = read_capability(capability)
+    return any(ptx_runs(read_capability(one), own) for one in ptx)
 
 
 def _now(number: int) -> int:

@@ -66,7 +66,7 @@ class Correction:
     @property
     def bounded(self) -> str:
         """The normalised name of the package that it needs."""
-        return _named(self.requirement)
+        return _leading_name(self.requirement)
 
     def is_as_strict_as(self, other: Correction) -> bool:
         """Say whether it leaves no version of a package that another correction rules out."""
@@ -151,13 +151,13 @@ class Corrections:
         gone = set(names)
         return replace(self, rows=tuple(row for row in self.rows if row.name not in gone)) if gone else self
 
-    def proved(self) -> Corrections:
+    def firm(self) -> Corrections:
         """Leave out those that others report."""
         return replace(self, rows=tuple(row for row in self.rows if not row.gives_way))
 
     def on(self, markers: Markers) -> Corrections:
         """Give those of a target: its markers decide, and none is left."""
-        return replace(self, rows=held(self.rows, markers))
+        return replace(self, rows=rows_in_force(self.rows, markers))
 
     def with_active(self, names: Iterable[str], more: Iterable[Correction] = ()) -> Corrections:
         """Make corrections active by name, and add more rows."""
@@ -189,7 +189,7 @@ class Corrections:
         rows = (row for row in self.rows if row.package in there and row.bounded in there)
         return frozenset(name for row in rows for name in (row.package, row.bounded))
 
-    def left_out(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
+    def missing_requirements(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
         """List the requirements that METADATA (`published` are its Requires-Dist lines) leaves out. They count as
         edges."""
         missing = [row.requirement for row in self.of(package, version) if row.kind == "requirement"]
@@ -205,7 +205,7 @@ class Corrections:
                 lines += [row.requirement] if row.name in self.active else _beside(published, row)
         return tuple(dict.fromkeys(lines))
 
-    def broken_by(self, pins: Mapping[str, str]) -> tuple[Correction, ...]:
+    def violations(self, pins: Mapping[str, str]) -> tuple[Correction, ...]:
         """Find those that exact pins (normalised name -> version) violate. Extras aren't judged here: what they bound
         stands in METADATA."""
         return tuple(
@@ -254,7 +254,7 @@ def corrections(off: Iterable[str] = ()) -> Corrections:
     return Corrections(tuple(row for row in table() if row.name not in switched_off))
 
 
-def held(rows: Iterable[Correction], markers: Markers) -> tuple[Correction, ...]:
+def rows_in_force(rows: Iterable[Correction], markers: Markers) -> tuple[Correction, ...]:
     """Keep the corrections whose markers hold in a target, without the markers."""
     return tuple(
         replace(row, requirement=row.requirement.partition(";")[0].rstrip()) if ";" in row.requirement else row
@@ -269,7 +269,7 @@ def unknown(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in sorted(names) if name not in known and not _DERIVED.fullmatch(name))
 
 
-def derived(name: str) -> str | None:
+def derivation(name: str) -> str | None:
     """Say where a correction that stands in no table is from, by its name; None for any other name."""
     found = _DERIVED.fullmatch(name)
     if found is None:
@@ -287,7 +287,7 @@ def derived(name: str) -> str | None:
 
 def of_extra(package: str, version: str, bound: str) -> Correction:
     """Make the correction that an extra of a package says: `bound` is one of `bounds_of_extras`."""
-    name = _named(bound)
+    name = _leading_name(bound)
     return Correction(
         f"{package}-extra-{name}",
         package,
@@ -310,7 +310,7 @@ def of_wheel(package: str, version: str, constraint: str, reason: str, but: Iter
     older = ",".join((f"<={version.partition('+')[0]}", *(f"!={one}" for one in but)))
     kind = WHEEL_BOUNDS[constraint].kind
     return Correction(
-        f"{package}-read-{_named(constraint)}", package, older, kind, constraint, reason, _WHEEL, "read", version
+        f"{package}-read-{_leading_name(constraint)}", package, older, kind, constraint, reason, _WHEEL, "read", version
     )
 
 
@@ -349,7 +349,7 @@ def implies(asked: Iterable[str], requirement: str) -> bool:
     return all(bound.contains(one, prereleases=True) for one in both.filter(_probes(both, bound), prereleases=True))
 
 
-def some_admitted(specifier: str, others: Iterable[str]) -> bool:
+def has_common_version(specifier: str, others: Iterable[str]) -> bool:
     """Say whether a specifier and others have a version in common, as far as the versions that they name tell."""
     own, both = _specifier(specifier), _specifier(",".join(filter(None, others)))
     return any(own.contains(one, prereleases=True) for one in both.filter(_probes(own, both), prereleases=True))
@@ -370,19 +370,19 @@ def _is_broken(row: Correction, pins: Mapping[str, str]) -> bool:
 def _beside(published: Iterable[str], row: Correction) -> Iterator[str]:
     """Bound what METADATA requires, under the same markers."""
     for line in published:
-        if _named(line) == row.bounded:
+        if _leading_name(line) == row.bounded:
             _, semicolon, marker = line.partition(";")
             yield f"{row.requirement} ;{marker}" if semicolon else row.requirement
 
 
 def _says(published: Iterable[str], requirement: str) -> bool:
-    name = _named(requirement)
-    own = [line for line in published if ";" not in line and _named(line) == name]
+    name = _leading_name(requirement)
+    own = [line for line in published if ";" not in line and _leading_name(line) == name]
     return bool(own) and implies([str(published_requirement(line).specifier) for line in own], requirement)
 
 
 @lru_cache(maxsize=4096)
-def _named(requirement: str) -> str:
+def _leading_name(requirement: str) -> str:
     found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
     return canonical_name(found[1]) if found else ""
 

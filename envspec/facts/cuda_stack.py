@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 
-from envspec.facts.toolkits import known
+from envspec.facts.toolkits import cuda_releases
 from envspec.packages.names import requirement_name
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
@@ -88,7 +88,7 @@ def of_any_cuda(name: str) -> str | None:
     """Give a package's name with its CUDA left open, the same for a project's builds for each (cupy-cuda12x and
     cupy-cuda13x: cupy-cuda##x). None where its name has no CUDA, or one of which there is no toolkit."""
     match = _CUDA.search(name)
-    if match is None or not any(one.version == f"{match[2]}.{match[3] or one.version[3:]}" for one in known()):
+    if match is None or not any(one.version == f"{match[2]}.{match[3] or one.version[3:]}" for one in cuda_releases()):
         return None
     return _CUDA.sub(lambda found: found[1] + "#" * len(found[2] + found[3]), name, count=1)
 

@@ -60,17 +60,17 @@ def current() -> Edition:
     """Choose once a process. `ENVSPEC_FACTS=shipped` takes those that ship. Raises InputError for another value."""
     from pathlib import Path
 
-    return choose(shipped(), map(Path, installed()))
+    return choose(shipped_edition(), map(Path, installed_folders()))
 
 
 @cache
 def folder() -> str:
     """Where the tables of the current edition lie. With none installed, no manifest needs to be read for that. Raises
     as `current`."""
-    return str(current().folder) if installed() else _SHIPPED
+    return str(current().folder) if installed_folders() else _SHIPPED
 
 
-def installed() -> list[str]:
+def installed_folders() -> list[str]:
     """The folders in which an `envspec-facts` lies that may be taken. Raises InputError for a wrong switch."""
     asked = os.environ.get(_SWITCH, "")
     if asked not in ("", "shipped"):
@@ -78,7 +78,7 @@ def installed() -> list[str]:
     return [] if asked else [folder for folder in _places() if os.path.isfile(os.path.join(folder, MANIFEST))]
 
 
-def shipped() -> Edition:
+def shipped_edition() -> Edition:
     """The edition that ships with envspec."""
     from pathlib import Path
 

@@ -34,6 +34,6 @@ def architecture_sets(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(sets))
 
 
-def provided(name: str) -> tuple[tuple[str, ...], ...]:
+def provides(name: str) -> tuple[tuple[str, ...], ...]:
     """List what a conda package was said to provide before."""
     return tuple((row["was"],) if row["was"] else () for row in read("former")["provides"] if row["name"] == name)

@@ -80,7 +80,7 @@ def capabilities() -> dict[str, Capability]:
 
 
 @cache
-def known() -> tuple[Gpu, ...]:
+def products() -> tuple[Gpu, ...]:
     """Every product, by capability."""
     return _holding("")
 
@@ -123,7 +123,7 @@ def capability_of(name: str) -> str | None:
 
 def nearest(name: str, most: int = 3) -> tuple[str, ...]:
     """Find the known names nearest to an unknown one, of its own class; empty if nothing is near."""
-    known_names = [_short(gpu.name) for gpu in known()]
+    known_names = [_short(gpu.name) for gpu in products()]
     known_names += [c.architecture.lower() for c in capabilities().values()]
     known_names += [sm_of(c) for c in capabilities()]
     return gpu_names.nearest(name, known_names, most)
@@ -148,7 +148,7 @@ def _architecture(name: str) -> tuple[Gpu, ...]:
     names = {c.architecture.lower() for c in capabilities().values()}
     if wanted not in names:
         return ()
-    cards = [gpu for gpu in known() if f"{gpu.architecture.lower()} ".startswith(f"{wanted} ")]
+    cards = [gpu for gpu in products() if f"{gpu.architecture.lower()} ".startswith(f"{wanted} ")]
     return tuple(gpu for gpu in cards if gpu.kind != "embedded")
 
 
@@ -160,7 +160,7 @@ def _product(name: str) -> tuple[Gpu, ...]:
         return (same,)
     for board in gpu_names.boards(name):
         joined = "".join(gpu_names.words(board))
-        exact = tuple(gpu for gpu, names in _named() if any("".join(own) == joined for own in names))
+        exact = tuple(gpu for gpu, names in _products_with_names() if any("".join(own) == joined for own in names))
         if found := exact or _device(board):
             return found
     return ()
@@ -172,7 +172,7 @@ def _device(name: str) -> tuple[Gpu, ...]:
     sizes = {int(word[:-2]) for word in asked if re.fullmatch(r"\d+gb", word)}
     best: list[Gpu] = []
     score = 0
-    for gpu, names in _named():
+    for gpu, names in _products_with_names():
         for own in names:
             rest = [word for word in asked if word not in own]
             fits = set(own) <= set(asked) and gpu_names.is_said_around(rest, gpu.architecture)
@@ -190,13 +190,13 @@ def _device(name: str) -> tuple[Gpu, ...]:
 def _by_name() -> dict[str, Gpu]:
     """The products by each name that stands for one product alone, so that such a name needs no splitting. "a100"
     stands for two and isn't here."""
-    return {gpu.name.lower(): gpu for gpu in known()}
+    return {gpu.name.lower(): gpu for gpu in products()}
 
 
 @cache
-def _named() -> tuple[tuple[Gpu, list[list[str]]], ...]:
+def _products_with_names() -> tuple[tuple[Gpu, list[list[str]]], ...]:
     """Every product with its names."""
-    return tuple((gpu, _names(gpu)) for gpu in known())
+    return tuple((gpu, _names(gpu)) for gpu in products())
 
 
 def _names(gpu: Gpu) -> list[list[str]]:

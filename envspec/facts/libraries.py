@@ -24,7 +24,7 @@ class LibraryWheel:
 
 
 @cache
-def known() -> tuple[LibraryWheel, ...]:
+def library_wheels() -> tuple[LibraryWheel, ...]:
     """Every library in the tables, by package and version."""
     return tuple(
         LibraryWheel(
@@ -53,4 +53,6 @@ def library(package: str, version: str) -> LibraryWheel | None:
 
 def of(package: str) -> tuple[LibraryWheel, ...]:
     """List the rows of a package, oldest first."""
-    return tuple(sorted((lib for lib in known() if lib.package == package), key=lambda lib: numbers(lib.version)))
+    return tuple(
+        sorted((lib for lib in library_wheels() if lib.package == package), key=lambda lib: numbers(lib.version))
+    )

@@ -18,7 +18,7 @@ def names() -> frozenset[str]:
     return frozenset(read("most_used")["names"].split())
 
 
-def mistaken_for(name: str) -> str | None:
+def lookalike(name: str) -> str | None:
     """Give a most used name that `name` (normalised) could be mistaken for: one that differs by one character, by two
     neighbours in each other's place, or in its hyphens alone. None where there is none, and for a most used name.
 
@@ -34,9 +34,9 @@ def mistaken_for(name: str) -> str | None:
         return None
     known: set[str] = set()
     if len(name) <= _longest() + 1:
-        known |= {one for one in _edited(name) if len(one) >= SHORTEST} & names()
-        known |= {_builds()[one] for one in _edited(build or "") if one in _builds()}
-    return min(known, default=_joined().get(name.replace("-", "")))
+        known |= {one for one in _edits(name) if len(one) >= SHORTEST} & names()
+        known |= {_builds()[one] for one in _edits(build or "") if one in _builds()}
+    return min(known, default=_names_without_hyphens().get(name.replace("-", "")))
 
 
 @cache
@@ -53,12 +53,12 @@ def _builds() -> dict[str, str]:
 
 
 @cache
-def _joined() -> dict[str, str]:
+def _names_without_hyphens() -> dict[str, str]:
     """Give the most used names by their text without hyphens."""
     return {name.replace("-", ""): name for name in sorted(names(), reverse=True) if len(name) >= SHORTEST}
 
 
-def _edited(name: str) -> Iterator[str]:
+def _edits(name: str) -> Iterator[str]:
     """Yield every name that is one edit away."""
     for at in range(len(name) + 1):
         before, rest = name[:at], name[at:]

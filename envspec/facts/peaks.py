@@ -31,7 +31,7 @@ class Peak:
 
 
 @cache
-def known() -> tuple[Peak, ...]:
+def forms() -> tuple[Peak, ...]:
     """Every form in the table."""
     return tuple(
         Peak(
@@ -49,4 +49,4 @@ def known() -> tuple[Peak, ...]:
 
 def of(gpu: str) -> tuple[Peak, ...]:
     """Find the forms of a product by its name; empty where the table has none of it."""
-    return tuple(peak for peak in known() if gpu in (peak.gpu, peak.name))
+    return tuple(peak for peak in forms() if gpu in (peak.gpu, peak.name))

@@ -56,12 +56,12 @@ def python_builds() -> tuple[PythonBuild, ...]:
 def newest_build(python: str, platform: str, before: str | None = None, bound: str = "") -> PythonBuild | None:
     """Find the newest build of a minor version ("3.12") for a platform ("linux-64") that a bound (PEP 440) admits,
     released on a day before that of a moment (RFC 3339)."""
-    return _newest(one for one in _admitted(bound, before) if (one.python, one.platform) == (python, platform))
+    return _newest(one for one in _candidates(bound, before) if (one.python, one.platform) == (python, platform))
 
 
 def newest_minor(bound: str, before: str | None = None) -> str | None:
     """Find the minor version of the newest build that a bound admits, for whatever platform; None without one."""
-    found = _newest(_admitted(bound, before))
+    found = _newest(_candidates(bound, before))
     return found.python if found else None
 
 
@@ -71,7 +71,7 @@ def versions_of(python: str, platform: str) -> tuple[str, ...]:
     return tuple(sorted(found, key=numbers))
 
 
-def _admitted(bound: str, before: str | None) -> Iterator[PythonBuild]:
+def _candidates(bound: str, before: str | None) -> Iterator[PythonBuild]:
     for one in python_builds():
         if is_released(one.build, before) and (not bound or takes_python(bound, one.version)):
             yield one

@@ -16,7 +16,7 @@ def reach() -> Mapping[str, str]:
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
         "peaks": f"data sheets as of {read('peaks')['as-of']}",
-        "toolkits": f"CUDA {toolkits.known()[-1].version}, forward compatibility CUDA "
+        "toolkits": f"CUDA {toolkits.cuda_releases()[-1].version}, forward compatibility CUDA "
         f"{toolkits.with_forward_compatibility()[-1].version}",
         "torch": f"torch {torch_builds.newest().version}",
         "conda_builds": f"pytorch {conda_builds.versions()[-1]}",
@@ -51,7 +51,7 @@ def _is_newer(version: str, known: Sequence[str]) -> bool:
 
 
 def _libraries() -> dict[str, tuple[libraries.LibraryWheel, ...]]:
-    return {name: libraries.of(name) for name in dict.fromkeys(one.package for one in libraries.known())}
+    return {name: libraries.of(name) for name in dict.fromkeys(one.package for one in libraries.library_wheels())}
 
 
 @cache

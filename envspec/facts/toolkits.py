@@ -69,7 +69,7 @@ class ToolkitRelease:
 
 
 @cache
-def known() -> tuple[Toolkit, ...]:
+def cuda_releases() -> tuple[Toolkit, ...]:
     """Every toolkit, oldest first."""
     return _holding("")
 
@@ -112,18 +112,18 @@ def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
     no older; None where no toolkit has one."""
     if own := toolkit.native(platform):
         return own
-    upto = known()[: known().index(toolkit)]
+    upto = cuda_releases()[: cuda_releases().index(toolkit)]
     return next((native for one in reversed(upto) if (native := one.native(platform))), None)
 
 
 def with_forward_compatibility() -> tuple[Toolkit, ...]:
     """List the toolkits of which the table knows branches for forward compatibility, oldest first."""
-    return tuple(one for one in known() if one.forward_branches)
+    return tuple(one for one in cuda_releases() if one.forward_branches)
 
 
 def of_driver(driver: str, platform: str) -> str | None:
     """Give the newest CUDA that a driver is new enough for by itself; None for one that is older than all."""
-    own = ((one.version, one.native(platform)) for one in known())
+    own = ((one.version, one.native(platform)) for one in cuda_releases())
     return next((version for version, native in reversed([*own]) if native and reaches(driver, native)), None)
 
 

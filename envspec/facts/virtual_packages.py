@@ -60,7 +60,7 @@ def _native_cuda(cuda: str, driver: str | None, platform: str) -> str:
     given = numbers(driver)
     runs = [
         toolkit.version
-        for toolkit in toolkits.known()
+        for toolkit in toolkits.cuda_releases()
         if (native := toolkit.native(platform)) and numbers(native) <= given
     ]
     return min([cuda, *runs[-1:]], key=numbers)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.base.cache.entry import mark_used
+from envspec.base.cache.entry import touch
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import EnvspecError, InputError, ToolError
 from envspec.base.progress import Progress
@@ -137,7 +137,7 @@ class BuiltWheels:
         for note in place.glob("*.whl.sha256"):
             wheel = note.with_suffix("")
             if wheel.is_file() and note.read_text(encoding="ascii") == sha256_of(wheel):
-                mark_used(place)
+                touch(place)
                 return wheel
         return None
 

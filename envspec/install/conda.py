@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rattler import InstallerReporter
 
-from envspec.base.cache.entry import mark_used
+from envspec.base.cache.entry import touch
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.base.progress import Progress
@@ -179,7 +179,7 @@ class CondaInstaller:
         index = await layers.index()
         missing = [record for record in records if not index.contains_record(record)]
         for record in records:
-            mark_used(cache.entry(record))
+            touch(cache.entry(record))
         absent = {id(record) for record in missing}
         for record in records:
             if record.url.startswith("file:"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from envspec.base.finding import Finding, merged
+from envspec.base.finding import Finding, merge_targets
 from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
@@ -40,7 +40,7 @@ def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
         *_of_spec(case, lock),
         *(reason("target-added", f"target {name} is not locked yet", target=name) for name in came),
         *(reason("target-removed", f"target {name} is no longer in the spec", target=name) for name in went),
-        *merged(found, every=list(pairs)),
+        *merge_targets(found, every=list(pairs)),
     )
 
 

@@ -272,7 +272,7 @@ class _Builder:
             instead = ((text, *one) for text in texts for one in effective(text, extras, self.markers, self.overrides))
             asked = ((one, head_of(one).name, text if overridden else None) for text, one, overridden in instead)
         else:
-            held = self.markers.held(extras)
+            held = self.markers.heads(extras)
             asked = ((text, head.name, None) for text in texts if (head := held[text]))
         found = []
         for requirement, name, overridden in asked:

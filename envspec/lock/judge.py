@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NewType
 
 from envspec.base.errors import LockError, Place
-from envspec.base.finding import Finding, merged
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
@@ -124,10 +124,10 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     """
     of_all = tuple(flaw for rule in _WHOLE for flaw in rule(lock))
     if case is None:
-        return merged((*_judge_each(lock, lock.inputs), *of_all))
+        return merge_targets((*_judge_each(lock, lock.inputs), *of_all))
     case = case.beside(lock)
     known = [_as_asked(target, case.targets[target.name]) for target in lock if target.name in case.targets]
-    return merged(
+    return merge_targets(
         (
             *_judge_each(known, case.shared),
             *_missing_builds(known, case),

@@ -33,7 +33,7 @@ def versions_of(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
 def _cuda_of(driver: str, platform: str) -> str | None:
     """Find the newest CUDA that a driver was made for."""
     own = drivers.platform_of(driver, platform)
-    fitting = (one for one in toolkits.known() if (floor := one.native(own)) and drivers.reaches(driver, floor))
+    fitting = (one for one in toolkits.cuda_releases() if (floor := one.native(own)) and drivers.reaches(driver, floor))
     return max((one.version for one in fitting), key=_order, default=None)
 
 

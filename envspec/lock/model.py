@@ -109,7 +109,7 @@ class Pin:
     built_with    sources only: the wheels that it is built with, by name; None for what isn't built, and for what is
                   built against the lock's own packages
     requires_python  pip only: its Requires-Python, where that may refuse this Python or a later one
-                  (`envspec.packages.python_range.judged`); None in locks of schema 2
+                  (`envspec.packages.python_range.binding_range`); None in locks of schema 2
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it

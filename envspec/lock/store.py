@@ -41,7 +41,7 @@ class LockFolder:
         if not FOLDER_NAME.fullmatch(name):
             raise InputError(f"{name!r} can't name a lock", hint="use a-z, 0-9, `.`, `_` and `-`")
         self.name = name
-        self._location = (locks_dir if isinstance(locks_dir, Location) else Location(locks_dir)).joined(name)
+        self._location = (locks_dir if isinstance(locks_dir, Location) else Location(locks_dir)).join(name)
         self.folder = self._location.path
         self.path = self.folder / LOCK_NAME
         self._held: OpenFolder | None = None

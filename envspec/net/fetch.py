@@ -413,7 +413,7 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
     except (OSError, NetrcParseError, UnicodeDecodeError):
         return None
     for login, _, password in found.hosts.values():
-        Credentials(login or "", password or "").masked()
+        Credentials(login or "", password or "").mask()
     return found
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from envspec.base.cache.entry import mark_used
+from envspec.base.cache.entry import touch
 from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, held_by_file, hold
 from envspec.base.settings import split_credentials
@@ -80,7 +80,7 @@ class FileStore:
             return None
         if wanted.size not in (None, size):
             return None
-        mark_used(place.parent)
+        touch(place.parent)
         return place
 
     def verified(self, wanted: WantedFile) -> Path | None:

@@ -29,7 +29,7 @@ class Keyring:
         with self._lock:
             if (host, user) not in self._known:
                 found = self._ask(url, user) or self._ask(host, user)
-                self._known[host, user] = Credentials(user, found).masked() if found else None
+                self._known[host, user] = Credentials(user, found).mask() if found else None
             return self._known[host, user]
 
     def _ask(self, service: str, user: str) -> str | None:

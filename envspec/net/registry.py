@@ -92,7 +92,7 @@ def _written(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | Non
 def _identity(entry: Mapping[str, Any]) -> Credentials | None:
     """Find an identity token, beside which `auth` has a user without a password."""
     token = entry.get("identitytoken")
-    return Credentials(IDENTITY, token).masked() if isinstance(token, str) and token else None
+    return Credentials(IDENTITY, token).mask() if isinstance(token, str) and token else None
 
 
 def _place(key: str) -> str:
@@ -111,7 +111,7 @@ def _decoded(auth: object) -> Credentials | None:
     except ValueError:
         return None
     # docker pads passwords with NUL
-    return Credentials(user, password.rstrip("\0")).masked() if user and colon else None
+    return Credentials(user, password.rstrip("\0")).mask() if user and colon else None
 
 
 def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials | None:
@@ -132,7 +132,7 @@ def _helper(name: object, registry: str, env: Mapping[str, str]) -> Credentials 
     user, secret = answer.get("Username"), answer.get("Secret")
     if not isinstance(user, str) or not isinstance(secret, str):
         return None
-    return Credentials(user, secret).masked()
+    return Credentials(user, secret).mask()
 
 
 SECONDS = 5.0

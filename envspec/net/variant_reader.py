@@ -19,7 +19,7 @@ from envspec.base.errors import EnvspecError
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file
-from envspec.packages.variants import MAX_BYTES, InvalidVariants, Variants, combined, of_wheel, read_variants
+from envspec.packages.variants import MAX_BYTES, InvalidVariants, Variants, combine, of_wheel, read_variants
 
 Row = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ class VariantReader:
         if len(by_label) > MAX_WHEELS:
             raise InvalidVariants(f"the index doesn't have it, and the release has more than {MAX_WHEELS} variants")
         # `_once` gives None for a file that isn't there, which open_remote refuses of a wheel
-        return combined(one for row in by_label.values() if (one := self._once(row)) is not None)
+        return combine(one for row in by_label.values() if (one := self._once(row)) is not None)
 
     def _once(self, row: Row) -> Variants | None:
         url, sha256 = str(row["url"]), str(row["hashes"].get("sha256", ""))

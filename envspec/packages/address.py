@@ -118,7 +118,7 @@ def is_within(url: str, allowed: str) -> bool:
         return False
     if (one.scheme, one.host.rstrip("."), one.port) != (other.scheme, other.host.rstrip("."), other.port):
         return False
-    path, above = _decoded(one.path), _decoded(other.path).rstrip("/")
+    path, above = _decode_fully(one.path), _decode_fully(other.path).rstrip("/")
     if one.git:
         above = above.removesuffix(".git")
     if one.host in _ANY_CASE:
@@ -157,7 +157,7 @@ def _of_fragment(fragment: str, key: str) -> str | None:
     return said[0] if said else None
 
 
-def _decoded(path: str) -> str:
+def _decode_fully(path: str) -> str:
     """Decoded until nothing is left to decode: servers decode once, proxies before them again."""
     while (decoded := unquote(path)) != path:
         path = decoded

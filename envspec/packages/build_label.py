@@ -45,14 +45,14 @@ def _read(local: str) -> BuildLabel | None:
     cuda, torch, abi = _CUDA.search(local), _TORCH.search(local), _ABI.search(local)
     label = BuildLabel(
         torch=_release(torch) if torch else None,
-        cuda=_dotted(cuda[1], cuda[2]) if cuda else None,
+        cuda=_version_text(cuda[1], cuda[2]) if cuda else None,
         cpu=_CPU.search(local) is not None,
         cxx11abi=abi[1] in ("true", "1") if abi else None,
     )
     return label if label != BuildLabel() else None
 
 
-def _dotted(major: str, minor: str) -> str:
+def _version_text(major: str, minor: str) -> str:
     return f"{major}.{minor[0]}" if minor else major
 
 

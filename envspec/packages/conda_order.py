@@ -31,7 +31,7 @@ def compare(old: str, new: str) -> int:
         return -1 if epoch_of(old) < epoch_of(new) else 1
     for ours, theirs in zip(components(old), components(new), strict=True):
         length = max(len(ours), len(theirs))
-        left, right = _padded(ours, length), _padded(theirs, length)
+        left, right = _pad(ours, length), _pad(theirs, length)
         if left != right:
             return -1 if left < right else 1
     return 0
@@ -100,7 +100,7 @@ def _word(text: str) -> tuple[int, int | str]:
     return (_WORD, text)
 
 
-def _padded(parts: tuple[Component, ...], length: int) -> list[list[tuple[int, int | str]]]:
+def _pad(parts: tuple[Component, ...], length: int) -> list[list[tuple[int, int | str]]]:
     """Pad to as many components as the other version has, all of one width, with 0."""
     return [[*part, *[(_NUMBER, 0)] * (_WIDTH - len(part))] for part in (*parts, *[_ZERO] * (length - len(parts)))]
 

@@ -24,7 +24,7 @@ class Markers:
         self._held: dict[frozenset[str], _Held] = {}
         self._judged: dict[tuple[str, str], bool] = {}
 
-    def held(self, extras: frozenset[str]) -> Mapping[str, RequirementHead | None]:
+    def heads(self, extras: frozenset[str]) -> Mapping[str, RequirementHead | None]:
         """Give what reads a requirement of a package with these extras: its head, or None where it doesn't hold. Only
         `held(extras)[requirement]` is asked of it; raises ValueError for a text that isn't a requirement.
         """
@@ -36,7 +36,7 @@ class Markers:
         """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
         any. Raises ValueError for a text that isn't a requirement.
         """
-        return self.held(frozenset(extras))[requirement] is not None
+        return self.heads(frozenset(extras))[requirement] is not None
 
     def _judge(self, requirement: str, extras: frozenset[str]) -> bool:
         marker = head_of(requirement).marker

@@ -80,12 +80,12 @@ def _tree(licence: str, single: Callable[[str], str]) -> object:
         operator, names = _classifiers(text)
         return _flat(operator, map(single, names))
 
-    return judged(licence, leaf, lambda *both: _flat("OR", both), lambda *both: _flat("AND", both))
+    return judge(licence, leaf, lambda *both: _flat("OR", both), lambda *both: _flat("AND", both))
 
 
 def _names_of(licence: str) -> frozenset[str]:
     either: _Combine[frozenset[str]] = frozenset.union
-    return judged(licence, lambda text: frozenset(_classifiers(text)[1]), either, either)
+    return judge(licence, lambda text: frozenset(_classifiers(text)[1]), either, either)
 
 
 def _classifiers(text: str) -> tuple[str, list[str]]:
@@ -151,7 +151,7 @@ def _family(name: str) -> str:
     return _FAMILY.get(exact, exact)
 
 
-def judged(
+def judge(
     licence: str, single: Callable[[str], Verdict], either: _Combine[Verdict], both: _Combine[Verdict]
 ) -> Verdict:
     """Judge each licence of an SPDX expression by `single`, and combine by `either` for OR and `both` for AND.
@@ -176,12 +176,12 @@ def is_acceptable(licence: str, allow: Sequence[str], deny: Sequence[str]) -> bo
         names = {name.lower(), identifier(name).lower()}
         # no right that an exception gives is lost by naming the licence alone
         names |= {one.partition(" with ")[0] for one in names}
-        return not _listed(names, deny) and (not allow or _listed(names, allow))
+        return not _matches_any(names, deny) and (not allow or _matches_any(names, allow))
 
-    return judged(licence, single, lambda one, other: one or other, lambda one, other: one and other)
+    return judge(licence, single, lambda one, other: one or other, lambda one, other: one and other)
 
 
-def _listed(names: set[str], patterns: Sequence[str]) -> bool:
+def _matches_any(names: set[str], patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern.lower()) for name in names for pattern in patterns)
 
 

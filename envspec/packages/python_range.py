@@ -19,7 +19,7 @@ _CAPPING = ("<", "!", "=", "~")
 """How the clauses begin that a later Python may break."""
 
 
-def asked_of(text: str, minors: Iterable[str]) -> tuple[str, str | None] | None:
+def parse_python(text: str, minors: Iterable[str]) -> tuple[str, str | None] | None:
     """Read what a spec writes: the minor version, the newest of those known that has a release in the range, and the
     bound beside it as a specifier, None where the minor version says it all. None where no version of these fits.
 
@@ -28,14 +28,14 @@ def asked_of(text: str, minors: Iterable[str]) -> tuple[str, str | None] | None:
     known = sorted(minors, key=numbers)
     if text in known:
         return text, None
-    bound = normalised(f"=={text}" if text[:1].isdigit() else text)
+    bound = normalise_specifier(f"=={text}" if text[:1].isdigit() else text)
     fitting = [minor for minor in known if releases_of(minor, bound)]
     if len(fitting) == 1 and releases_of(fitting[0], bound) == releases_of(fitting[0], None):
         return fitting[0], None
     return (fitting[-1], bound) if fitting else None
 
 
-def normalised(specifier: str) -> str:
+def normalise_specifier(specifier: str) -> str:
     """Write a specifier with its clauses in order. Raises ValueError."""
 
     return ",".join(sorted(map(str, SpecifierSet(specifier))))
@@ -60,11 +60,11 @@ def is_within(version: str, minor: str, bound: str | None) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def judged(requires: str | None, minor: str) -> str | None:
+def binding_range(requires: str | None, minor: str) -> str | None:
     """Give the part of a Requires-Python that a lock holds: all of it, normalised, where a clause may refuse a Python
     of this minor version or a later one. None for a floor below them, for none, and for what isn't a specifier."""
     try:
-        said = normalised(requires or "")
+        said = normalise_specifier(requires or "")
     except ValueError:
         return None
     caps = any(clause.startswith(_CAPPING) for clause in said.split(","))

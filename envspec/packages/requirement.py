@@ -142,7 +142,7 @@ def published_marker(text: str) -> Marker | None:
 def _judgeable(marker: Marker) -> Marker | None:
     """Leave out the comparisons of a marker that uv leaves out: of a version with what is none (`python_version >=
     "3.6.*"`), of two texts, of what has no order. None where nothing is left."""
-    kept = _kept(marker._markers)
+    kept = _judgeable_terms(marker._markers)
     if not kept:
         return None
     if kept != marker._markers:
@@ -150,7 +150,7 @@ def _judgeable(marker: Marker) -> Marker | None:
     return marker
 
 
-def _kept(terms: list[Any]) -> list[Any]:
+def _judgeable_terms(terms: list[Any]) -> list[Any]:
     found: list[Any] = []
     joint = ""
     for term in terms:
@@ -160,7 +160,7 @@ def _kept(terms: list[Any]) -> list[Any]:
             continue
         if not isinstance(term, list):
             term = _one_of_versions(term) if _says_something(term) else []
-        own = _kept(term) if isinstance(term, list) else [term]
+        own = _judgeable_terms(term) if isinstance(term, list) else [term]
         if own:
             found += [*([joint or "and"] if found else []), own if isinstance(term, list) else own[0]]
             joint = ""

@@ -48,6 +48,6 @@ class StatedMetadata:
             return False
 
 
-def stated_for(stated: Iterable[StatedMetadata], name: str, version: str) -> StatedMetadata | None:
+def find_metadata(stated: Iterable[StatedMetadata], name: str, version: str) -> StatedMetadata | None:
     """Find what a spec states of a source, by normalised name: the first entry that covers the version."""
     return next((one for one in stated if one.name == name and one.covers(version)), None)

@@ -98,7 +98,7 @@ class ReleaseFile(NamedTuple):
     requires_python: str | None = None
 
 
-def taken(files: Iterable[ReleaseFile], platform: str, python: str, glibc: str | None) -> str | None:
+def choose_file(files: Iterable[ReleaseFile], platform: str, python: str, glibc: str | None) -> str | None:
     """Choose the file of a release that a target installs; None where none does. docs/decisions/0346 has whose rule
     each part is.
 

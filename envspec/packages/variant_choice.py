@@ -82,7 +82,7 @@ def is_known(namespace: str, provider: Provider | None) -> bool:
     return provider.requires == (requires,) and provider.plugin_api in apis
 
 
-def supported(
+def supported_values(
     namespace: str, provider: Provider | None, machine: TargetMachine, features: Iterable[str] = ()
 ) -> Values:
     """List what a machine with at most one kind of GPU supports of a namespace. `features` are those that variants
@@ -205,7 +205,7 @@ def choose(variants: Variants, labels: Iterable[str], machine: TargetMachine, ke
     it fits, else the best."""
     candidates = sorted(label for label in labels if label in variants.variants)
     each = machine.each
-    orders = [ranked(variants, candidates, one) for one in each]
+    orders = [rank_labels(variants, candidates, one) for one in each]
     # that which serves every GPU, and stands well in the order of the GPU that it suits least
     common = set(orders[0]).intersection(*orders[1:])
     places = {label: sorted((order.index(label) for order in orders), reverse=True) for label in common}
@@ -216,14 +216,14 @@ def choose(variants: Variants, labels: Iterable[str], machine: TargetMachine, ke
     return Chosen(best, compatible(variants, best, machine) if best is not None else frozenset(), alone)
 
 
-def ranked(variants: Variants, labels: Iterable[str], machine: TargetMachine) -> list[str]:
+def rank_labels(variants: Variants, labels: Iterable[str], machine: TargetMachine) -> list[str]:
     """List those labels that fit a machine with at most one kind of GPU, the best first."""
     features: dict[str, set[str]] = {}
     for several in variants.variants.values():
         for one in several:
             features.setdefault(one.namespace, set()).add(one.feature)
     values = {
-        name: supported(name, variants.providers.get(name), machine, features.get(name, ()))
+        name: supported_values(name, variants.providers.get(name), machine, features.get(name, ()))
         for name in variants.priorities
     }
     ranks = {label: rank(variants.variants[label], variants.priorities, values) for label in labels}
@@ -262,6 +262,6 @@ def compatible(variants: Variants, label: str, machine: TargetMachine) -> frozen
     for one in machine.each:
         for namespace in {p.namespace for p in properties}:
             features = {p.feature for p in properties if p.namespace == namespace}
-            known = dict(supported(namespace, variants.providers.get(namespace), one, features))
+            known = dict(supported_values(namespace, variants.providers.get(namespace), one, features))
             found |= {p for p in properties if p.namespace == namespace and p.value in known.get(p.feature, ())}
     return frozenset(found)

@@ -28,10 +28,10 @@ def for_variant(lines: Sequence[str], variant: WheelOfVariant | None) -> tuple[s
     if not any("variant_" in line for line in lines):
         return tuple(lines)
     variant = variant or _PLAIN
-    return tuple(kept for line in lines if (kept := _resolved(line, variant)) is not None)
+    return tuple(kept for line in lines if (kept := _resolve_marker(line, variant)) is not None)
 
 
-def _resolved(line: str, variant: WheelOfVariant) -> str | None:
+def _resolve_marker(line: str, variant: WheelOfVariant) -> str | None:
     head, _, marker = line.rpartition(";")
     if not head or not any(name in marker for name in _VARIABLES) or len(marker) > _MAX:
         return line
@@ -83,7 +83,7 @@ class _Parser:
         self.variant = variant
 
     def whole(self) -> _Answer:
-        answer = self.joined("or")
+        answer = self.junction("or")
         if self.at < len(self.tokens):
             raise _Unreadable
         return answer
@@ -94,11 +94,11 @@ class _Parser:
         self.at += 1
         return self.tokens[self.at - 1]
 
-    def joined(self, word: str) -> _Answer:
+    def junction(self, word: str) -> _Answer:
         """Read what `or` joins, or within it `and`."""
         parts = []
         while True:
-            parts.append(self.joined("and") if word == "or" else self.part())
+            parts.append(self.junction("and") if word == "or" else self.part())
             if self.at >= len(self.tokens) or self.tokens[self.at] != word:
                 break
             self.at += 1
@@ -116,7 +116,7 @@ class _Parser:
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 raise _Unreadable
-            answer = self.joined("or")
+            answer = self.junction("or")
             self.depth -= 1
             if self.next() != ")":
                 raise _Unreadable
@@ -124,13 +124,13 @@ class _Parser:
         operator = self.next()
         if operator == "not":
             operator = f"not {self.next()}"
-        return self.answered(first, operator, self.next())
+        return self.comparison(first, operator, self.next())
 
-    def answered(self, left: str, operator: str, right: str) -> _Answer:
+    def comparison(self, left: str, operator: str, right: str) -> _Answer:
         if left not in _VARIABLES and right not in _VARIABLES:
             return f"{left} {operator} {right}"
         if left[0] in "'\"" and operator in ("in", "not in") and right in _VARIABLES[1:]:
-            return (_spaced(left[1:-1]) in self.members(right)) is (operator == "in")
+            return (_normalise_property(left[1:-1]) in self.members(right)) is (operator == "in")
         if "variant_label" in (left, right) and operator in ("==", "!="):
             other = right if left == "variant_label" else left
             if other[0] in "'\"":
@@ -146,7 +146,7 @@ class _Parser:
         return {one.namespace for one in properties}
 
 
-def _spaced(text: str) -> str:
+def _normalise_property(text: str) -> str:
     return " :: ".join(part.strip() for part in text.split("::"))
 
 

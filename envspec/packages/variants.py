@@ -138,7 +138,7 @@ def of_wheel(archive: ZipFile) -> Variants | None:
         raise InvalidVariants(f"{ascii(named[0].filename[:200])[1:-1]}: {error}") from None
 
 
-def combined(several: Iterable[Variants]) -> Variants:
+def combine(several: Iterable[Variants]) -> Variants:
     """Put together what the wheels of a release say, each of its own variant. Raises InvalidVariants where they
     contradict one another (PEP 825: of two lists of namespaces one begins with the other)."""
     priorities: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ def _check_schema(said: Any) -> None:
         raise InvalidVariants("it names no schema")
     version = _SCHEMA.search(_path_of(said))
     if version is None or version[1] not in _MAJORS:
-        raise InvalidVariants(f"its schema {_shown(said)} is none that envspec knows")
+        raise InvalidVariants(f"its schema {_excerpt(said)} is none that envspec knows")
 
 
 def _path_of(url: str) -> str:
@@ -174,11 +174,11 @@ def _path_of(url: str) -> str:
 
 def _variant(label: str, said: Any, priorities: tuple[str, ...]) -> tuple[Property, ...]:
     if not LABEL.fullmatch(label):
-        raise InvalidVariants(f"{_shown(label)} isn't a label")
+        raise InvalidVariants(f"{_excerpt(label)} isn't a label")
     found: list[Property] = []
     for namespace, features in _table(said, f"the variant {label}").items():
         if namespace not in priorities:
-            raise InvalidVariants(f"{label} has the namespace {_shown(namespace)}, which default-priorities lacks")
+            raise InvalidVariants(f"{label} has the namespace {_excerpt(namespace)}, which default-priorities lacks")
         for feature, values in _table(features, f"{label}'s {namespace}").items():
             _match(_NAME, feature, "a feature")
             if values == []:
@@ -245,9 +245,9 @@ def _texts(said: Any, what: str) -> list[str]:
 
 def _match(pattern: re.Pattern[str], text: str, what: str) -> str:
     if not pattern.fullmatch(text):
-        raise InvalidVariants(f"{_shown(text)} isn't {what}")
+        raise InvalidVariants(f"{_excerpt(text)} isn't {what}")
     return text
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return ascii(text[:40])

@@ -40,7 +40,7 @@ def problems(case: Case) -> Iterator[Finding]:
 
 
 def _unknown(cuda: str) -> Finding:
-    known = [toolkit.version for toolkit in toolkits.known()]
+    known = [toolkit.version for toolkit in toolkits.cuda_releases()]
     if numbers(cuda) > numbers(known[-1]):
         return Finding(
             "info",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from envspec.base.errors import ToolError
 from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.messages import key_path, show
 from envspec.base.reader.positions import Path
 from envspec.packages.requirement import parse_requirement
 from envspec.spec.model import Located
@@ -32,7 +32,7 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
         try:
             dependency = parse(text)
         except BadValue as error:
-            checked.problem(item, f"{dotted(path)}: {show(text)} {error.reason}", error.hint)
+            checked.problem(item, f"{key_path(path)}: {show(text)} {error.reason}", error.hint)
             continue
         except ToolError as error:
             error.place = checked.place(*item)
@@ -44,7 +44,7 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
         joined = None if parse is match_spec else _joined(first.text, dependency.text)
         if joined is None:
             hint = f"line {first.place.line} already has it: join the two"
-            checked.problem(item, f"{dotted(path)}: {show(text)} asks for {dependency.name} a second time", hint)
+            checked.problem(item, f"{key_path(path)}: {show(text)} asks for {dependency.name} a second time", hint)
         else:
             found[dependency.identity] = Located(joined, first.place)
     return tuple(found.values())

@@ -146,7 +146,7 @@ def _order(architecture: str) -> tuple[int, str]:
 
 def expanded(checked: Checked, capability: Capability, taken: dict[str, Target]) -> list[Target]:
     """Return the targets that a matrix makes beside those `taken` already, by name. Problems go to `checked`."""
-    if not checked.given("matrix", "platform") or not checked.sound_throughout("matrix"):
+    if not checked.has("matrix", "platform") or not checked.sound_throughout("matrix"):
         return []
     matrix = _matrix(checked)
     if matrix.gpus and all(map(is_cpu, matrix.cudas)):

@@ -10,10 +10,10 @@ from typing import Any
 from envspec.base.errors import Place, SpecError
 from envspec.base.reader.checked import Checked
 from envspec.base.reader.document import decode, parse_toml
-from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.messages import key_path, show
 from envspec.base.reader.positions import Path
 from envspec.base.texts import nearest
-from envspec.packages.python_range import asked_of
+from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
@@ -53,11 +53,11 @@ def _newer_for(checked: Checked, whole: str | None) -> Iterator[NewerFor]:
         of_index = key.endswith("index")
         for path, _ in checked.children("env", key):
             name, bound = str(path[-1]), bound_in_time(checked, *path, _KEY)
-            if not checked.given("env", _KEY):
-                checked.problem(path, f"{dotted(path)}: the spec has no exclude-newer to be free of", "remove it")
+            if not checked.has("env", _KEY):
+                checked.problem(path, f"{key_path(path)}: the spec has no exclude-newer to be free of", "remove it")
             elif span_of(bound) is not None and span_of(whole) is None:
                 hint = "write a date, or an age in both"
-                checked.problem((*path, _KEY), f"{dotted(path)}: an age needs one in [env] exclude-newer, too", hint)
+                checked.problem((*path, _KEY), f"{key_path(path)}: an age needs one in [env] exclude-newer, too", hint)
             elif of_index:
                 _check_index(checked, path, name)
             until = last_day(checked, *path, "until")
@@ -72,7 +72,7 @@ def _check_index(checked: Checked, path: tuple[str | int, ...], name: str) -> No
     if name not in known and checked.sound_throughout("pip"):
         near = nearest(name, known)
         hint = f"did you mean {near!r}?" if near else "name one of [pip] indexes or find-links"
-        checked.problem(path, f"{dotted(path)}: the spec has no index {show(name)}", hint)
+        checked.problem(path, f"{key_path(path)}: the spec has no index {show(name)}", hint)
 
 
 def bound_in_time(checked: Checked, *path: str | int) -> str | None:
@@ -94,7 +94,7 @@ def _moment(checked: Checked, value: object, path: tuple[str | int, ...]) -> str
     try:
         return utc_time(value)  # type: ignore[arg-type]  # a text or a TOML date: the format allows no other
     except BadValue as error:
-        checked.problem(path, f"{dotted(path)}: {show(value)} {error.reason}", error.hint)
+        checked.problem(path, f"{key_path(path)}: {show(value)} {error.reason}", error.hint)
         return None
 
 
@@ -117,8 +117,8 @@ def slurm_of(checked: Checked) -> SlurmTable:
     )
     if (
         checked.sound("slurm", "min-nodes")
-        and checked.given("slurm", "min-nodes")
-        and not checked.given("slurm", "max-restarts")
+        and checked.has("slurm", "min-nodes")
+        and not checked.has("slurm", "max-restarts")
     ):
         hint = "add for example: max-restarts = 3"
         checked.problem(
@@ -146,7 +146,7 @@ def kubernetes_of(checked: Checked) -> KubernetesTable:
 
 def _serving(checked: Checked) -> Serving | None:
     path = ("kubernetes", "serve")
-    if not checked.given(*path):
+    if not checked.has(*path):
         return None
     return Serving(
         _words(checked, *path, "program"),
@@ -200,7 +200,7 @@ def _targets(checked: Checked, path: Path, known: Collection[str]) -> tuple[str,
         if name not in known and checked.sound_throughout("targets") and checked.sound_throughout("matrix"):
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"its targets: {', '.join(known)}"
-            checked.problem(at, f"{dotted(path)}: the spec has no target {show(name)}", hint)
+            checked.problem(at, f"{key_path(path)}: the spec has no target {show(name)}", hint)
         found.append(str(name))
     return tuple(sorted(found))
 
@@ -313,7 +313,7 @@ def _python(checked: Checked, newest: NewestPython, before: str | None) -> tuple
     text = checked.value("env", "python")
     if text is None:
         return "", None
-    asked = asked_of(text, PYTHONS)
+    asked = parse_python(text, PYTHONS)
     if asked is None:
         said = f"env.python: {show(text)} admits no Python of {PYTHONS[0]} to {PYTHONS[-1]}"
         checked.problem(("env", "python"), said, 'for example: python = "3.12"')
@@ -323,10 +323,10 @@ def _python(checked: Checked, newest: NewestPython, before: str | None) -> tuple
 
 
 def _name(checked: Checked) -> str:
-    if checked.given("env", "name"):
+    if checked.has("env", "name"):
         return checked.value("env", "name") or ""
     stem = os.path.splitext(os.path.basename(checked.document.file))[0]
-    if checked.given("env") and not ENV_NAME.allows(stem):
+    if checked.has("env") and not ENV_NAME.allows(stem):
         hint = f'add for example: name = "{slug(stem) or ENV_NAME.example}"'
         checked.problem(("env",), f"[env] has no name, and the file's name {show(stem)} can't be one", hint)
     return stem
@@ -344,21 +344,21 @@ def _newer(checked: Checked) -> tuple[str | None, tuple[NewerFor, ...]]:
 
 
 def _slurm(checked: Checked) -> SlurmTable:
-    if not checked.given("slurm"):
+    if not checked.has("slurm"):
         return SlurmTable()
 
     return slurm_of(checked)
 
 
 def _kubernetes(checked: Checked) -> KubernetesTable:
-    if not checked.given("kubernetes"):
+    if not checked.has("kubernetes"):
         return KubernetesTable()
 
     return kubernetes_of(checked)
 
 
 def _audit(checked: Checked, targets: Collection[str]) -> Audit:
-    if not checked.given("audit"):
+    if not checked.has("audit"):
         return Audit()
 
     return audit_of(checked, targets)
@@ -401,7 +401,7 @@ def _sources(checked: Checked) -> MappingProxyType[str, str]:
         if index not in known:
             meant = nearest(index, known)
             hint = f"did you mean {meant!r}?" if meant else _NO_INDEX
-            checked.problem(path, f"{dotted(path)}: there is no index {show(index)} in pip.indexes", hint)
+            checked.problem(path, f"{key_path(path)}: there is no index {show(index)} in pip.indexes", hint)
         if name in sources:
             checked.problem(path, f"pip.sources names {name} twice", "remove one of them", at_key=True)
         sources[name] = index
@@ -414,7 +414,7 @@ def _conda(checked: Checked) -> CondaTable:
 
 
 def _image(checked: Checked) -> Image:
-    if not checked.given("image"):
+    if not checked.has("image"):
         return Image()
     from envspec.spec.image_schema import SERVICE_ALIASES
 
@@ -466,14 +466,14 @@ def _frozen(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 
 def _check_dependencies(checked: Checked) -> None:
     arrays = [path for path in checked.document.positions if path[-1:] == ("dependencies",)]
-    filled = [path for path in arrays if checked.given(*path, 0) or not checked.sound(*path)]
-    if not filled and not checked.given("env", "project"):
+    filled = [path for path in arrays if checked.has(*path, 0) or not checked.sound(*path)]
+    if not filled and not checked.has("env", "project"):
         hint = 'add for example:\n  [pip]\n  dependencies = ["torch==2.9.*"]'
         checked.problem((), "the spec has no dependency: nothing to lock", hint)
     conda = [path for path in filled if path[-2:-1] == ("conda",)]
-    if conda and not checked.given("conda", "channels", 0) and checked.sound("conda", "channels"):
+    if conda and not checked.has("conda", "channels", 0) and checked.sound("conda", "channels"):
         hint = 'add to [conda], for example: channels = ["conda-forge"]'
-        checked.problem(conda[0], f"{dotted(conda[0])} needs a channel to come from", hint, at_key=True)
+        checked.problem(conda[0], f"{key_path(conda[0])} needs a channel to come from", hint, at_key=True)
 
 
 def _places(checked: Checked) -> dict[str, Place]:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from envspec.base.errors import Place
 from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.messages import key_path, show
 from envspec.base.reader.positions import Path
 from envspec.packages.requirement import canonical_name
 from envspec.spec.dependencies import pip_dependencies
@@ -23,7 +23,7 @@ _KEYS = (
 
 def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
     """Return the terms of the pip table at `path`; problems go to `checked`."""
-    if not any(checked.given(*path, key) for key in _KEYS):
+    if not any(checked.has(*path, key) for key in _KEYS):
         return PipTerms()
     unisolated = checked.children(*path, "no-build-isolation")
     return PipTerms(
@@ -62,7 +62,7 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
         place = checked.place(*at)
         if parsed.identity in lines:
             hint = f"line {lines[parsed.identity]} already has it: join the two"
-            checked.problem(at, f"{dotted(path)}: {show(text)} overrides {parsed.name} a second time", hint)
+            checked.problem(at, f"{key_path(path)}: {show(text)} overrides {parsed.name} a second time", hint)
             continue
         lines[parsed.identity] = place.line
         found.append(Located(parsed.text, place, reason.strip()))
@@ -73,7 +73,7 @@ def _parsed(checked: Checked, at: Path, text: str) -> Dependency | None:
     try:
         return override(text)
     except BadValue as error:
-        checked.problem(at, f"{dotted(at)}: {show(text)} {error.reason}", error.hint)
+        checked.problem(at, f"{key_path(at)}: {show(text)} {error.reason}", error.hint)
         return None
 
 
@@ -84,7 +84,7 @@ def check_names(checked: Checked) -> None:
         for path, _ in checked.children(*table, "find-links"):
             name = str(path[-1])
             if name in simple:
-                message = f"{dotted(path)}: pip.indexes already has an index {show(name)}{_line(simple[name])}"
+                message = f"{key_path(path)}: pip.indexes already has an index {show(name)}{_line(simple[name])}"
                 checked.problem(path, message, "give one of them another name", at_key=True)
 
 

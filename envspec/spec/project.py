@@ -11,7 +11,7 @@ from typing import Any
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import Place, SpecError, SpecErrors
 from envspec.base.reader.document import Document
-from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.messages import key_path, show
 from envspec.base.reader.nodes import PACKAGE
 from envspec.base.reader.positions import Path, TooDeep, toml_positions
 from envspec.base.texts import nearest
@@ -80,7 +80,7 @@ class _Reader:
         if isinstance(value, kind):
             return value
         word = "a string" if kind is str else "an array" if kind is list else "a table"
-        self.problem(path, f"{dotted(path)} must be {word}", "correct the pyproject.toml")
+        self.problem(path, f"{key_path(path)} must be {word}", "correct the pyproject.toml")
         return kind()
 
     def project(self, folder: str, wanted: ProjectParts, python: str, tied: frozenset[str]) -> Project:
@@ -140,17 +140,17 @@ class _Reader:
             if len(item) == 1 and isinstance(included, str):
                 return [self._named("dependency group", canonical_name(included), _GROUPS, path)]
         if not isinstance(item, str):
-            self.problem(path, f"{dotted(path)} isn't a requirement", "write it as PEP 508 or PEP 735 have it")
+            self.problem(path, f"{key_path(path)} isn't a requirement", "write it as PEP 508 or PEP 735 have it")
             return []
         try:
             parsed = requirement(item)
         except BadValue as error:
-            self.problem(path, f"{dotted(path[:-1])}: {show(item)} {error.reason}", error.hint)
+            self.problem(path, f"{key_path(path[:-1])}: {show(item)} {error.reason}", error.hint)
             return []
         if parsed.name != self.name:
             return Located(parsed.text, self.document.place(path))
         if ";" in parsed.text:
-            message = f"{dotted(path)}: {show(item)} asks for extras of the project itself under a condition"
+            message = f"{key_path(path)}: {show(item)} asks for extras of the project itself under a condition"
             self.problem(path, message, "write the condition on the requirements of these extras")
             return []
         return [self._named("extra", extra, _EXTRAS, path) for extra in sorted(head_of(parsed.text).extras)]
@@ -180,7 +180,7 @@ class _Reader:
                 else f'say the same in the spec\'s [pip]: dependencies = ["{plain} @ git+https://…"]'
             )
             path = ("tool", "uv", "sources", name)
-            message = f"{dotted(path)} gives {plain} a source of its own, which the spec doesn't know of"
+            message = f"{key_path(path)} gives {plain} a source of its own, which the spec doesn't know of"
             self.problem(path, message, hint, at_key=True)
 
     def _judge_python(self, python: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import dotted, show
+from envspec.base.reader.messages import key_path, show
 from envspec.base.reader.positions import Path
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name
@@ -26,7 +26,7 @@ def stated_metadata(checked: Checked, *table: str | int) -> tuple[StatedMetadata
         lines = (normalise_requirement(one.text) for one in pip_dependencies(checked, *path, "dependencies"))
         one = StatedMetadata(canonical_name(name or ""), version, tuple(sorted(lines)))
         if any((other.name, other.version) == (one.name, one.version) for other in found):
-            checked.problem(path, f"{dotted(path)} states {one.title} a second time", "remove one of them")
+            checked.problem(path, f"{key_path(path)} states {one.title} a second time", "remove one of them")
         found.append(one)
     return tuple(sorted(found, key=lambda one: one.name))
 
@@ -38,7 +38,7 @@ def _version(checked: Checked, path: Path) -> str:
     try:
         return specifier(text)
     except BadValue as error:
-        checked.problem(path, f"{dotted(path)}: {show(text)} {error.reason}", error.hint)
+        checked.problem(path, f"{key_path(path)}: {show(text)} {error.reason}", error.hint)
         return ""
 
 
@@ -50,7 +50,7 @@ def check_stated(checked: Checked, table: Path, stated: Iterable[StatedMetadata]
         if one.name in by_address and one.exact is None:
             checked.problem(
                 (*table, "metadata"),
-                f"{dotted((*table, 'metadata'))} states {one.title}, which comes from git or a URL, without its exact"
+                f"{key_path((*table, 'metadata'))} states {one.title}, which comes from git or a URL, without its exact"
                 " version",
                 f'add it to the entry, for example: {{ name = "{one.name}", version = "1.0", dependencies = […] }}',
             )
@@ -62,7 +62,7 @@ def build_dependencies(checked: Checked, *table: str | int) -> dict[str, tuple[L
     for path, _ in checked.children(*table):
         name = canonical_name(str(path[-1]))
         if name in found:
-            checked.problem(path, f"{dotted(table)} names {name} twice", "join the two", at_key=True)
+            checked.problem(path, f"{key_path(table)} names {name} twice", "join the two", at_key=True)
         found[name] = pip_dependencies(checked, *path)
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from envspec.base.errors import InputError
 from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import dotted
+from envspec.base.reader.messages import key_path
 from envspec.base.reader.positions import Path
 from envspec.base.texts import nearest, printable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
@@ -22,7 +22,7 @@ def targets(checked: Checked, capability: Capability, wrong_gpu: WrongGpu) -> tu
     """Return the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
     _check_gpus(checked, wrong_gpu)
     declared = [_declared(checked, path, wrong_gpu) for path, _ in checked.children("targets")]
-    if not checked.given("matrix"):
+    if not checked.has("matrix"):
         return tuple(declared)
     # most specs have none
     from envspec.spec.matrix import expanded
@@ -41,7 +41,7 @@ def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
     for name, place in named.items():
         if wrong := wrong_gpu(name):
             message, hint = wrong
-            checked.problem(place, f"{dotted(place)}: {message}", hint)
+            checked.problem(place, f"{key_path(place)}: {message}", hint)
 
 
 def _declared(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
@@ -61,7 +61,7 @@ def _declared(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
         terms=pip_terms(checked, *path, "pip"),
         project=project_parts(checked, *path, "project"),
         place=checked.place(*path, at_key=True),
-        places={key: checked.place(*path, key) for key in _KEYS if checked.given(*path, key)},
+        places={key: checked.place(*path, key) for key in _KEYS if checked.has(*path, key)},
     )
 
 
@@ -69,24 +69,26 @@ def _check_target(checked: Checked, path: Path, platform: str | None, wrong_gpu:
     for key in ("gpus", "driver", "cuda-compat"):
         if key == "gpus" and any(wrong_gpu(name) for _, name in checked.children(*path, key)):
             continue  # of an Intel or Apple GPU, a CUDA is no remedy
-        if checked.given(*path, key) and not checked.given(*path, "cuda"):
+        if checked.has(*path, key) and not checked.has(*path, "cuda"):
             hint = f'add for example cuda = "12.8", or remove {key} for a CPU target'
-            checked.problem((*path, key), f"{dotted(path)} has {key} but no cuda", hint, at_key=True)
-    if checked.given(*path, "project") and not checked.given("env", "project"):
+            checked.problem((*path, key), f"{key_path(path)} has {key} but no cuda", hint, at_key=True)
+    if checked.has(*path, "project") and not checked.has("env", "project"):
         hint = 'add to [env], for example: project = "."'
-        checked.problem((*path, "project"), f"{dotted(path)} has project, and [env] has none", hint, at_key=True)
+        checked.problem((*path, "project"), f"{key_path(path)} has project, and [env] has none", hint, at_key=True)
     if platform is None:
         return
-    if checked.given(*path, "cuda") and platform.startswith("osx"):
-        message = f"{dotted(path)}.cuda: there is no CUDA on {platform}"
+    if checked.has(*path, "cuda") and platform.startswith("osx"):
+        message = f"{key_path(path)}.cuda: there is no CUDA on {platform}"
         checked.problem((*path, "cuda"), message, "leave cuda out: Macs train on the CPU or on MPS")
-    cpu = checked.value(*path, "cpu") if checked.given(*path, "cpu") else None
+    cpu = checked.value(*path, "cpu") if checked.has(*path, "cpu") else None
     arm = platform.endswith(("aarch64", "arm64"))
     if isinstance(cpu, str) and cpu.startswith("arm") != arm:
         hint = f'write for example cpu = "{"armv8.2-a" if arm else "x86-64-v3"}"'
-        checked.problem((*path, "cpu"), f"{dotted(path)}.cpu: {cpu} isn't a processor of {platform}", hint)
-    if checked.given(*path, "glibc") and not platform.startswith("linux"):
-        checked.problem((*path, "glibc"), f"{dotted(path)}.glibc: there is no glibc on {platform}", "leave the key out")
+        checked.problem((*path, "cpu"), f"{key_path(path)}.cpu: {cpu} isn't a processor of {platform}", hint)
+    if checked.has(*path, "glibc") and not platform.startswith("linux"):
+        checked.problem(
+            (*path, "glibc"), f"{key_path(path)}.glibc: there is no glibc on {platform}", "leave the key out"
+        )
 
 
 def refuse_unknown_targets(names: Iterable[str], known: Sequence[str], whose: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from envspec.base import atomic
 from envspec.base.errors import NotPlain
-from envspec.base.open_folder import Location, OpenFolder, located, open_folder
+from envspec.base.open_folder import Location, OpenFolder, locate, open_folder
 
 
 @pytest.fixture(params=[True, False], ids=["by descriptor", "by path"])
@@ -75,7 +75,7 @@ def test_only_abandoned_staging_folders_are_swept(folder: OpenFolder, tmp_path: 
     for name in ("held", "0", "17"):
         (dead / name).touch()
     (alike / "held").touch()
-    with atomic.staged(Location(tmp_path), "file") as file:
+    with atomic.stage_file(Location(tmp_path), "file") as file:
         file.write(b"x")
         live = {path.name for path in tmp_path.iterdir()} - {path.name for path in (dead, alike, empty)}
         atomic.sweep(folder)
@@ -94,7 +94,7 @@ def test_what_isnt_envspecs_keeps_a_staging_folder(folder: OpenFolder, tmp_path:
 
 def test_a_failed_block_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
-    with suppress(RuntimeError), atomic.staged(Location(tmp_path), "file") as file:
+    with suppress(RuntimeError), atomic.stage_file(Location(tmp_path), "file") as file:
         file.write(b"half")
         raise RuntimeError
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "old")]
@@ -104,11 +104,11 @@ def test_where_the_users_word_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     here, other = tmp_path / "here", tmp_path / "other"
     here.mkdir()
     monkeypatch.chdir(here)
-    assert located(Path("a/b")) == Location(Path(), "a/b") == located(here / "a" / "b")
-    assert located(Path()) == Location(Path(), "")
-    assert located(Path("../elsewhere")) == Location(Path("../elsewhere"))
-    assert located(other / "a", [other]) == Location(other, "a")
-    assert located(Path("a"), [tmp_path]) == Location(tmp_path, "here/a"), "the outermost"
+    assert locate(Path("a/b")) == Location(Path(), "a/b") == locate(here / "a" / "b")
+    assert locate(Path()) == Location(Path(), "")
+    assert locate(Path("../elsewhere")) == Location(Path("../elsewhere"))
+    assert locate(other / "a", [other]) == Location(other, "a")
+    assert locate(Path("a"), [tmp_path]) == Location(tmp_path, "here/a"), "the outermost"
     monkeypatch.chdir("/")
     away = Path("/") / "elsewhere" / "x"
-    assert located(away) == Location(away), "the root of all is no project"
+    assert locate(away) == Location(away), "the root of all is no project"

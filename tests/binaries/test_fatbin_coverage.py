@@ -6,15 +6,15 @@ import pytest
 
 from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.library import Library, ModuleCoverage, merge
-from envspec.facts.compute_capability import Architecture, known
+from envspec.facts.compute_capability import Architecture, read_capability
 
 
 def sass(name: str) -> Code:
-    return Code(Kind.SASS, known(f"sm_{name}"))
+    return Code(Kind.SASS, read_capability(f"sm_{name}"))
 
 
 def ptx(name: str) -> Code:
-    return Code(Kind.PTX, known(f"sm_{name}"))
+    return Code(Kind.PTX, read_capability(f"sm_{name}"))
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def ptx(name: str) -> Code:
         (ptx("90a"), "10.0", False),
         (ptx("100f"), "10.3", True),
         (ptx("100f"), "12.0", False),
-        (Code(Kind.LTO, known("9.0")), "9.0", False),
-        (Code(Kind.OTHER, known("9.0")), "9.0", False),
+        (Code(Kind.LTO, read_capability("9.0")), "9.0", False),
+        (Code(Kind.OTHER, read_capability("9.0")), "9.0", False),
     ],
     ids=lambda value: value.name if isinstance(value, Code) else str(value),
 )
 def test_runs_on(code: Code, capability: str, runs: bool) -> None:
-    assert code.runs_on(known(capability)) is runs
+    assert code.runs_on(read_capability(capability)) is runs
 
 
 def test_coverage_counts_modules() -> None:
@@ -63,13 +63,20 @@ def test_coverage_counts_modules() -> None:
         },
     )
     assert library.module_count == 15
-    assert library.architectures(Kind.SASS) == {known("8.0"): 10, known("9.0"): 10, Architecture(90, "a"): 2}
-    assert library.architectures(Kind.PTX) == {known("7.0"): 3, known("9.0"): 10}
-    assert library.coverage(known("9.0")) == ModuleCoverage(native=12, jit=3, none=0)
-    assert library.coverage(known("8.6")) == ModuleCoverage(native=10, jit=3, none=2)
-    assert library.coverage(known("12.0")) == ModuleCoverage(native=0, jit=13, none=2)
-    assert library.coverage(known("6.1")) == ModuleCoverage(native=0, jit=0, none=15)
-    verdicts = {capability: library.coverage(known(capability)).verdict for capability in ("9.0", "8.6", "12.0", "6.1")}
+    assert library.architectures(Kind.SASS) == {
+        read_capability("8.0"): 10,
+        read_capability("9.0"): 10,
+        Architecture(90, "a"): 2,
+    }
+    assert library.architectures(Kind.PTX) == {read_capability("7.0"): 3, read_capability("9.0"): 10}
+    assert library.coverage(read_capability("9.0")) == ModuleCoverage(native=12, jit=3, none=0)
+    assert library.coverage(read_capability("8.6")) == ModuleCoverage(native=10, jit=3, none=2)
+    assert library.coverage(read_capability("12.0")) == ModuleCoverage(native=0, jit=13, none=2)
+    assert library.coverage(read_capability("6.1")) == ModuleCoverage(native=0, jit=0, none=15)
+    verdicts = {
+        capability: library.coverage(read_capability(capability)).verdict
+        for capability in ("9.0", "8.6", "12.0", "6.1")
+    }
     assert verdicts == {"9.0": "native", "8.6": "native", "12.0": "jit", "6.1": "no"}
 
 

@@ -20,7 +20,7 @@ def names(out: str) -> list[str]:
 def test_all(envspec: Envspec) -> None:
     told = envspec("gpus")
     assert (told.code, told.err) == (0, "")
-    assert names(told.out) == [gpu.name for gpu in gpus.known()]
+    assert names(told.out) == [gpu.name for gpu in gpus.products()]
 
 
 def test_some(envspec: Envspec) -> None:
@@ -38,7 +38,7 @@ V100  Volta         7.0 (sm_70)  datacentre  16 / 32 GiB  900 GB/s   9.0 to 12.9
 def test_an_architecture(envspec: Envspec, arch: str) -> None:
     found = names(envspec("gpus", "--arch", arch).out)
     assert "H200" in found
-    assert found == [gpu.name for gpu in gpus.known() if gpu.architecture == "Hopper"]
+    assert found == [gpu.name for gpu in gpus.products() if gpu.architecture == "Hopper"]
 
 
 def test_blackwell_has_its_ultra(envspec: Envspec) -> None:

@@ -11,7 +11,7 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.facts.edition import shipped
+from envspec.facts.edition import shipped_edition
 from envspec.lock.read import load
 
 pytestmark = pytest.mark.e2e
@@ -162,7 +162,7 @@ def test_json(machine: Machine, later: Index) -> None:
     (build,) = load(machine.lock_path()).pythons
     assert document == {
         "schema": "envspec/lock/1",
-        "facts": {"version": shipped().version, "from": "envspec"},
+        "facts": {"version": shipped_edition().version, "from": "envspec"},
         "specs": [
             {
                 "spec": "specs/demo.toml",

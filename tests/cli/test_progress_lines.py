@@ -24,7 +24,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> set[str]:
 
 def test_a_long_resolution_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     progress = InLines(every=0.02)
-    progress.counted(3, 9)
+    progress.count(3, 9)
     with progress.solving(["cpu", "gpu"]), progress.doing("reading mamba_ssm-2.2.4.tar.gz"):
         time.sleep(0.02)
         with progress.telling():

@@ -12,7 +12,7 @@ from envspec.base.errors import InputError, Place
 from envspec.export.folder import render
 from envspec.export.images import CODE_SERVER, MICROMAMBA, UV, wanted_images
 from envspec.export.make import make_plan
-from envspec.facts.toolkits import known
+from envspec.facts.toolkits import cuda_releases
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Artifact, Lock, LockedImage, Pin
 from envspec.spec.model import Image, Located, Spec
@@ -39,7 +39,7 @@ def test_a_compiler_for_every_cuda() -> None:
     spec, lock = with_compiled(*parsed("mm-v2.1"))
     spec = replace(spec, image=Image(base="debian:trixie-slim"))
     target = lock.targets[0]
-    for toolkit in known():
+    for toolkit in cuda_releases():
         changed = replace(target, inputs=replace(target.inputs, cuda=toolkit.version))
         plan = make_plan(spec, SoundLock(lock), changed, "")
         assert plan.compiling is not None

@@ -14,10 +14,10 @@ from envspec.facts.compute_capability import (
     can_translate,
     capability_of,
     covers,
-    known,
     order,
     parse,
     ptx_runs,
+    read_capability,
     sass_runs,
     sm_of,
 )
@@ -120,8 +120,8 @@ def test_orin_takes_code_for_servers_from_cuda_13_on(cuda: str | None, runs: boo
     ],
 )
 def test_features_and_ptx(built: str, gpu: str, sass: bool, ptx: bool) -> None:
-    assert sass_runs(known(built), known(gpu), "12.9") is sass
-    assert ptx_runs(known(built), known(gpu)) is ptx
+    assert sass_runs(read_capability(built), read_capability(gpu), "12.9") is sass
+    assert ptx_runs(read_capability(built), read_capability(gpu)) is ptx
 
 
 def test_a_list_covers_what_one_of_it_covers() -> None:
@@ -181,7 +181,7 @@ def test_spelling_goes_both_ways() -> None:
 @pytest.mark.parametrize("text", ["H100", "", "sm_9"])
 def test_what_is_no_capability_is_said(text: str) -> None:
     with pytest.raises(ValueError, match="isn't a compute capability"):
-        known(text)
+        read_capability(text)
 
 
 def test_newer_ones_come_later() -> None:

@@ -16,9 +16,9 @@ from envspec.facts.corrections import (
     Corrections,
     bounds_of_extras,
     corrections,
+    has_common_version,
     implies,
     of_extra,
-    some_admitted,
     table,
     unknown,
 )
@@ -56,17 +56,17 @@ def test_an_active_constraint_bounds_in_any_case() -> None:
 
 
 def test_a_requirement_counts_where_metadata_lacks_it() -> None:
-    assert ROWS.left_out("a", "1.0", []) == ("numpy",)
-    assert ROWS.left_out("a", "1.0", ["numpy; extra == 'fast'"]) == ("numpy",)
-    assert ROWS.left_out("a", "1.0", ["numpy>=1.20"]) == ROWS.left_out("a", "2.0", []) == ()
+    assert ROWS.missing_requirements("a", "1.0", []) == ("numpy",)
+    assert ROWS.missing_requirements("a", "1.0", ["numpy; extra == 'fast'"]) == ("numpy",)
+    assert ROWS.missing_requirements("a", "1.0", ["numpy>=1.20"]) == ROWS.missing_requirements("a", "2.0", []) == ()
 
 
 def test_what_pins_break() -> None:
-    assert corrections().broken_by({"torch": "2.1.0+cu121", "numpy": "2.2.6"})[0].requirement == "numpy<2"
+    assert corrections().violations({"torch": "2.1.0+cu121", "numpy": "2.2.6"})[0].requirement == "numpy<2"
     tools = {"setuptools": "69.5.1"}
     for pins in ({"torch": "2.1.0", "numpy": "1.26.4"}, {"torch": "2.3.0", "numpy": "2.2.6"}, {"torch": "2.1.0"}):
-        assert corrections().broken_by({**pins, **tools}) == ()
-    assert corrections(off=["torch-numpy-2"]).broken_by({"torch": "2.1.0", "numpy": "2.0", **tools}) == ()
+        assert corrections().violations({**pins, **tools}) == ()
+    assert corrections(off=["torch-numpy-2"]).violations({"torch": "2.1.0", "numpy": "2.0", **tools}) == ()
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_what_pins_break() -> None:
 )
 def test_what_imports_setuptools_has_it(package: str, version: str, setuptools: str | None, broken: list[str]) -> None:
     pins = {package: version, **({"setuptools": setuptools} if setuptools else {})}
-    assert [row.name for row in corrections().broken_by(pins)] == broken
+    assert [row.name for row in corrections().violations(pins)] == broken
 
 
 def test_what_a_correction_adds_is_broken_without_it() -> None:
-    assert ROWS.broken_by({"a": "1.0"}) == (ADDS,)
+    assert ROWS.violations({"a": "1.0"}) == (ADDS,)
 
 
 def test_packages_of_the_specs_own_indexes_are_other_builds() -> None:
@@ -121,8 +121,8 @@ def test_markers_are_judged_for_the_target_and_are_gone() -> None:
     row = Correction("a-numpy", "a", "<3", "constraint", "numpy<2 ; python_version < '3.13'", "a fails")
     old, new = (Corrections((row,)).on(Markers("linux-64", python)) for python in ("3.12", "3.13"))
     assert old.bounds("a", "2.0", ["numpy; extra == 'fast'"]) == ("numpy<2 ; extra == 'fast'",)
-    assert [one.requirement for one in old.broken_by({"a": "2.0", "numpy": "2.2"})] == ["numpy<2"]
-    assert new.rows == new.broken_by({"a": "2.0", "numpy": "2.2"}) == ()
+    assert [one.requirement for one in old.violations({"a": "2.0", "numpy": "2.2"})] == ["numpy<2"]
+    assert new.rows == new.violations({"a": "2.0", "numpy": "2.2"}) == ()
 
 
 def test_what_others_report_is_known_by_its_proof() -> None:
@@ -179,4 +179,4 @@ def test_no_table_of_corrections_is_read_where_nothing_is_resolved() -> None:
 def test_what_specifiers_say_already() -> None:
     assert implies(["<2,>=1"], "numpy<2") and implies(["==1.26.4"], "numpy<2") and implies([">=1", "<1.27"], "numpy<2")
     assert not implies([">=1"], "numpy<2") and not implies([], "numpy<2") and not implies(["<=2"], "numpy<2")
-    assert some_admitted(">=4.50,<4.56", [">4.49.0"]) and not some_admitted(">=4.50,<4.56", ["==4.40"])
+    assert has_common_version(">=4.50,<4.56", [">4.49.0"]) and not has_common_version(">=4.50,<4.56", ["==4.40"])

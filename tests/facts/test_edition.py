@@ -15,10 +15,10 @@ import pytest
 
 from envspec.base.errors import InputError
 from envspec.facts import edition, proof, tables
-from envspec.facts.edition import MANIFEST, Edition, choose, shipped
+from envspec.facts.edition import MANIFEST, Edition, choose, shipped_edition
 from tools.refresh import edition as writer
 
-OWN = shipped()
+OWN = shipped_edition()
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ def derived() -> dict[str, str]:
     """What locks hold of the tables, by what it is of."""
     floors = {
         f"floor {toolkit.version} {platform}": str(toolkits.driver_floor(toolkit.version, platform))
-        for toolkit in toolkits.known()
+        for toolkit in toolkits.cuda_releases()
         for platform in PLATFORMS
     }
     first = {f"first-driver {name}": str(row.first_driver) for name, row in gpus.capabilities().items()}
-    products = {f"architecture {gpu.name}": " ".join(minimum.architectures([gpu.name])) for gpu in gpus.known()}
+    products = {f"architecture {gpu.name}": " ".join(minimum.architectures([gpu.name])) for gpu in gpus.products()}
     return floors | first | products
 
 

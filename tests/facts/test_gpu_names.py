@@ -72,4 +72,4 @@ def test_other_makers(name: str, maker: str | None) -> None:
 
 
 def test_no_product_of_nvidia_is_another_makers() -> None:
-    assert [gpu.name for gpu in gpus.known() if gpu_names.other_maker(gpu.name)] == []
+    assert [gpu.name for gpu in gpus.products() if gpu_names.other_maker(gpu.name)] == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envspec.facts.cuda_stack import of_any_cuda
-from envspec.facts.most_used import mistaken_for, names
+from envspec.facts.most_used import lookalike, names
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ from envspec.facts.most_used import mistaken_for, names
     ],
 )
 def test_a_typosquat_is_near(name: str, known: str) -> None:
-    assert mistaken_for(name) == known
+    assert lookalike(name) == known
 
 
 @pytest.mark.parametrize("name", ["requests", "torch", "tgi", "company-models", "requests-of-mine", "transformers-ext"])
 def test_what_is_known_short_or_far_is_not(name: str) -> None:
-    assert mistaken_for(name) is None
+    assert lookalike(name) is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_known_short_or_far_is_not(name: str) -> None:
 )
 def test_a_build_for_another_cuda_is_its_project_s_own(name: str) -> None:
     assert name not in names()
-    assert mistaken_for(name) is None
+    assert lookalike(name) is None
 
 
 def test_the_table_is_of_normalised_names_with_the_stack_among_them() -> None:
@@ -74,9 +74,9 @@ def test_any_single_edit_is_near_to_something(name: str, data: st.DataObject) ->
         )
     )
     another_cuda = of_any_cuda(edited) is not None and of_any_cuda(edited) == of_any_cuda(name)
-    assert edited in names() or another_cuda or mistaken_for(edited)
+    assert edited in names() or another_cuda or lookalike(edited)
 
 
 def test_a_name_without_end_takes_no_time_and_no_memory() -> None:
-    assert mistaken_for("a" * 1_000_000) is None
-    assert mistaken_for(f"{'-'.join('transformers')}") == "transformers", "hyphens don't count, however many"
+    assert lookalike("a" * 1_000_000) is None
+    assert lookalike(f"{'-'.join('transformers')}") == "transformers", "hyphens don't count, however many"

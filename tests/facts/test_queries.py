@@ -59,7 +59,7 @@ def test_find_by_capability_and_architecture(name: str) -> None:
 
 
 def test_every_product_finds_itself() -> None:
-    for gpu in gpus.known():
+    for gpu in gpus.products():
         assert gpu in gpus.find(gpu.name), gpu.name
         assert gpu in gpus.find("NVIDIA " + gpu.name), gpu.name
 

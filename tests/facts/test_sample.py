@@ -11,7 +11,7 @@ import tomli
 from support.fact_rows import NAMED_BY, SIZE, drawn, place, rows, section
 
 from envspec.facts import tables
-from envspec.facts.edition import shipped
+from envspec.facts.edition import shipped_edition
 
 SAMPLE: dict[str, Any] = tomli.loads(Path(__file__).with_name("sample.toml").read_text(encoding="utf-8"))
 BEGIN, END = "<!-- tests/facts/sample.toml -->\n", "<!-- end of the sample -->\n"
@@ -20,7 +20,7 @@ BEGIN, END = "<!-- tests/facts/sample.toml -->\n", "<!-- end of the sample -->\n
 def test_each_row_has_a_key_of_its_own() -> None:
     keys = [key for _, key, _ in rows()]
     assert len(keys) == len(set(keys))
-    lists = {f"{path.stem}.{name}" for path in shipped().folder.glob("*.toml") for name in lists_of(path.stem)}
+    lists = {f"{path.stem}.{name}" for path in shipped_edition().folder.glob("*.toml") for name in lists_of(path.stem)}
     assert lists - NAMED_BY.keys() == {"former.architectures", "former.floors", "former.provides"}
 
 

@@ -98,7 +98,7 @@ def test_one_row_a_line(name: str) -> None:
 
 
 def test_toolkits_are_in_order_without_gaps() -> None:
-    versions = [numbers(t.version) for t in toolkits.known()]
+    versions = [numbers(t.version) for t in toolkits.cuda_releases()]
     assert versions == sorted(set(versions))
     never_released = {(12, 7)}
     for (major, minor), (next_major, next_minor) in pairwise(versions):
@@ -109,17 +109,17 @@ def test_toolkits_are_in_order_without_gaps() -> None:
 
 
 def test_toolkit_drivers_rise_and_floors_hold() -> None:
-    for toolkit in toolkits.known():
+    for toolkit in toolkits.cuda_releases():
         for native, floor in (
             (toolkit.native_linux, toolkit.compatible_linux),
             (toolkit.native_windows, toolkit.compatible_windows),
         ):
             assert native is None or floor is None or numbers(native) >= numbers(floor)
-    natives = [numbers(t.native_linux) for t in toolkits.known() if t.native_linux]
+    natives = [numbers(t.native_linux) for t in toolkits.cuda_releases() if t.native_linux]
     assert natives == sorted(natives)
-    floors = {t.major: t.compatible_linux for t in toolkits.known()}
+    floors = {t.major: t.compatible_linux for t in toolkits.cuda_releases()}
     assert floors == {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
-    assert all(t.compatible_linux == floors[t.major] for t in toolkits.known())
+    assert all(t.compatible_linux == floors[t.major] for t in toolkits.cuda_releases())
 
 
 def test_toolkit_releases_belong_to_a_toolkit_whose_driver_is_its_first() -> None:
@@ -128,7 +128,7 @@ def test_toolkit_releases_belong_to_a_toolkit_whose_driver_is_its_first() -> Non
         assert toolkit is not None
         if release.native_linux and toolkit.native_linux:
             assert numbers(release.native_linux) >= numbers(toolkit.native_linux)
-    for toolkit in toolkits.known():
+    for toolkit in toolkits.cuda_releases():
         first = next((r for r in toolkits.releases() if toolkits.toolkit(r.version) == toolkit), None)
         assert first is None or first.native_linux == toolkit.native_linux
 
@@ -136,7 +136,7 @@ def test_toolkit_releases_belong_to_a_toolkit_whose_driver_is_its_first() -> Non
 def test_capabilities_agree_with_the_toolkits() -> None:
     known = gpus.capabilities()
     assert [numbers(c) for c in known] == sorted(numbers(c) for c in known)
-    for toolkit in toolkits.known():
+    for toolkit in toolkits.cuda_releases():
         assert list(toolkit.capabilities) == sorted(toolkit.capabilities, key=numbers)
         for name, capability in known.items():
             first = capability.first_cuda
@@ -153,10 +153,10 @@ def test_drivers_that_end_an_architecture_are_newer_than_those_that_start_it() -
 
 
 def test_gpus_are_sorted_and_known() -> None:
-    order = [numbers(gpu.capability) for gpu in gpus.known()]
+    order = [numbers(gpu.capability) for gpu in gpus.products()]
     assert order == sorted(order)
-    assert len({gpu.name for gpu in gpus.known()}) == len(gpus.known())
-    for gpu in gpus.known():
+    assert len({gpu.name for gpu in gpus.products()}) == len(gpus.products())
+    for gpu in gpus.products():
         assert gpu.capability in gpus.capabilities()
         assert gpu.kind in {"datacentre", "workstation", "consumer", "embedded"}
         assert all(1 <= size <= 512 for size in gpu.memory_gib)
@@ -244,7 +244,7 @@ def test_conda_builds_resolve() -> None:
 
 
 def test_libraries_resolve() -> None:
-    for lib in libraries.known():
+    for lib in libraries.library_wheels():
         assert set(lib.sm) | set(lib.ptx) <= set(gpus.capabilities())
         assert re.fullmatch("[0-9a-f]{64}", lib.sha256)
         assert lib.version in lib.file

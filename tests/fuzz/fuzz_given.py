@@ -14,7 +14,7 @@ from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
 from envspec.draft.read import read_draft
-from envspec.draft.render import Heading, render, settled
+from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.targets import CPU
 from envspec.export.leftovers import removable
 from envspec.export.plan import CARRIED_FOLDER
@@ -172,7 +172,7 @@ def begun(name: str) -> Callable[[bytes, Path], object]:
         path.write_bytes(data)
         heading = Heading(str(folder / "specs" / "a.toml"), "a", "3.12", name)
         cpu = (CPU,)
-        return settled(
+        return make_parseable(
             lambda draft: render(draft, heading, cpu), read_draft(path), lambda text: parse_spec(text, heading.path)
         )
 
@@ -212,7 +212,7 @@ def sums(data: bytes, folder: Path) -> object:
 
 
 def licence(line: str) -> object:
-    return licences.identifier(line), licences.judged(line, len, max, min)
+    return licences.identifier(line), licences.judge(line, len, max, min)
 
 
 def gpu(line: str) -> object:

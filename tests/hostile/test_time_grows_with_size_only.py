@@ -73,7 +73,7 @@ def _lock(text: str) -> object:
 
 
 def _licence(text: str) -> object:
-    return licences.judged(text, len, max, min)
+    return licences.judge(text, len, max, min)
 
 
 def _foreign(module: object, known: str) -> Parser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envspec.packages.python_range import asked_of, judged, releases_of
+from envspec.packages.python_range import binding_range, parse_python, releases_of
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from envspec.packages.python_range import asked_of, judged, releases_of
     ],
 )
 def test_a_lock_holds_what_may_refuse_this_python_or_a_later_one(published: str | None, kept: str | None) -> None:
-    assert judged(published, "3.12") == kept
+    assert binding_range(published, "3.12") == kept
 
 
 def test_releases_of_a_minor_version() -> None:
@@ -33,6 +33,6 @@ def test_releases_of_a_minor_version() -> None:
 
 
 def test_what_is_no_version() -> None:
-    assert asked_of(">=4", ("3.12",)) is None
+    assert parse_python(">=4", ("3.12",)) is None
     with pytest.raises(ValueError):
-        asked_of(">=x", ("3.12",))
+        parse_python(">=x", ("3.12",))

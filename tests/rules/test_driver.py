@@ -17,7 +17,7 @@ def problems(cuda: str, own: str, *gpus: str, compat: bool = False, platform: st
 @pytest.mark.parametrize("cuda", ["13.4", "13.5"])
 def test_past_the_table_of_forward_compatibility_it_is_told(cuda: str) -> None:
     """No image of 13.4 or 13.5 was read: that says nothing of what they admit."""
-    assert not next(one for one in toolkits.known() if one.version == cuda).forward_branches
+    assert not next(one for one in toolkits.cuda_releases() if one.version == cuda).forward_branches
     (error,) = problems(cuda, "570.124.06", "H100")
     assert (error.severity, error.code) == ("error", "driver-too-old")
     assert "envspec doesn't know which older drivers run that by forward compatibility" in error.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envspec.packages.stated import StatedMetadata, stated_for
+from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.spec.parse import load_spec
 
 FOLDER = Path(__file__).parent / "valid"
@@ -20,9 +20,9 @@ def test_stated_metadata_is_sorted_by_name_and_keeps_its_order_within_one() -> N
 
 def test_the_first_entry_that_covers_a_version_counts() -> None:
     stated = load_spec(FOLDER / "metadata.toml").pip.terms.metadata
-    found = {version: stated_for(stated, "mamba-ssm", version) for version in ("2.2.5", "2.3.0rc1", "not-a-version")}
+    found = {version: find_metadata(stated, "mamba-ssm", version) for version in ("2.2.5", "2.3.0rc1", "not-a-version")}
     assert [one and one.version for one in found.values()] == ["<2.3,>=2.2", "", ""]
-    assert stated_for(stated, "flash-attn", "2.8.4") is None and stated_for(stated, "torch", "2.8.0") is None
+    assert find_metadata(stated, "flash-attn", "2.8.4") is None and find_metadata(stated, "torch", "2.8.0") is None
 
 
 def test_what_a_stated_entry_says_of_itself() -> None:

@@ -45,7 +45,7 @@ def rows() -> tuple[tuple[str, str, str], ...]:
 
 
 def _rows() -> Iterator[tuple[str, str, str]]:
-    for path in sorted(edition.shipped().folder.glob("*.toml")):
+    for path in sorted(edition.shipped_edition().folder.glob("*.toml")):
         for name, listed in tables.read(path.stem).items():
             fields = NAMED_BY.get(f"{path.stem}.{name}")
             if fields is not None:

@@ -36,7 +36,7 @@ from envspec.cli.console import out, say
 from envspec.cli.failure import tell
 from envspec.facts import torch_builds, wheels
 from envspec.facts.cuda_stack import TORCH, is_toolkit
-from envspec.facts.edition import MANIFEST, shipped
+from envspec.facts.edition import MANIFEST, shipped_edition
 from envspec.lock.model import LockedTarget
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
@@ -399,7 +399,7 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
         return 1
     texts = {table: text}
     if room == "facts":
-        version = edition.stamped(shipped().version, datetime.now(timezone.utc).date())
+        version = edition.stamped(shipped_edition().version, datetime.now(timezone.utc).date())
         texts[data / MANIFEST] = edition.manifest(version)
     for path, said in texts.items():
         partial = path.with_suffix(".partial")

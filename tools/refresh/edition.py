@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envspec.base.errors import InputError
 from envspec.facts import proof
-from envspec.facts.edition import FORMAT, MANIFEST, Unfit, names, read, shipped
+from envspec.facts.edition import FORMAT, MANIFEST, Unfit, names, read, shipped_edition
 from envspec.facts.reach import reach
 
 
@@ -34,7 +34,7 @@ def write(folder: Path) -> str:
     Every table is read first, by the readers that envspec has. The same tables give the same bytes. Raises InputError
     for a folder that holds something else.
     """
-    own = shipped()
+    own = shipped_edition()
     for name in reach():
         proof.counts(name)
     if folder.exists():

@@ -75,7 +75,7 @@ def converted(
     counted = Counter(one.reason for one in others)
     pairs, unnamed = _by_pair(patches)
     counted.update(unnamed)
-    proved = corrections().proved()
+    proved = corrections().firm()
     by_package: dict[str, list[Patch]] = {}
     for (package, _), several in pairs.items():
         by_package.setdefault(package, []).extend(several)

@@ -191,7 +191,7 @@ def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], 
     for version in sorted(wanted, key=numbers):
         wheel = files[version]
         published = tuple(index.requires_dist(name, wheel.file))
-        lines = (*published, *known.left_out(name, version, published))
+        lines = (*published, *known.missing_requirements(name, version, published))
         asked = dict(requirements(lines, wheel.platform, wheel.python or "3.12"))
         if asked.get("torch"):
             made_for[version] = parse(asked["torch"])

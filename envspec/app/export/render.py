@@ -94,7 +94,7 @@ def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], format
     urls: Mapping[tuple[str, str], str] = {}
     if pins:
         with observer().progress("asking the indexes") as progress:
-            urls = file_urls(pins, spec, os.environ, progress.counted)
+            urls = file_urls(pins, spec, os.environ, progress.count)
         # whoever installs from a file that is passed on has a login of their own
         urls = {key: without_credentials(url) for key, url in urls.items()}
     return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}

@@ -14,7 +14,7 @@ from envspec.base.documents import decode, encode
 _EVERY = 6 * 3600
 
 
-def mark_used(path: Path) -> None:
+def touch(path: Path) -> None:
     """Note that it is used now. Access times won't do: many filesystems keep none. Nothing happens where it can't be
     noted, for the cache may be read-only."""
     with suppress(OSError):
@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 def read_entry(path: Path) -> bytes:
     """Read an entry, and note that it is used now. Raises OSError."""
     content = path.read_bytes()
-    mark_used(path)
+    touch(path)
     return content
 
 

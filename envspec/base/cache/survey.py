@@ -64,7 +64,7 @@ def survey(cache: OpenFolder) -> CacheContents:
     return CacheContents(tuple(entries), tuple(foreign))
 
 
-def used_of(folder: OpenFolder, name: str, *, alone: bool = False) -> tuple[int, float] | None:
+def size_and_use(folder: OpenFolder, name: str, *, alone: bool = False) -> tuple[int, float] | None:
     """Give the bytes of something in a folder, with all that is in it, and when it was used last; None where it went
     away. With `alone`, files with a second name elsewhere don't count."""
     found = _Walk(folder, name).whole(alone=alone)

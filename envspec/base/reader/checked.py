@@ -34,14 +34,14 @@ class Checked:
         """Return whether everything at, above and under `path` is usable."""
         return self.sound(*path) and not any(bad[: len(path)] == path for bad in self._unusable)
 
-    def given(self, *path: str | int) -> bool:
+    def has(self, *path: str | int) -> bool:
         """Return whether the user wrote something at `path`, sound or not."""
         return path in self.document.positions
 
     def value(self, *path: str | int) -> Any:
         """Return the value at `path`, None where it is missing or unusable."""
         value: Any = self.document.data
-        if not (self.given(*path) and self.sound(*path)):
+        if not (self.has(*path) and self.sound(*path)):
             return None
         for part in path:
             value = value[part]

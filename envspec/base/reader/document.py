@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tomli
 
 from envspec.base.errors import Place, SpecError
-from envspec.base.reader.messages import RawFloat, dotted, table_name
+from envspec.base.reader.messages import RawFloat, key_path, table_name
 from envspec.base.reader.positions import (
     Mark,
     Path,
@@ -112,7 +112,7 @@ def _syntax_error(text: str, error: tomli.TOMLDecodeError, file: str) -> SpecErr
         twice = first_duplicate(text)
         if twice is not None and twice.second.line <= error.lineno:
             is_table = error.msg.startswith("Cannot declare")
-            what = table_name(twice.path) if is_table else f"the key {dotted(twice.path)}"
+            what = table_name(twice.path) if is_table else f"the key {key_path(twice.path)}"
             hint = f"it was first given at line {twice.first.line}; put the two together, or rename one"
             return SpecError(f"{what} is given twice", hint=hint, place=_place(file, twice.second))
     message = f"not TOML: {redact(error.msg[:1].lower() + error.msg[1:])}"

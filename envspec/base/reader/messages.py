@@ -54,7 +54,7 @@ def kind(value: object) -> str:
     return type(value).__name__
 
 
-def dotted(path: Sequence[str | int]) -> str:
+def key_path(path: Sequence[str | int]) -> str:
     """Return a path as TOML would write it, with indexes in brackets: `matrix.exclude[0].cuda`."""
     text = ""
     for part in path:
@@ -67,7 +67,7 @@ def dotted(path: Sequence[str | int]) -> str:
 
 def table_name(path: Sequence[str | int]) -> str:
     """Return a table as people name it: `[targets.cpu]`, or `matrix.exclude[0]` for one inside an array."""
-    return dotted(path) if any(isinstance(part, int) for part in path) else f"[{dotted(path)}]"
+    return key_path(path) if any(isinstance(part, int) for part in path) else f"[{key_path(path)}]"
 
 
 def within(path: Sequence[str | int]) -> str:

@@ -110,7 +110,7 @@ class _Scanner:
         start = self.offset
         array = self.text.startswith("[[", start)
         self.offset += 2 if array else 1
-        parts = self.dotted()
+        parts = self.key_parts()
         self.offset += 2 if array else 1
         path: Path = ()
         for name, offset in parts[:-1]:
@@ -125,7 +125,7 @@ class _Scanner:
             self.elements[path] = self.elements.get(path, -1) + 1
             yield _Entry((*path, self.elements[path]), start, start)
 
-    def dotted(self) -> list[tuple[str, int]]:
+    def key_parts(self) -> list[tuple[str, int]]:
         """Return the parts of a key, each with its offset."""
         parts: list[tuple[str, int]] = []
         while len(parts) < MAX_DEPTH:
@@ -133,7 +133,7 @@ class _Scanner:
             start = self.offset
             quoted = self.peek() in _QUOTES
             raw = self.string() if quoted else self.skip(_BARE_KEY)
-            parts.append((_unquoted(raw) if quoted else raw, start))
+            parts.append((_unquote(raw) if quoted else raw, start))
             self.skip(_SPACE)
             if self.peek() != ".":
                 return parts
@@ -141,7 +141,7 @@ class _Scanner:
         raise TooDeep(self.offset)
 
     def pair(self, table: Path) -> Iterator[_Entry]:
-        parts = self.dotted()
+        parts = self.key_parts()
         self.offset += 1
         self.skip(_SPACE)
         path = table
@@ -175,14 +175,14 @@ class _Scanner:
             self.offset = found.end() if found else self.offset
 
     def array(self, path: Path) -> Iterator[_Entry]:
-        for index, _ in enumerate(self.separated("]")):
+        for index, _ in enumerate(self.each_element("]")):
             yield from self.value((*path, index), self.offset)
 
     def inline_table(self, path: Path) -> Iterator[_Entry]:
-        for _ in self.separated("}"):
+        for _ in self.each_element("}"):
             yield from self.pair(path)
 
-    def separated(self, closing: str) -> Iterator[None]:
+    def each_element(self, closing: str) -> Iterator[None]:
         """Stop at each element between the bracket here and its `closing` one, and pass that one."""
         while True:
             self.offset += 1
@@ -196,7 +196,7 @@ class _Scanner:
         self.offset += 1
 
 
-def _unquoted(raw: str) -> str:
+def _unquote(raw: str) -> str:
     return str(tomli.loads(f"key = {raw}")["key"])
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from envspec.base.documents import finite_number
-from envspec.base.reader.messages import dotted, kind, show, table_name, toml, within
+from envspec.base.reader.messages import key_path, kind, show, table_name, toml, within
 from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 from envspec.base.reader.positions import Path
 from envspec.base.redact import redact
@@ -57,7 +57,9 @@ def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
 
 def _wrong_type(node: Node, value: Any, path: Path, wanted: str) -> Violation:
     quoted = "" if _secret(node) or isinstance(value, (list, dict)) else f": {show(value)}"
-    return Violation(path, f"{dotted(path)} must be {wanted}, not {kind(value)}{quoted}", _type_hint(node, value, path))
+    return Violation(
+        path, f"{key_path(path)} must be {wanted}, not {kind(value)}{quoted}", _type_hint(node, value, path)
+    )
 
 
 def _secret(node: Node) -> bool:
@@ -78,7 +80,9 @@ def _type_hint(node: Node, value: Any, path: Path) -> str:
     if isinstance(node, Names) and isinstance(node.values, (Text, Either)):
         value_of = node.values.text if isinstance(node.values, Either) else node.values
         return f"for example: {key} = {{ {node.names.example} = {toml(value_of.example)} }}"
-    return "write a table: { … }" if any(isinstance(part, int) for part in path) else f"write a table: [{dotted(path)}]"
+    return (
+        "write a table: { … }" if any(isinstance(part, int) for part in path) else f"write a table: [{key_path(path)}]"
+    )
 
 
 def _text(node: Text, value: Any, path: Path) -> Iterator[Violation]:
@@ -90,7 +94,7 @@ def _text(node: Text, value: Any, path: Path) -> Iterator[Violation]:
     found = _text_fault(node, value)
     if found is not None:
         fault, hint = found
-        yield Violation(path, f"{dotted(path)}: {'the value' if node.secret else show(value)} {fault}", hint)
+        yield Violation(path, f"{key_path(path)}: {'the value' if node.secret else show(value)} {fault}", hint)
 
 
 def _text_fault(node: Text, value: str) -> tuple[str, str | None] | None:
@@ -121,12 +125,12 @@ def _number(node: Integer | Number, value: Any, path: Path) -> Iterator[Violatio
         return
     low, high = node.minimum, node.maximum
     if not whole and finite_number(value) is None:
-        yield Violation(path, f"{dotted(path)}: {show(value)} is not finite", f"for example: {node.example}")
+        yield Violation(path, f"{key_path(path)}: {show(value)} is not finite", f"for example: {node.example}")
     elif (low is not None and value < low) or (high is not None and value > high):
         limits = " and ".join(
             [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None),
         )
-        yield Violation(path, f"{dotted(path)}: {show(value)} is out of range", f"it must be {limits}")
+        yield Violation(path, f"{key_path(path)}: {show(value)} is out of range", f"it must be {limits}")
 
 
 def _array(node: Array, value: Any, path: Path) -> Iterator[Violation]:
@@ -134,14 +138,14 @@ def _array(node: Array, value: Any, path: Path) -> Iterator[Violation]:
         yield _wrong_type(node, value, path, "an array")
         return
     if len(value) < node.min_items:
-        yield Violation(path, f"{dotted(path)} is empty", f"leave the key out, or write {toml(node.example)}")
+        yield Violation(path, f"{key_path(path)} is empty", f"leave the key out, or write {toml(node.example)}")
     seen = set()
     for index, item in enumerate(value):
         yield from _check(node.items, item, (*path, index))
         identity = _identity(item) if node.unique else index
         if identity in seen:
             shown = "the value" if isinstance(item, (list, dict)) or _secret(node.items) else show(item)
-            yield Violation((*path, index), f"{dotted(path)}: {shown} is listed twice", "remove one of them")
+            yield Violation((*path, index), f"{key_path(path)}: {shown} is listed twice", "remove one of them")
         seen.add(identity)
 
 
@@ -160,7 +164,9 @@ def _names(node: Names, value: Any, path: Path) -> Iterator[Violation]:
         yield _wrong_type(node, value, path, "a table")
         return
     if node.not_empty and not value:
-        yield Violation(path, f"{table_name(path)} is empty", f"add for example [{dotted(path)}.{node.names.example}]")
+        yield Violation(
+            path, f"{table_name(path)} is empty", f"add for example [{key_path(path)}.{node.names.example}]"
+        )
     for key, item in value.items():
         fault = _text_fault(node.names, key)
         if fault is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envspec.base.cache.entry import mark_used
+from envspec.base.cache.entry import touch
 from envspec.base.flock import has_flock, hold_now
 from envspec.install.environments.ready import RECORDS, STATE
 
@@ -39,7 +39,7 @@ def hold(prefix: str) -> bool:
         os.close(descriptor)
         return False
     os.set_inheritable(descriptor, True)
-    mark_used(Path(prefix))
+    touch(Path(prefix))
     return True
 
 

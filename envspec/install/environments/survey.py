@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envspec.base.cache.model import Entry
 from envspec.base.cache.remove import remove
-from envspec.base.cache.survey import used_of
+from envspec.base.cache.survey import size_and_use
 from envspec.base.errors import NotPlain
 from envspec.base.open_folder import OpenFolder
 from envspec.install.environments.in_use import unused
@@ -26,7 +26,7 @@ def _environments(folder: OpenFolder) -> Iterator[Entry]:
     for name in folder.names():
         if not folder.is_folder(name) or not (name.startswith(".going-") or _is_ours(folder, name)):
             continue
-        found = used_of(folder, name, alone=True)
+        found = size_and_use(folder, name, alone=True)
         if found is not None:
             with unused(folder.path / name) as free:
                 yield Entry(KIND, (name,), *found, busy=not free)

@@ -58,7 +58,7 @@ def _once_provided(pin: Pin) -> tuple[tuple[str, ...], ...]:
     from envspec.facts import former
     from envspec.packages.conda_names import untabled_names
 
-    return (untabled_names(pin.name, pin.dependencies), *former.provided(pin.name))
+    return (untabled_names(pin.name, pin.dependencies), *former.provides(pin.name))
 
 
 def wrong_target_facts(case: LockedCase) -> Iterator[Finding]:

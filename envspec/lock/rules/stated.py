@@ -10,7 +10,7 @@ from envspec.lock.graph import Node
 from envspec.lock.rules.case import LockedCase
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import published_requirement
-from envspec.packages.stated import stated_for
+from envspec.packages.stated import find_metadata
 
 
 def wrong_edges(case: LockedCase) -> Iterator[Finding]:
@@ -20,12 +20,12 @@ def wrong_edges(case: LockedCase) -> Iterator[Finding]:
         return
     markers = Markers(case.target.inputs.platform, case.target.inputs.full_python)
     for pin in case.pins("pip"):
-        stated = None if pin.is_wheel else stated_for(metadata, pin.name, pin.version)
+        stated = None if pin.is_wheel else find_metadata(metadata, pin.name, pin.version)
         if stated is None:
             continue
         extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
         right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
-        added = set(corrections().on(markers).left_out(pin.name, pin.version, stated.dependencies))
+        added = set(corrections().on(markers).missing_requirements(pin.name, pin.version, stated.dependencies))
         edges = set(pin.dependencies)
         if not right <= edges <= right | added:
             said = ", ".join(sorted(right)) or "nothing"

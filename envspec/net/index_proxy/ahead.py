@@ -42,7 +42,7 @@ class AskedRoots:
         if "@" in line.partition(";")[0]:
             return None
         try:
-            head = self.markers.held(frozenset())[line]
+            head = self.markers.heads(frozenset())[line]
         except ValueError:
             return None
         if head is None or head.name in self.elsewhere:

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from envspec.base.cache.entry import keep_entry, read_entry
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import ReleaseFile, taken
+from envspec.packages.tags import ReleaseFile, choose_file
 
 _SCHEMA = 5
 Machine = tuple[str, str, str | None]
@@ -60,7 +60,7 @@ class Release:
         """Give the release as a target sees it: with the Requires-Python of the file that it takes."""
         if not self.differing:
             return self
-        file = taken((ReleaseFile(one, requires_python=said) for one, said in self.differing), *target)
+        file = choose_file((ReleaseFile(one, requires_python=said) for one, said in self.differing), *target)
         return self if file is None else replace(self, requires_python=dict(self.differing)[file] or None)
 
 

@@ -74,7 +74,7 @@ def corrected(metadata: bytes, corrections: Corrections) -> bytes:
     published = [value for field, value in fields if field == "Requires-Dist"]
     package, version = canonical_name(named.get("Name", "")), named.get("Version", "")
     more = [
-        *corrections.left_out(package, version, published),
+        *corrections.missing_requirements(package, version, published),
         *corrections.bounds(package, version, published),
     ]
     lines = [head, *(f"Requires-Dist: {line}" for line in more)]

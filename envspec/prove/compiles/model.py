@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from envspec.facts.compute_capability import known, sass_runs
+from envspec.facts.compute_capability import read_capability, sass_runs
 
 CompilerName = Literal["ptxas", "nvrtc", "nvjitlink"]
 
@@ -46,7 +46,9 @@ class Compilation:
     @property
     def ok(self) -> bool:
         """Whether the machine code is what was asked for, and runs on the GPU."""
-        return self.made == self.asked and sass_runs(known(self.made), known(self.gpu), self.release)
+        return self.made == self.asked and sass_runs(
+            read_capability(self.made), read_capability(self.gpu), self.release
+        )
 
 
 @dataclass(frozen=True)

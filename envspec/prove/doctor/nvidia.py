@@ -44,10 +44,10 @@ def runs(version: str, platform: str) -> str:
     except ValueError:
         return "a version that envspec can't read"
     platform = drivers.platform_of(version, platform)  # Windows's, under WSL
-    native = [t for t in toolkits.known() if (own := t.native(platform)) and numbers(own) <= wanted]
-    compatible = [t for t in toolkits.known() if (floor := t.compatible(platform)) and numbers(floor) <= wanted]
+    native = [t for t in toolkits.cuda_releases() if (own := t.native(platform)) and numbers(own) <= wanted]
+    compatible = [t for t in toolkits.cuda_releases() if (floor := t.compatible(platform)) and numbers(floor) <= wanted]
     if not compatible:
-        return f"too old for CUDA {toolkits.known()[0].version} and newer"
+        return f"too old for CUDA {toolkits.cuda_releases()[0].version} and newer"
     most = f"CUDA {native[-1].version} and older natively" if native else "no CUDA that envspec knows natively"
     major = compatible[-1].major
     if native and native[-1] == compatible[-1]:

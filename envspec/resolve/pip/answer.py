@@ -17,7 +17,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.python_range import minor_after
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.packages.stated import stated_for
+from envspec.packages.stated import find_metadata
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import holding, reached, unsure_lines
@@ -121,7 +121,7 @@ def refuse_sources(
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
             facts = static.read(file, package.name, str(package.version))
-            if stated_for(request.metadata, package.name, str(package.version)):
+            if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
             one = needed_source(package, facts, request, answer.edges, releases(request))
             needed.setdefault(one, []).extend(groups[request])

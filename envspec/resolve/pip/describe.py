@@ -16,7 +16,7 @@ from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.requirement import canonical_name
-from envspec.packages.stated import StatedMetadata, stated_for
+from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.source import SourceReader
@@ -58,7 +58,7 @@ class Describer:
                 return _NO_METADATA
         stem, version = str(address.stand_in).split("-")[:2]
         name = canonical_name(stem)
-        said = stated_for(stated, name, version)
+        said = find_metadata(stated, name, version)
         if said is not None:
             return metadata_text(metadata_of(said, version))
         if address.kind == ALLOWED:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from envspec.base.finding import Finding, merged
+from envspec.base.finding import Finding, merge_targets
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
@@ -128,7 +128,7 @@ def tell_passed_over(
         told += [
             replace(line, targets=tuple(groups[request])) for line in (*held, *_of_torch(unbuilt, request), *lines)
         ]
-    for line in merged(told):
+    for line in merge_targets(told):
         notice(line)
 
 

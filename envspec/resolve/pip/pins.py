@@ -15,9 +15,9 @@ from envspec.lock.model import GitSource, Pin
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.python_range import judged
+from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.packages.tags import ReleaseFile, taken
+from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, newer
@@ -54,7 +54,7 @@ def pins_of(
             described[p.name],
             _left_out(published[p.name][0], request),
             tuple(sorted({*edges[p.name], *_beside(edges[p.name], described[p.name][0], request)})),
-            judged(described[p.name][0].requires_python, request.python),
+            binding_range(described[p.name][0].requires_python, request.python),
             p.name in direct,
             _index_name(p, installed(p, request), sources, request, index, proxy),
             newer(p, request, releases) if p.name in corrected else None,
@@ -89,7 +89,7 @@ def completed(description: Description, request: Request) -> Description:
 
 
 def _left_out(metadata: Metadata, request: Request) -> tuple[str, ...]:
-    return request.corrections.left_out(metadata.name, metadata.version, metadata.requires_dist)
+    return request.corrections.missing_requirements(metadata.name, metadata.version, metadata.requires_dist)
 
 
 def installed(package: Found, request: Request) -> FoundFile | None:
@@ -98,7 +98,7 @@ def installed(package: Found, request: Request) -> FoundFile | None:
         return package.archive
     files = {one.file: one for one in package.files}
     listed = (ReleaseFile(one.file, one.yanked, one.requires_python) for one in package.files)
-    file = taken(listed, request.platform, request.full_python, request.glibc)
+    file = choose_file(listed, request.platform, request.full_python, request.glibc)
     if file is None:
         names = " and ".join(sorted(files)[:3])
         raise Infeasible(

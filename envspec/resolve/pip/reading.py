@@ -20,7 +20,7 @@ from envspec.net.index_proxy.address import variant_text
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.address import Address, parse_address
 from envspec.packages.requirement import canonical_name
-from envspec.packages.stated import StatedMetadata, stated_for
+from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.uv.answer import Found, FoundFile
@@ -55,7 +55,7 @@ class Counting:
         with self._lock:
             self._done += done
             self._total += total
-        self.progress.counted(self._done, self._total)
+        self.progress.count(self._done, self._total)
 
 
 @dataclass
@@ -226,7 +226,7 @@ def _stated(package: Found, stated: Stated) -> StatedMetadata | None:
     """Find what the spec states of a source; of one with an address, whose version no index says, the only entry that
     has a version."""
     if package.version is not None:
-        return stated_for(stated, package.name, package.version)
+        return find_metadata(stated, package.name, package.version)
     return next((one for one in stated if one.exact), None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from envspec.facts.corrections import Correction, Corrections, admits, implies, is_within, of_extra, some_admitted
+from envspec.facts.corrections import Correction, Corrections, admits, has_common_version, implies, is_within, of_extra
 from envspec.lock.model import Pin
 from envspec.packages.requirement import head_of, published_requirement
 
@@ -31,7 +31,7 @@ def broken(
         for bound in pin.works_with
         if head_of(bound).name in versions and not admits(bound, versions[head_of(bound).name])
     )
-    return (*corrections.broken_by(versions), *(one for one in of_extras if one.name not in off))
+    return (*corrections.violations(versions), *(one for one in of_extras if one.name not in off))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Said:
     def could_be(self, name: str, versions: str, than: str) -> bool:
         """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
         if name not in self.newer:
-            return some_admitted(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
+            return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
         return any(is_within(version, (versions,)) for version in self.admitted(name))
 
     def admitted(self, name: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from envspec.base.errors import Infeasible, InfeasibleTargets
-from envspec.base.finding import Finding, merged
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import nearest
 from envspec.facts.corrections import Correction, sources_of
 from envspec.lock.model import LockedTarget
@@ -25,7 +25,7 @@ def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice
     Raises Infeasible with an error among them, InfeasibleTargets with several.
     """
     refused = []
-    for one in merged(replace(finding, targets=(name,)) for name, findings in found for finding in findings):
+    for one in merge_targets(replace(finding, targets=(name,)) for name, findings in found for finding in findings):
         if one.severity == "error":
             refused.append(Infeasible(one.text, hint=hint_to_accept(one), place=one.place))
         else:

@@ -174,7 +174,7 @@ class Solved:
     @property
     def broken(self) -> tuple[Correction, ...]:
         """Give the corrections that gave way, and that its solution indeed breaks."""
-        return Corrections(self.gave_way).broken_by(self.versions)
+        return Corrections(self.gave_way).violations(self.versions)
 
     def pinned(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
         """Give the rows whose wheels are pinned."""

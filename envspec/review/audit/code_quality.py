@@ -8,7 +8,7 @@ import hashlib
 import json
 from pathlib import PurePosixPath
 
-from envspec.base.texts import shown
+from envspec.base.texts import clean_text
 from envspec.review.audit.model import subject
 from envspec.review.audit.report import AuditReport
 from envspec.review.audit.sarif import line_of, lines_of
@@ -27,7 +27,7 @@ def code_quality(report: AuditReport, lock: PurePosixPath, lock_text: str) -> st
             known = f"{lock}\n{one.code}\n{subject(one)}\n{one.evidence.advisory.id if one.evidence.advisory else ''}"
             rows.append(
                 {
-                    "description": shown(told),
+                    "description": clean_text(told),
                     "check_name": f"envspec-audit-{one.code}",
                     # without the line, so that GitLab knows it again where the lock grew above it
                     "fingerprint": hashlib.sha256(known.encode()).hexdigest(),

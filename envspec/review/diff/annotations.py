@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from envspec.base.texts import shown
+from envspec.base.texts import clean_text
 from envspec.review.diff import words
 from envspec.review.diff.facts import RISKS, Fact
 from envspec.review.diff.rows import Review
@@ -36,7 +36,7 @@ def as_code_quality(review: Review, lock: PurePosixPath, lines: Lines) -> str:
     """Render the same facts as GitLab reads them, in the same order."""
     rows = [
         {
-            "description": f"{shown(title)}: {shown(words.fact(fact))}",
+            "description": f"{clean_text(title)}: {clean_text(words.fact(fact))}",
             "check_name": f"envspec-{fact.code}",
             # without the line, so that GitLab knows it again where the lock grew above it
             "fingerprint": hashlib.sha256(f"{lock}\n{fact.code}\n{title}\n{fact.message}".encode()).hexdigest(),
@@ -69,7 +69,7 @@ def _facts(review: Review, lines: Lines) -> Iterator[tuple[Fact, int, str]]:
 
 
 def _data(text: str) -> str:
-    return shown(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return clean_text(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _value(text: str) -> str:

@@ -41,5 +41,5 @@ def merged(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[F
 
     The highest risk comes first.
     """
-    facts = finding.merged((replace(fact, targets=(target,)) for target, fact in found), tuple(targets))
+    facts = finding.merge_targets((replace(fact, targets=(target,)) for target, fact in found), tuple(targets))
     return tuple(sorted(facts, key=lambda fact: RISKS.index(fact.risk)))

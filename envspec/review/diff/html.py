@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from envspec.base.texts import shown
+from envspec.base.texts import clean_text
 from envspec.review.diff import words
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.rows import Move, Review, Row
@@ -125,4 +125,4 @@ def _meaning(row: Row) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return escape(shown(text))
+    return escape(clean_text(text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envspec.base.texts import plural, shown
+from envspec.base.texts import clean_text, plural
 from envspec.review.diff import words
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.rows import Move, Review, Row
@@ -48,7 +48,7 @@ def inert(text: str) -> str:
     Special characters become entities, which are never structure. An entity still reads as a mention or an issue's
     number once it is rendered, so `@` and `#` stand in code, where neither is looked for.
     """
-    text = shown(text)
+    text = clean_text(text)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}..."
     # "www." would start a link

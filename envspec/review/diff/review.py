@@ -10,7 +10,7 @@ from envspec.base.errors import InternalError
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.edges import Markers
-from envspec.packages.stated import stated_for
+from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
 from envspec.review.diff.common import comparable
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest, merged
@@ -206,13 +206,13 @@ class Circumstances:
 
 def _is_stated(target: LockedTarget, pin: Pin) -> bool:
     """Say whether the spec states what a source requires: then its METADATA isn't asked."""
-    return not pin.is_wheel and stated_for(target.inputs.metadata, pin.name, pin.version) is not None
+    return not pin.is_wheel and find_metadata(target.inputs.metadata, pin.name, pin.version) is not None
 
 
 def _corrected(pin: Pin) -> frozenset[str]:
     from envspec.facts.corrections import corrections
 
-    return frozenset(corrections().left_out(pin.name, pin.version, ()))
+    return frozenset(corrections().missing_requirements(pin.name, pin.version, ()))
 
 
 def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:

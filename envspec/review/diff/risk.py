@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from envspec.facts.calendar import counts_years
 from envspec.facts.cuda_stack import TORCH
 from envspec.lock.model import Artifact, Pin
-from envspec.packages.licences import is_same, judged
+from envspec.packages.licences import is_same, judge
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.jump import Jump, jump
 
@@ -41,7 +41,7 @@ _PATTERNS = tuple((name, re.compile(rf"(?<![A-Z0-9])(?:{words})")) for name, wor
 
 def licence_class(licence: str) -> str:
     """Return one of `CLASSES`. Each part of an SPDX expression counts; of a choice, the lighter part."""
-    rank = judged(licence, _rank, min, max)
+    rank = judge(licence, _rank, min, max)
     return CLASSES[rank]
 
 
@@ -151,9 +151,9 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     """Yield what the name of a new package says. conda's channels review theirs, and name libraries otherwise."""
     if new.kind != "pip" or not (around.news or around.first):
         return
-    from envspec.facts.most_used import mistaken_for, names
+    from envspec.facts.most_used import lookalike, names
 
-    if known := mistaken_for(new.name):
+    if known := lookalike(new.name):
         yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: find out which of the two is meant")
     elif around.news and new.name not in names():
         yield Fact("medium", "new-package", "new here, and not among the most used packages: see whose it is")

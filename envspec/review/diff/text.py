@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from envspec.base.texts import printable, shown
+from envspec.base.texts import clean_text, printable
 from envspec.review.diff import words
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.rows import Move, Review, Row
@@ -81,7 +81,7 @@ class _Printer:
 
     def _wrapped(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
         # every line with a foreign word in it comes by here
-        lines = wrap(shown(line), WIDTH, " " * indent, " " * (indent + hanging))
+        lines = wrap(clean_text(line), WIDTH, " " * indent, " " * (indent + hanging))
         yield from (self._styled(one, style) for one in lines)
 
     def _styled(self, line: str, style: str) -> str:

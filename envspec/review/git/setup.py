@@ -161,7 +161,7 @@ def _rewrite(path: Path, text: str) -> None:
     """Write a file, or remove it where it would be empty."""
     try:
         if text:
-            with atomic.staged(Location(path.parent), path.name) as file:
+            with atomic.stage_file(Location(path.parent), path.name) as file:
                 file.write(text.encode(errors="surrogateescape"))
         else:
             with open_folder(path.parent) as folder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from envspec.base.finding import Finding, merged
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.redact import redact
 from envspec.lock.model import Lock, Pin
 from envspec.packages.address import is_within
@@ -32,12 +32,14 @@ def _breach(code: str, key: str, said: str, targets: tuple[str, ...] = (), packa
 
 def judge_spec(policy: Policy, spec: Spec) -> tuple[Finding, ...]:
     """What a spec asks for and may not have."""
-    return merged(_of_spec(policy, spec))
+    return merge_targets(_of_spec(policy, spec))
 
 
 def judge_lock(policy: Policy, lock: Lock) -> tuple[Finding, ...]:
     """What a lock holds and may not hold. Where its named indexes and channels are is the spec's word: `judge_spec`."""
-    return merged(breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin))
+    return merge_targets(
+        breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin)
+    )
 
 
 def judge_use(policy: Policy, unsigned: Finding | None) -> tuple[Finding, ...]:
@@ -82,7 +84,7 @@ def judge_ages(
     file name."""
     if policy.minimum_age is None:
         return ()
-    return merged(_of_age(policy, policy.minimum_age, lock, uploaded, now))
+    return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))
 
 
 def not_after(policy: Policy, now: datetime, own: str | None) -> str | None:

@@ -54,7 +54,7 @@ def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     """Compare every target with every architecture that any target runs on or asks for."""
     compiled = [_compiled(target) for target in targets]
     asked = [_asked(target) for target in targets]
-    sold = {gpu.capability for gpu in gpus.known() if gpu.kind != "embedded"}
+    sold = {gpu.capability for gpu in gpus.products() if gpu.kind != "embedded"}
     run = {c for one in compiled for c in sold if covers(one.sm, c, one.cuda) or can_translate(one.ptx, c)}
     shown = sorted(run.union(*asked), key=order)
     known = any(one.sm for one in compiled)
@@ -124,7 +124,7 @@ def _asked(target: LockedTarget) -> set[str]:
 def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:
     """Return its products, those that the targets are meant for first."""
     kinds = ("datacentre", "workstation", "consumer", "embedded")
-    sold = [gpu for gpu in gpus.known() if gpu.capability == capability and gpu.kind in kinds]
+    sold = [gpu for gpu in gpus.products() if gpu.capability == capability and gpu.kind in kinds]
     sold.sort(key=lambda gpu: (gpu.name not in meant, kinds.index(gpu.kind)))
     known = gpus.capabilities().get(capability)
     # "A100 40GB" and "A100 80GB" are one name here

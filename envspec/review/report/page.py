@@ -10,7 +10,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from envspec.base.texts import shown
+from envspec.base.texts import clean_text
 from envspec.lock.graph import Node
 from envspec.review.diff.rows import Move
 from envspec.review.report import sections
@@ -215,7 +215,7 @@ def _vulnerable(page: Page) -> dict[str, list[str]]:
 def _cleaned(value: Any) -> Any:
     """Remove the characters that steer a terminal or reverse a line's direction from every text."""
     if isinstance(value, str):
-        return shown(value)
+        return clean_text(value)
     if isinstance(value, dict):
         return {key: _cleaned(one) for key, one in value.items()}
     return [_cleaned(one) for one in value] if isinstance(value, list) else value

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
 
-from envspec.base.texts import plural, shown
+from envspec.base.texts import clean_text, plural
 from envspec.review.diff import html as changes
 from envspec.review.diff import words
 from envspec.review.report.model import CapabilityProducts, Cell, Page, Trouble
@@ -85,7 +85,7 @@ def _of_audit(page: Page) -> Iterator[Eye]:
         )
         yield Eye("vulnerabilities", "high", what, words.listed(names))
     if not audit.complete:
-        yield Eye("vulnerabilities", "medium", "the audit is incomplete", shown("; ".join(audit.unread[:2])))
+        yield Eye("vulnerabilities", "medium", "the audit is incomplete", clean_text("; ".join(audit.unread[:2])))
 
 
 _SYMBOLS = {
@@ -106,7 +106,7 @@ _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowe
 
 def text(value: str) -> str:
     """Escape a foreign text so that HTML shows it and does nothing else."""
-    return escape(shown(value))
+    return escape(clean_text(value))
 
 
 def eyes(page: Page) -> Iterator[str]:

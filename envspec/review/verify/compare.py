@@ -12,9 +12,9 @@ from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
 from envspec.packages.edges import Markers
 from envspec.packages.overrides import Overrides
-from envspec.packages.python_range import judged
+from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.packages.tags import ReleaseFile, taken, takes_python
+from envspec.packages.tags import ReleaseFile, choose_file, takes_python
 from envspec.packages.variant_choice import compatible
 from envspec.packages.variant_name import read_name
 from envspec.packages.variants import Variants, WheelOfVariant
@@ -125,7 +125,7 @@ def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding
         for row in (files[version].wheels if pin.is_wheel and version in files else ())
         if read_name(str(row["filename"])).label == label and _is_in_time(claim, row.get("upload-time"))
     ]
-    other = taken(wheels, claim.platform, claim.python, claim.glibc)
+    other = choose_file(wheels, claim.platform, claim.python, claim.glibc)
     if other not in (None, mine) and any(one.file == mine and not one.yanked for one in wheels):
         sentence = f"its index has {other} too, which pip and uv prefer"
         yield difference("other-build-tag", sentence, mine, other, "warning")
@@ -168,7 +168,7 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Findi
     def holding(lines: Iterable[str]) -> set[str]:
         return set(edges_of(lines, claim.extras, markers, overrides)[0])
 
-    added = holding(corrections().left_out(pin.name, pin.version, published))
+    added = holding(corrections().missing_requirements(pin.name, pin.version, published))
     held = holding(published)
     beside = for_other_cuda(held, published, markers)
     yield from _of_lines(set(pin.dependencies), held, {*added, *beside})
@@ -178,7 +178,7 @@ def of_python(claim: PinClaim, published: str | None) -> Iterator[Finding]:
     """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
     if not claim.holds_python:
         return
-    locked, there = claim.pin.requires_python, judged(published, ".".join(claim.python.split(".")[:2]))
+    locked, there = claim.pin.requires_python, binding_range(published, ".".join(claim.python.split(".")[:2]))
     if locked != there:
         yield _differs("other-requires-python", "its Requires-Python", locked or "none", there or "none")
 
@@ -217,7 +217,7 @@ def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
         return ()
     markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
     known = corrections().without_names(claim.uncorrected)
-    lines = known.left_out(pin.name, pin.version, published)
+    lines = known.missing_requirements(pin.name, pin.version, published)
     missing = sorted(set(edges_of(lines, claim.extras, markers, overrides)[0]) - set(pin.dependencies))
     said = "which envspec's corrections add: the lock is older than the correction, or lost the edge"
     return tuple(f"that it requires {line}, {said}" for line in missing)

@@ -20,7 +20,7 @@ from envspec.net.flat_page import FlatHashes, FlatPages, is_dated
 from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader
-from envspec.packages.stated import stated_for
+from envspec.packages.stated import find_metadata
 from envspec.packages.variant_name import variants_file
 from envspec.packages.variants import InvalidVariants, Variants
 from envspec.resolve.artifact_urls import index_address
@@ -182,7 +182,7 @@ class Indexes:
                 return Described(of_variant(own.metadata, file.variant), beside=beside)
             known = self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
             return Described(of_variant(known, file.variant), (_BESIDE,))
-        stated = stated_for(claim.stated, pin.name, pin.version)
+        stated = find_metadata(claim.stated, pin.name, pin.version)
         if stated is not None:
             return Described(replace(metadata_of(stated, pin.version), licence=pin.licence))
         facts = self.sources.read(file, pin.name, pin.version)

@@ -112,8 +112,8 @@ def test_the_rank_and_the_node_that_all_wait_for() -> None:
 def test_every_peak_is_of_a_known_product_and_rises_with_shorter_types() -> None:
     from envspec.facts import gpus
 
-    names = {gpu.name for gpu in gpus.known()}
-    for peak in peaks.known():
+    names = {gpu.name for gpu in gpus.products()}
+    for peak in peaks.forms():
         assert peak.gpu in names and peak.trust in {"high", "medium", "low"}
         rates = [peak.tflop_s[name] for name in ("fp32", "tf32", "bf16", "fp8") if name in peak.tflop_s]
         assert rates == sorted(rates) and max(rates, default=0) < 20 * 1000

@@ -37,7 +37,7 @@ class Watched(Progress):
             self.solved.append(tuple(targets))
         yield
 
-    def counted(self, done: int, total: int) -> None:
+    def count(self, done: int, total: int) -> None:
         with self._lock:
             self.total = max(self.total, total)
 

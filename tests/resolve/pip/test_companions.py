@@ -45,8 +45,12 @@ def family_of_pypi(index: Index) -> None:
 def test_what_is_left_out_holds_for_every_build_of_a_version_alone() -> None:
     known = corrections()
     for version in ("2.11.0", "2.11.0+cpu", "2.11.0+cu126", "2.11.0+cu130"):
-        assert known.left_out("torchaudio", version, ()) == ("torch>=2.11.0",)
-    assert known.left_out("torchaudio", "2.10.0", ()) == known.left_out("torchvision", "2.11.0", ()) == ()
+        assert known.missing_requirements("torchaudio", version, ()) == ("torch>=2.11.0",)
+    assert (
+        known.missing_requirements("torchaudio", "2.10.0", ())
+        == known.missing_requirements("torchvision", "2.11.0", ())
+        == ()
+    )
 
 
 @pytest.mark.e2e

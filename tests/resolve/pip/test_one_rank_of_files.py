@@ -29,7 +29,7 @@ from support.machine import Machine, cpu
 from support.packages import sdist, wheel
 from uv import find_uv_bin
 
-from envspec.packages.tags import ReleaseFile, taken, takes_python
+from envspec.packages.tags import ReleaseFile, choose_file, takes_python
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.uv.program import find_uv
@@ -135,7 +135,7 @@ def _chosen_by_pip(index: Index, names: Sequence[str], platform: str) -> list[st
 def of_envspec(rows: tuple[Row, ...], platform: str) -> str:
     listed = (ReleaseFile(row.file, row.yanked is not None, row.requires_python) for row in rows)
     return (
-        taken(listed, platform, "3.12", "2.28" if platform.startswith("linux") else None)
+        choose_file(listed, platform, "3.12", "2.28" if platform.startswith("linux") else None)
         or "ab{}_c-0.1-py3-none-any.whl"
     )
 

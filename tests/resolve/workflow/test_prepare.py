@@ -69,9 +69,9 @@ def test_corrections_that_hold_whatever_is_picked() -> None:
 def test_what_the_spec_does_without() -> None:
     (target,) = prepared("torch==2.2.2", more="without-corrections = ['torch-numpy-2', 'torch-setuptools']")
     assert not [*target.corrections.of("torch", "2.2.2")]
-    assert target.corrections.left_out("torchaudio", "2.11.0", ()) == ("torch>=2.11.0",)
+    assert target.corrections.missing_requirements("torchaudio", "2.11.0", ()) == ("torch>=2.11.0",)
     (target,) = prepared("torchaudio", more="without-corrections = ['torchaudio-torch']")
-    assert target.corrections.left_out("torchaudio", "2.11.0", ()) == ()
+    assert target.corrections.missing_requirements("torchaudio", "2.11.0", ()) == ()
     prepared("torch", more="without-corrections = ['transformers-extra-torch']")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.base.texts import byte_size, shown
+from envspec.base.texts import byte_size, clean_text
 from envspec.base.texts import plural as plural
 from envspec.prove.smoke.report.result import Figure, Run, SmokeReport
 
@@ -20,7 +20,7 @@ MARK = {"pass": "✓", "fail": "✗", "error": "!", "skip": "–"}
 
 def clean(text: str) -> str:
     """Clean a foreign text: one line, without the characters that control a terminal or turn a line around."""
-    return shown(_COLOUR.sub("", text))
+    return clean_text(_COLOUR.sub("", text))
 
 
 def clean_lines(text: str) -> str:

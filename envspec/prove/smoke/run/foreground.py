@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from envspec.base.errors import EnvspecError, InputError, StorageError
-from envspec.base.open_folder import located
+from envspec.base.open_folder import locate
 from envspec.export.carried import check_digest
 from envspec.lock.exclusive import exclusive
 from envspec.prove.smoke.report.read import load_report
@@ -76,7 +76,7 @@ def _forget(*files: Path) -> None:
     """Remove the files of an earlier run in this folder. Raises NotPlain, StorageError."""
     for path in files:
         try:
-            with suppress(FileNotFoundError), located(path.parent).open() as folder:
+            with suppress(FileNotFoundError), locate(path.parent).open() as folder:
                 folder.unlink(path.name)
         except OSError as error:
             raise StorageError(f"{path} can't be removed: {error.strerror}") from None

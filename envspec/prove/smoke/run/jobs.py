@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envspec.base.documents import decode
 from envspec.base.errors import EnvspecError, InputError, StorageError
-from envspec.base.open_folder import located
+from envspec.base.open_folder import locate
 from envspec.export.carried import check_digest
 from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import Run, SmokeReport
@@ -299,7 +299,7 @@ def _submitted(job: Job, plan: JobPlan) -> SubmittedJob:
 
 def _make(folder: Path) -> None:
     try:
-        located(folder).open(make=True).close()
+        locate(folder).open(make=True).close()
     except OSError as error:
         raise StorageError(f"{folder} can't be made: {error.strerror}") from None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from envspec.base import programs
 from envspec.base.atomic import replace_files
 from envspec.base.errors import Place, StorageError, ToolError
-from envspec.base.open_folder import located
+from envspec.base.open_folder import locate
 from envspec.prove.smoke.run.command import Command, Files, Step
 
 _TERM_SECONDS = 10.0
@@ -56,7 +56,7 @@ def run_step(step: Step, log: Path, watch: Watch = silent) -> FinishedProgram:
 def write(files: Files) -> None:
     """Write the files that don't have this text yet. Raises NotPlain, StorageError."""
     try:
-        with located(files.folder).open(make=True) as folder:
+        with locate(files.folder).open(make=True) as folder:
             texts = {name: text.encode() for name, text in files.texts if folder.read_at(name) != text.encode()}
             replace_files(folder, texts, executable=[name for name in texts if name.endswith(".sh")])
     except OSError as error:
@@ -82,7 +82,7 @@ def ask_program(argv: Sequence[str], seconds: float = 60.0) -> FinishedProgram:
 
 def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
     try:
-        with located(log.parent).open(make=True) as folder:
+        with locate(log.parent).open(make=True) as folder:
             file = folder.append(log.name)
     except OSError as error:
         raise _unwritable(error, log) from None

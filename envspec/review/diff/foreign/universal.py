@@ -13,7 +13,7 @@ from envspec.base.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
-from envspec.packages.tags import ReleaseFile, taken
+from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.review.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.review.diff.foreign.shape import Malformed
 
@@ -71,7 +71,7 @@ class UniversalPackage:
         """Find the file that an installer takes."""
         files = {one.file: one for one in self.files}
         try:
-            file = taken(map(ReleaseFile, files), environment.platform, environment.python, environment.glibc)
+            file = choose_file(map(ReleaseFile, files), environment.platform, environment.python, environment.glibc)
         except InputError:
             file = next((one for one in files if not one.endswith(".whl")), None)
         return files[file] if file is not None else None
