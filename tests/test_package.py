@@ -64,6 +64,7 @@ def test_dev_targets_are_named_for_make(dev: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_wheel_holds_every_file(wheel: zipfile.Path, project_files: tuple[Path, ...]) -> None:
     ours = {str(file) for file in project_files if file.parts[0] == "envspec"}
     assert {".py", ".json"} <= {Path(file).suffix for file in ours}

@@ -253,6 +253,7 @@ def test_progress_ends_at_the_total(tmp_path: Path) -> None:
     assert log.total == log.done > 9000
 
 
+@pytest.mark.slow
 def test_memory_stays_bounded(tmp_path: Path) -> None:
     path = tmp_path / "demo.whl"
     block = fatbin([entry("sm_90", bytes(1 << 20))]) + bytes(1 << 20)

@@ -127,6 +127,7 @@ def test_an_unknown_gpu_of_the_site_is_named_with_its_line(at_site: Project, env
     assert told.code == 2 and "site.toml:2:1: [site.slurm] features names an unknown GPU: 'H1000'" in told.err
 
 
+@pytest.mark.slow
 def test_indexes_are_asked_through_the_sites_proxy(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0"), uploaded="2026-01-01T00:00:00Z")
     machine.default = "http://pypi.invalid/simple"

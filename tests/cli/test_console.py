@@ -89,6 +89,7 @@ def test_what_rich_draws_is_harmless_too(shown: Callable[[], str]) -> None:
 texts = st.text(st.characters(codec="utf-8")) | st.sampled_from([STEERS, "\u2028", "https://u:p@h/"])
 
 
+@pytest.mark.slow
 @given(st.recursive(texts | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(texts, inner)))
 def test_json_stays_json(value: object) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -58,6 +58,7 @@ def told(envspec: Envspec, *arguments: str, code: int) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_a_bump_that_its_index_publishes(index: Index, project: Project, envspec: Envspec) -> None:
     project.lock(lambda target: (pin_of(NEWER),))
     found = told(envspec, code=0)

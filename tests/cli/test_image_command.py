@@ -59,6 +59,7 @@ def digest_of(layout: Path) -> str:
     return str(top["digest"])
 
 
+@pytest.mark.slow
 def test_what_is_in_an_image(machine: Machine, index: Index) -> None:
     put_base(machine)
     lock_of(machine, index, APP, LIB, CUBLAS)

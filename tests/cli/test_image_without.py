@@ -83,6 +83,7 @@ def verdicts(target: Path, *groups: str) -> tuple[dict[str, str | None], str]:
     return skipped, report["summary"]["verdict"]
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("lacks", "feature", "group", "skips", "runs"),

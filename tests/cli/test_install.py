@@ -73,6 +73,7 @@ def test_running_again_changes_nothing(machine: Machine, index: Index, prefix: P
     assert index.asked == []
 
 
+@pytest.mark.slow
 def test_an_update_touches_what_changed(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     extra = wheel("extra", "1.0")
     index.add(APP, APP2, LIB, extra)

@@ -68,6 +68,7 @@ os._exit(0)
     return found
 
 
+@pytest.mark.slow
 def test_a_conda_environment(mixed: list[Pin], channel: Channel, prefix: Path, install: Install) -> None:
     ran = install()
     assert "+ conda accel 2.7.1 cuda126_h1_300" in ran.out

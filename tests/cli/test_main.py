@@ -145,6 +145,7 @@ def test_traceback_on_request(envspec: Envspec, monkeypatch: pytest.MonkeyPatch)
     assert ended.err.endswith("ZeroDivisionError: division by zero at https://host/\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_interrupted(machine: Machine, index: Index, number: signal.Signals) -> None:
     index.fail("/simple/", hanging)
@@ -296,6 +297,7 @@ def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[st
     assert loaded.isdisjoint(HEAVY | more), sorted(loaded & (HEAVY | more))
 
 
+@pytest.mark.slow
 def test_every_command_is_there_without_what_extras_bring() -> None:
     extras = ["rattler", "yaml", "zstandard", "zlib_ng", "cyclonedx", "pypi_attestations"]
     code = f"import sys\nsys.modules.update(dict.fromkeys({extras}))\nfrom envspec.cli.main import *\n"

@@ -138,6 +138,7 @@ def test_the_exit_code_and_the_streams_are_the_commands(locked: Machine) -> None
     assert ran(locked, "--", "sh", "-c", "kill -TERM $$", status=-signal.SIGTERM).out == ""
 
 
+@pytest.mark.slow
 def test_the_command_starts_as_from_a_shell(locked: Machine) -> None:
     """No ignored signals, no timer, and the caller's umask: what envspec needs for itself stays with it."""
     code = (

@@ -79,6 +79,7 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
     return call
 
 
+@pytest.mark.slow
 def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
     document = valid(smoke(SPEC, "--json", "-o", "out").out, "smoke")
     (run,) = document["runs"]
@@ -117,6 +118,7 @@ def test_a_failed_check_is_a_no(answered: Smoke) -> None:
     assert "training.fp32: the loss is NaN after step 3" in ran.out and "mend it" in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "says"),
     first_by_day(

@@ -40,6 +40,7 @@ def test_links_within_the_spec_lead_somewhere() -> None:
     assert set(re.findall(r"\(#([^)]+)\)", page)) <= anchors
 
 
+@pytest.mark.slow
 def test_man_pages(tmp_path: Path) -> None:
     assert reference("--man", str(tmp_path)).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {"envspec.1", *(f"envspec-{name}.1" for name in COMMANDS)}

@@ -55,6 +55,7 @@ def test_what_is_not_there(hub: Hub) -> None:
             digest(f"{hub.host}/{name}")
 
 
+@pytest.mark.slow
 def test_a_lock_pins_what_the_registry_has(hub: Hub, machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0"))
     pushed = hub.push("team/base:12")

@@ -91,6 +91,7 @@ harmful_words = st.builds(
 )
 
 
+@pytest.mark.slow
 @QUICKLY
 @given(harmful_words)
 def test_text_stays_text(words: Words) -> None:
@@ -123,6 +124,7 @@ def changed_plan(description: str, value: str) -> None:
     is_inert(with_words(plan, description, value), with_words(plan, "plain" if description.split() else ""))
 
 
+@pytest.mark.slow
 @QUICKLY
 @given(hostile, hostile)
 def test_what_a_spec_refuses_stays_text_too(description: str, value: str) -> None:

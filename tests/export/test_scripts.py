@@ -39,6 +39,7 @@ def test_shells_read_them(script: str, shell: str) -> None:
     subprocess.run([shell, *(["--posix"] if shell == "bash" else []), "-n", str(DATA / script)], check=True)
 
 
+@pytest.mark.slow
 def test_shellcheck() -> None:
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is missing")

@@ -140,6 +140,7 @@ def test_a_repository_brings_no_facts(installed: Path, tmp_path: Path) -> None:
     assert code == 0 and json.loads(out)["from"] == "envspec"
 
 
+@pytest.mark.slow
 def test_a_broken_one_is_told(installed: Path, tmp_path: Path) -> None:
     renamed(installed, format=9)
     for command in ("facts", "doctor"):

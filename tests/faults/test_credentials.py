@@ -154,6 +154,7 @@ def test_missing_or_wrong_ones_are_told_as_that(machine: Machine, private: Index
     assert "netrc" in ran.hint and "UV_INDEX_<NAME>_PASSWORD" in ran.hint
 
 
+@pytest.mark.slow
 def test_another_host_gets_none(machine: Machine, private: Index, index: Index) -> None:
     index.add(wheel("delta", "1.0"))
     named(machine, private.url)

@@ -207,6 +207,7 @@ def test_two_at_once(machine: Machine, index: Index, prefix: Path) -> None:
 # wrong files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", first_by_day(1, [other_bytes, truncated, status(404), status(403), status(500)]))
 def test_a_file_that_doesnt_come_right(
     fault: Callable[..., object], machine: Machine, index: Index, prefix: Path, install: Install
@@ -388,6 +389,7 @@ def test_a_place_that_cant_be_written(machine: Machine, index: Index) -> None:
     assert ran.hint == "hint: move it away, or give --prefix another place"
 
 
+@pytest.mark.slow
 def test_a_full_disk(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """A limit on the size of files stands in for it: what uv couldn't write isn't taken for installed."""
     large = wheel("app", "1.0", padding=3 << 20)

@@ -40,6 +40,7 @@ def served(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_a_lock_made_through_mirrors_has_the_same_bytes(
     machine: Machine, index: Index, mirror: Index, tmp_path: Path
 ) -> None:

@@ -196,6 +196,7 @@ def test_an_index_without_upload_times(machine: Machine) -> None:
     assert ran.status == 0 and "no upload times" in document["unproved"][0]["reason"]
 
 
+@pytest.mark.slow
 def test_what_only_a_build_tells_is_not_called_proved(machine: Machine, index: Index) -> None:
     witness = machine.base / "ran"
     index.add(sdist("src", "1.0", "below", static=False, witness=str(witness)), wheel("below", "1.0"))

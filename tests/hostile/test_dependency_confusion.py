@@ -52,6 +52,7 @@ def test_a_name_that_a_package_of_the_named_index_leads_to(machine: Machine, ind
     assert machine.versions("cpu") == {"acme-models": "1.0", "acme-utils": "1.0", "numpy": "2.0"}
 
 
+@pytest.mark.slow
 def test_all_names_at_once(machine: Machine, index: Index, internal: Index) -> None:
     """Also those that only the private package behind the public one leads to, and what lies beyond a public one."""
     index.add(wheel("acme-utils", "99.0"), wheel("acme-core", "99.0"), wheel("acme-data", "99.0"))

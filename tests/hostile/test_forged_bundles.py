@@ -127,6 +127,7 @@ def tools(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{uv_alone(tmp_path)}:" if request.param == "uv" else ""
 
 
+@pytest.mark.slow
 def test_a_wheel_that_leads_out(there: tuple[Path, str], tmp_path: Path, tools: str) -> None:
     """Nobody looked at the wheel when the bundle was made: whoever forged it wrote hashes that fit."""
     folder, _ = there

@@ -87,6 +87,7 @@ def test_a_source_that_is_a_bomb(machine: Machine, index: Index, small: None) ->
 BUILT = '[build-system]\nrequires = ["tool"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize("bomb", first_by_day(1, [False, True]))
 def test_a_build_requirement(machine: Machine, index: Index, small: None, bomb: bool) -> None:

@@ -111,6 +111,7 @@ def test_a_url_that_a_package_by_url_requires(machine: Machine, index: Index, el
 BUILT = '[build-system]\nrequires = ["{}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
 @pytest.mark.parametrize("bad", ["slow", "bomb", ""])
@@ -131,6 +132,7 @@ def test_a_build_requirement(
     assert ("is too slow" if bad == "slow" else "has 8 MiB once it's unpacked") in ran.error, ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
 @pytest.mark.parametrize("way", first_by_day(2, ["its URL", "tool.uv", "UV_EXTRA_INDEX_URL", "uv.toml"]))

@@ -27,6 +27,7 @@ def spec(url: str | None = None) -> str:
     return cpu("victim", extra=named if url else "")
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("first", ["hostile", "genuine"])
 def test_edges_and_licences_of_another_project(machine: Machine, index: Index, first: str) -> None:

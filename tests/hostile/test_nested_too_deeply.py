@@ -93,7 +93,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("name", first_by_day(3, NESTED))
+@pytest.mark.parametrize("name", first_by_day(2, NESTED))
 def test_other_tools_files(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(NESTED[name])
     (tmp_path / "b.txt").write_text("a==1\n")

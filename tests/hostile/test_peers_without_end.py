@@ -93,6 +93,7 @@ def test_a_byte_at_a_time_as_a_file(index: Index, tmp_path: Path) -> None:
         fetcher(tmp_path).digest(f"{index.origin}/files/slow.whl")
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

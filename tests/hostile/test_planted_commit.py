@@ -83,6 +83,7 @@ def test_a_hidden_lock(repository: Hostile) -> None:
     assert replace(load(user.lock_path()), pythons=()) == replace(visible, pythons=())
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(("name", "visible"), [(".envspec-commit", "1.0"), (".envspec-staging", "2.0")])
 def test_a_hidden_lock_that_is_as_sound_as_the_visible_one(

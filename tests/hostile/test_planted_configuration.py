@@ -235,6 +235,7 @@ def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str
             assert not evil.asked, told
 
 
+@pytest.mark.slow
 def test_gits_drivers_take_no_module_of_the_repository(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "machine")
     write_lock(machine, {"cpu": [pip_pin(ALPHA)]}, python=PYTHON, platform=SUBDIR)

@@ -71,6 +71,7 @@ def test_nothing_runs_that_is_not_allowed(machine: Machine, witness: Path, comma
 ASKING = [one for one in COMMANDS if one[0] not in ("lock", "install")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [pytest.param(one, marks=[SLOW] * (at > 0)) for at, one in enumerate(ASKING)],
@@ -123,6 +124,7 @@ def test_a_git_package_that_is_allowed_opens_no_door_either(machine: Machine, wi
     assert ran.status != 0 and not witness.exists(), ran.err
 
 
+@pytest.mark.slow
 def test_what_is_allowed_does_run(machine: Machine, witness: Path) -> None:
     """The traps work: otherwise the tests above would pass for nothing."""
     machine.spec(cpu("backend-untold", extra="allow-source = ['backend-untold']"))

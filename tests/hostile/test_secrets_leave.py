@@ -227,6 +227,7 @@ def conda(plant: Plant, address: str, *, how: str) -> list[Ran]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", first_by_day(1, [".condarc", "variable", "mirror"]))
 def test_a_login_in_a_channels_url(tmp_path: Path, how: str) -> None:
     pytest.importorskip("rattler")
@@ -236,6 +237,7 @@ def test_a_login_in_a_channels_url(tmp_path: Path, how: str) -> None:
         assert plant.found() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", first_by_day(1, ["mirror", ".condarc"]))
 def test_a_token_in_a_channels_path(tmp_path: Path, how: str) -> None:
     pytest.importorskip("rattler")

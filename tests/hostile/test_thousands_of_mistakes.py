@@ -14,6 +14,7 @@ from envspec.spec.parse import parse_spec
 HEAD = '[env]\npython = "3.12"\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     first_by_day(
@@ -58,6 +59,7 @@ def test_reasons_of_a_stale_lock() -> None:
     assert len(told) == MOST + 1 and told[-1] == "and 9,950 more: --json has them all"
 
 
+@pytest.mark.slow
 def test_a_round_of_requirements_that_is_larger_than_a_cache_would_be() -> None:
     """5,000 requirements in 50 targets are parsed 5,000 times, not 250,000 times."""
     from envspec.packages.names import normalise_requirement

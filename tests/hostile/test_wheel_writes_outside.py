@@ -44,6 +44,7 @@ def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "entry", first_by_day(1, ["../evil.py", "/evil.py", "a/../../../evil.py", "evil-1.0.data/scripts/../../../evil"])
@@ -66,6 +67,7 @@ def test_an_entry_that_leads_out(machine: Machine, index: Index, entry: str) -> 
     assert machine.envspec("install", SPEC, "--prefix", str(prefix)).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize(

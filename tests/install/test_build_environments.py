@@ -65,6 +65,7 @@ def install(machine: Machine) -> tuple[int, str]:
     return ran.status, ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_what_it_declares_and_what_its_backend_asks_are_locked_and_nothing_newer(demo: Machine) -> None:
     lock = demo.locked()
     assert built_with(lock) == ["asked 1.0", "below 2.0", "tool 1.1"]
@@ -82,6 +83,7 @@ def test_install_builds_with_these_alone(demo: Machine, index: Index) -> None:
     assert (demo.folder / "witness").read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"
 
 
+@pytest.mark.slow
 def test_a_wheel_of_the_build_that_was_exchanged_is_refused(demo: Machine, index: Index) -> None:
     lock = demo.locked_before(__name__)
     forge(demo, lock, lambda p: replace(p, built_with=tuple(replace(b, sha256="e" * 64) for b in p.built_with or ())))

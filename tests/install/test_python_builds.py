@@ -83,6 +83,7 @@ def without(machine: Machine, index: Index, mirror: Path) -> tuple[Machine, Lock
     return machine, build
 
 
+@pytest.mark.slow
 def test_the_locks_own_build_is_fetched_by_its_hash(without: tuple[Machine, LockedPython]) -> None:
     machine, build = without
     found = machine.envspec("install", SPEC)
@@ -157,6 +158,7 @@ def test_a_bundle_holds_it(without: tuple[Machine, LockedPython], mirror: Path) 
         assert (place / "lib" / f"python{python}" / "site-packages" / "app.py").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("words", [["install", SPEC], ["run", SPEC, "--", "python", "-V"]], ids=["install", "run"])
 def test_a_machine_that_fetches_none_uses_its_own_and_says_so(
@@ -198,6 +200,7 @@ def test_another_release_of_the_version_isnt_taken_for_it(without: tuple[Machine
     assert (there / "BUILD").read_text() == "20980101"
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("arguments", "variables"), [(["--offline"], {}), ([], {"UV_PYTHON_DOWNLOADS": "never"})], ids=["offline", "never"]

@@ -84,6 +84,7 @@ def hopper(cuda: str = "13.0", more: str = "") -> str:
     return f'[targets.gpu]\nplatform = "linux-64"\ncuda = "{cuda}"\ngpus = ["H100"]\n{more}'
 
 
+@pytest.mark.slow
 def test_six_targets_get_the_right_variant_each(machine: Machine, indexes: tuple[Index, Index]) -> None:
     pypi, variants = indexes
     spec = spec_of(machine, variants, asked='"torch==2.9.*", "kernels", "plain"')
@@ -173,6 +174,7 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     assert (into / "kernels_label.py").read_text() == "label = 'torch9'\n"
 
 
+@pytest.mark.slow
 def test_a_better_variant_is_news_and_no_forgery(machine: Machine, indexes: tuple[Index, Index]) -> None:
     index = indexes[1]
     spec = spec_of(machine, index, targets=hopper())
@@ -241,6 +243,7 @@ def test_processors_have_a_key(machine: Machine, indexes: tuple[Index, Index]) -
     assert 'cpu = "x86-64-v3"' in (machine.locks / "demo" / "envspec.lock").read_text()
 
 
+@pytest.mark.slow
 def test_classic_builds_and_variants_each_where_their_index_has_them(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:

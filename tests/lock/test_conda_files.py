@@ -205,6 +205,7 @@ def test_all_texts_are_yaml_strings(text: str) -> None:
     assert yaml.safe_load(string(text)) == text
 
 
+@pytest.mark.slow
 @given(locks())
 def test_what_is_written_is_what_is_locked(lock: Lock) -> None:
     """Read back by a YAML parser, each file has the target's packages, whatever their values and their order."""

@@ -44,6 +44,7 @@ def both(folder: Path, upstream: Upstream, maker: PageMaker) -> tuple[ServedPage
     return shown
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["json", "html"])
 @pytest.mark.parametrize("allowed", [(), ("a-b",)])
 def test_a_page_is_the_same_from_there(index: Index, tmp_path: Path, form: str, allowed: tuple[str, ...]) -> None:

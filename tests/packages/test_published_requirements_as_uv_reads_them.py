@@ -83,6 +83,7 @@ def test_known_spellings(tmp_path: Path) -> None:
     assert of_uv(KNOWN, tmp_path) == [of_envspec(f"d{text}") for text in KNOWN]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(10),
     suppress_health_check=[HealthCheck.function_scoped_fixture],

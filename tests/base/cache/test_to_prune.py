@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.examples import examples
@@ -66,6 +67,7 @@ ENTRIES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(80))
 @given(ENTRIES, st.integers(0, 500), st.none() | st.floats(0, NOW))
 def test_what_is_left_fits_or_could_not_go(entries: list[Entry], most: int, age: float | None) -> None:

@@ -149,6 +149,7 @@ LEAVES = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "status"), first_by_day(1, [(0, "pass"), (600, "fail")]))
 def test_what_a_check_starts_dies_with_it_in_whatever_session(tmp_path: Path, seconds: int, status: str) -> None:
     pids = tmp_path / "pids"

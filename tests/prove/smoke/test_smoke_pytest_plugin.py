@@ -104,6 +104,7 @@ def test_pytest_finds_the_plugin_by_itself(root: Path) -> None:
     assert entries == {"envspec.pytest_plugin": "envspec.pytest_plugin"}
 
 
+@pytest.mark.slow
 def test_it_costs_a_run_that_has_no_use_for_it_little() -> None:
     code = "import sys, pytest; was = set(sys.modules); import envspec.pytest_plugin; print(*set(sys.modules) - was)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -84,6 +84,7 @@ def test_what_is_too_new_is_found(source: str, refused: list[str]) -> None:
     assert bool(too_new(source)) == bool(refused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", first_by_day(1, ["3.8", "3.9"]))
 @pytest.mark.parametrize("program", first_by_day(1, PROGRAMS))
 def test_it_starts_under_an_old_python(tmp_path: Path, program: str, version: str) -> None:

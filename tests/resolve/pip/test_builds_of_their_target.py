@@ -49,6 +49,7 @@ def torches(index: Index) -> Index:
     return index
 
 
+@pytest.mark.slow
 def test_an_extension_is_built_with_the_target_s_torch(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch", "ninja"))
     machine.spec(spec("torch==2.9.1", "ext"))
@@ -98,7 +99,7 @@ def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine,
 NUMPIES = tuple(wheel("numpy", version) for version in ("1.23.5", "1.26.4", "2.0.2", "2.2.6", "2.4.6"))
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("asks", "has", "gets"),
     [
@@ -120,6 +121,7 @@ def test_a_build_has_the_target_s_numpy_or_one_that_builds_for_it(
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(("asks", "has"), [("numpy>=2.1", "1.26.4"), ("numpy<2", "2.2.6"), ("numpy>=2.4", "2.2.6")])
 def test_a_numpy_for_which_nothing_builds_is_refused(machine: Machine, index: Index, asks: str, has: str) -> None:

@@ -112,6 +112,7 @@ def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) 
     assert machine.envspec("lock", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_a_correction_is_told_that_sends_others_back_to_what_says_the_same(machine: Machine, index: Index) -> None:
     index.add(wheel("gradio", "5.1.0", "huggingface-hub>=0.25"), wheel("huggingface-hub", "0.36.2"))
     index.add(

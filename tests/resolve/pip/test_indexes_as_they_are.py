@@ -37,6 +37,7 @@ def test_a_page_without_sha256(machine: Machine, index: Index, form: str, hash: 
     assert index.paths("lib-0.9.*whl$") == []
 
 
+@pytest.mark.slow
 def test_a_source_without_sha256(machine: Machine, index: Index) -> None:
     index.hash = ""
     source = sdist("app", "1.0", "lib")
@@ -71,6 +72,7 @@ def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: I
         assert machine.envspec("export", "specs/demo.toml", "--format", "pylock", "-o", "-").status == 0
 
 
+@pytest.mark.slow
 def test_what_was_published_a_moment_ago_is_found_before_a_conflict_is_told(machine: Machine, index: Index) -> None:
     index.add(LIB)
     machine.spec(cpu("lib"))
@@ -84,6 +86,7 @@ def test_what_was_published_a_moment_ago_is_found_before_a_conflict_is_told(mach
     assert ran.status == 1 and "lib" in ran.error
 
 
+@pytest.mark.slow
 def test_an_index_of_the_spec_s_own_without_upload_times(machine: Machine, index: Index) -> None:
     """uv takes nothing of it where a spec has `exclude-newer`; a team's index is no reason to have none."""
     index.add(LIB, uploaded="2020-01-01T00:00:00Z")

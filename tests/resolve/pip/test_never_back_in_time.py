@@ -76,6 +76,7 @@ def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -
     assert 'allow-source = ["deep", "fast", "lib"]' in ran.hint
 
 
+@pytest.mark.slow
 def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "2.0", "deep"), sdist("deep", "0.1", "later", static=False), sdist("later", "1.0"))
     spec = "# mine\n" + cpu("lib").replace("[pip]\n", "[pip]  # what we use\n")
@@ -231,6 +232,7 @@ def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, in
     assert 'if the machines have it, set glibc = "2.31" in the target; building from source' in ran.hint
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("asked", ["lib==2.0", "app"])
 def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(

@@ -115,6 +115,7 @@ def test_an_overridden_package_stays_on_its_own_index(machine: Machine, librarie
         assert [pin.index for pin in target.pins] == ["own", "pypi"]
 
 
+@pytest.mark.slow
 def test_an_overridden_package_that_its_index_lacks_comes_from_nowhere_else(machine: Machine, libraries: Index) -> None:
     with Index() as own:
         own.add(wheel("other", "1.0"))

@@ -155,6 +155,7 @@ def test_the_wheel_with_the_highest_build_tag_is_taken_as_by_uv(
     assert pin.artifact is not None and index.paths(r"\.whl$")[-1] == f"/files/{pin.artifact.file}"
 
 
+@pytest.mark.slow
 def test_old_pins_are_kept_until_asked(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"), wheel("gamma", "1.0"))
     machine.spec(cpu("alpha", "gamma", targets=targets(a=LINUX, b=MAC)))
@@ -331,6 +332,7 @@ def test_what_loses_its_dependencies_is_not_shared(machine: Machine, index: Inde
     assert machine.versions("b") == {"alpha": "0.1"}
 
 
+@pytest.mark.slow
 def test_a_question_that_fails_ends_no_program_of_the_one_around_it(machine: Machine, index: Index) -> None:
     """What a build needs is asked while uv still solves for other targets."""
     index.add(wheel("alpha", "1.0"))

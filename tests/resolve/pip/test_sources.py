@@ -84,6 +84,7 @@ def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, t
     assert witness.exists(), "its backend is asked what the build requires"
 
 
+@pytest.mark.slow
 def test_source_that_is_only_pulled_in(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", "beta"), sdist("beta", "1.0"))
     machine.spec(cpu("alpha"))
@@ -107,6 +108,7 @@ def test_a_wheel_is_taken_where_there_is_one_though_source_is_allowed(
     assert not witness.exists()
 
 
+@pytest.mark.slow
 def test_a_build_that_fails(machine: Machine, index: Index) -> None:
     index.add(sdist("alpha", "1.0", static=False, files={"backend.py": "raise SystemExit('needs nvcc')"}))
     machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))

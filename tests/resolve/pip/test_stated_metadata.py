@@ -127,6 +127,7 @@ def test_a_package_of_a_named_index(machine: Machine, index: Index, witness: Pat
     assert names(machine) == ["einops", "flashy", "numpy"] and not witness.exists()
 
 
+@pytest.mark.slow
 def test_the_error_gives_the_line_to_add(machine: Machine, witness: Path) -> None:
     machine.spec(cpu("flashy", extra=ALLOWED))
     ran = machine.envspec("lock", "specs/demo.toml")

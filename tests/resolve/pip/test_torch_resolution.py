@@ -59,6 +59,7 @@ def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index
     assert pin is not None and (pin.version, pin.index, pin.direct) == ("2.9.1+cu126", "pytorch/cu126", False)
 
 
+@pytest.mark.slow
 def test_torch_with_a_correction_has_the_right_cuda(machine: Machine, index: Index) -> None:
     """torch and numpy are both asked for, so torch's correction holds, and an index of its own could serve it."""
     index.add(*stand_ins("cu118", "2.2.2"), wheel("torch", "2.2.2"), wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"))

@@ -46,6 +46,7 @@ def pinned(lock: Lock, name: str) -> Pin:
     return pin
 
 
+@pytest.mark.slow
 def test_a_wheel_compiled_for_numpy_1_bounds_numpy(machine: Machine, numpys: Index) -> None:
     """acme 1.0 was compiled for NumPy 1 as well: the solver doesn't go back to it."""
     numpys.add(compiled("acme", "1.0"), compiled("acme", "2.0"), compiled("newer", "1.0", NUMPY_2))
@@ -62,6 +63,7 @@ def test_a_wheel_compiled_for_numpy_1_bounds_numpy(machine: Machine, numpys: Ind
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_bytes_and_read_no_wheel_twice(machine: Machine, numpys: Index) -> None:
     numpys.add(compiled("acme", "2.0"), importing("board", "1.0"))
     text = cpu("acme", "board", targets=LINUX)

@@ -28,6 +28,7 @@ def libraries(index: Index) -> Index:
     return index.add(KERNELS, wheel("acme-kernels-cu12", "4.2.0"), wheel("plain", "1.0"))
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_package_of_another_cuda_is_refused_with_the_way_to_accept_it(machine: Machine, libraries: Index) -> None:
     machine.spec(spec())
@@ -51,6 +52,7 @@ def test_an_accepted_finding_stops_nothing_and_is_told(machine: Machine, librari
     assert '{ code = "cuda-major-mixed", reason = "acme-kernels loads the libraries of its own CUDA" }' in text
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_finding_is_accepted_of_one_package(machine: Machine, libraries: Index) -> None:
     """Of another one it stays an error, and the lock, its judge and `diff` know of which."""

@@ -128,6 +128,7 @@ def test_a_dry_run_lists_what_is_refused_of_several_specs(machine: Machine, serv
     assert "server<=1.0" in document["specs"][0]["errors"][0]["hint"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_lists_a_fresh_lock_that_would_be_refused_now(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(wheel("server", "1.0"), wheel("fine", "1.0"))
     machine.spec(cpu("server", python="3.13"))
@@ -147,6 +148,7 @@ def test_a_dry_run_lists_a_fresh_lock_that_would_be_refused_now(machine: Machine
 NEWER_GLIBC = "cp38-abi3-manylinux_2_31_x86_64"
 
 
+@pytest.mark.slow
 def test_what_stays_far_behind_is_a_warning_above_everything_else(machine: Machine, index: Index) -> None:
     index.add(*(wheel("server", f"0.{n}", "guidance<2" if n < 3 else "guidance>=2") for n in range(1, 8)))
     index.add(wheel("guidance", "1.0"), wheel("guidance", "2.0", tag=NEWER_GLIBC))
@@ -229,6 +231,7 @@ def test_a_package_of_the_spec_doesnt_go_back_for_what_others_lead_to(machine: M
         assert locked(machine, "--upgrade")["data"] == "5.0"
 
 
+@pytest.mark.slow
 def test_upgrades_reach_one_point(machine: Machine, index: Index) -> None:
     """`--upgrade` and `-P` of each package after the other change nothing back."""
     index.add(wheel("base", "1.0"), wheel("data", "1.0", "base"), wheel("anchor", "1.0", "base"))

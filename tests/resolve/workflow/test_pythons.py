@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel
@@ -41,6 +42,7 @@ def test_each_platform_gets_the_newest(machine: Machine, index: Index) -> None:
     assert locked(machine, index, SPEC + ARM).pythons == (known(), known("linux-aarch64"))
 
 
+@pytest.mark.slow
 def test_it_is_kept_until_it_is_upgraded(machine: Machine, index: Index) -> None:
     index.add(wheel("more", "1.0"))
     lock = locked(machine, index, SPEC)

@@ -28,12 +28,14 @@ from envspec.review.diff.side import Side
 from envspec.review.diff.text import WIDTH, cells, text
 
 
+@pytest.mark.slow
 @given(locks(), locks())
 def test_a_diff_leads_from_one_lock_to_the_other(old: Lock, new: Lock) -> None:
     assert apply(diff(old, new), old) == new
     assert apply(diff(new, old), new) == old
 
 
+@pytest.mark.slow
 @given(locks())
 def test_a_lock_differs_from_itself_in_nothing(lock: Lock) -> None:
     assert diff(lock, dataclasses.replace(lock)) == Diff() and not diff(lock, lock)
@@ -47,6 +49,7 @@ def test_from_nothing(lock: Lock) -> None:
     assert apply(diff(lock, empty), lock) == empty
 
 
+@pytest.mark.slow
 @given(locks(), locks())
 @settings(max_examples=examples(50))
 def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
@@ -89,6 +92,7 @@ def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
                         assert view["source"] == pin.url or (pin.git and pin.git.commit in view["source"])
 
 
+@pytest.mark.slow
 @given(locks(), locks())
 @settings(max_examples=examples(50))
 def test_no_change_is_hidden(old: Lock, new: Lock) -> None:

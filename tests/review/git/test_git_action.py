@@ -44,6 +44,7 @@ def jq() -> None:
 needs_jq = pytest.mark.usefixtures("jq")
 
 
+@pytest.mark.slow
 @needs_jq
 def test_a_changed_lock_is_shown_in_one_comment(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
@@ -197,6 +198,7 @@ def test_a_whole_clone_stays_whole(tmp_path: Path) -> None:
     assert job.bash("git rev-parse --is-shallow-repository").stdout == "false\n"
 
 
+@pytest.mark.slow
 @needs_jq
 @pytest.mark.parametrize(
     ("base", "told"),

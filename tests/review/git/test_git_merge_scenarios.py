@@ -194,6 +194,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_by_day(1, CLEAN))
 def test_it_merges(repository: Repository, name: str) -> None:
     base, ours, theirs, expected = CLEAN[name]
@@ -213,6 +214,7 @@ def test_it_merges(repository: Repository, name: str) -> None:
     assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_by_day(1, CONFLICTS))
 def test_it_conflicts_and_everybody_notices(repository: Repository, name: str) -> None:
     base, ours, theirs, reason = CONFLICTS[name]
@@ -274,6 +276,7 @@ def test_a_revert_of_an_older_change(repository: Repository) -> None:
     assert load(repository.lock_path) == bump("tqdm", "4.2")(BASE).lock()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "reason"),
     first_by_day(

@@ -76,6 +76,7 @@ def test_for_all_repositories_of_a_user(repository: Repository) -> None:
     assert settings(repository, "--global") == "" and not (home / ".config" / "git" / "attributes").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("option", ["--local", "--global"])
 def test_doctor_says_where_a_driver_of_an_earlier_version_stands(repository: Repository, option: str) -> None:
@@ -153,6 +154,7 @@ def test_attributes_that_cant_be_written(repository: Repository) -> None:
     assert ran.returncode == 3 and ".gitattributes: can't be read: Is a directory" in ran.stderr
 
 
+@pytest.mark.slow
 def test_git_shows_a_lock_one_line_a_package(repository: Repository) -> None:
     repository.envspec("git-setup")
     repository.commit(BASE)
