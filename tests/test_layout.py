@@ -383,6 +383,26 @@ def test_modules_are_small() -> None:
     assert {name: lines for name, lines in long.items() if lines > LINES} == {}
 
 
+PARAMETERS = 8
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count what a caller passes. A command of click gets its options from the command line, and has no caller."""
+    if any(ast.unparse(one).partition("(")[0] in ("click.command", "click.group") for one in node.decorator_list):
+        return 0
+    return len([one for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs) if one.arg != "self"])
+
+
+def test_what_takes_more_takes_a_request() -> None:
+    found = {
+        f"{name}.{node.name}": parameters(node)
+        for name, path in MODULES.items()
+        for node in nodes_of(path.read_text(encoding="utf-8"))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: count for name, count in found.items() if count > PARAMETERS} == {}
+
+
 def test_no_two_classes_have_one_name() -> None:
     """What stands alone aside: it can't import ours, and has its own words for the same things."""
     homes: dict[str, list[str]] = {}

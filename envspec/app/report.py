@@ -50,15 +50,13 @@ def report(
     chosen = inputs.locked_targets(lock, targets)
     file = inputs.folder_of(spec, locks_dir).path
     own_digest = digest(lock)
-    changes, uncompared = _review(spec, lock, chosen, revision, locks_dir)
     page = page_of(
         standing(spec, lock.inputs.exclude_newer),
         chosen,
         lock=file.as_posix(),
         digest=own_digest,
         audit=_audit(spec, chosen, own_digest, audit, database),
-        review=changes,
-        uncompared=uncompared,
+        review=_review(spec, lock, chosen, revision, locks_dir),
         standings=standings_of(path, lock, chosen, evidence),
         pythons=lock.pythons,
     )
@@ -67,7 +65,7 @@ def report(
 
 def _review(
     spec: Spec, lock: Lock, chosen: Sequence[LockedTarget], revision: str | None, locks_dir: Path | None
-) -> tuple[Review | None, str]:
+) -> Review | str:
     """Give what changed since the revision, or why nothing could be compared: no error without --from."""
     at = revision or "HEAD"
     try:
@@ -75,9 +73,9 @@ def _review(
     except (InputError, OutsideError, LockError):
         if revision is not None:
             raise
-        return None, "the last commit has no readable lock (--from names another revision)"
+        return "the last commit has no readable lock (--from names another revision)"
     if old is None and revision is None:
-        return None, "the last commit doesn't have this lock yet"
+        return "the last commit doesn't have this lock yet"
     title = at if old is not None else f"{at} (no lock yet)"
     old = old or nothing(lock.name)
     names = {target.name for target in chosen}
@@ -85,7 +83,7 @@ def _review(
         old = replace(old, targets=tuple(target for target in old if target.name in names))
         lock = replace(lock, targets=tuple(chosen))
     new = Side(inputs.folder_of(spec, locks_dir).path.as_posix(), lock)
-    return with_flaws(review(Side(title, old), new), new, None), ""
+    return with_flaws(review(Side(title, old), new), new, None)
 
 
 def _audit(

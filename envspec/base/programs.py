@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -60,14 +61,24 @@ def with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+@dataclass(frozen=True)
+class Streams:
+    """A program's stdin, stdout and stderr, as `subprocess` takes them."""
+
+    stdin: int | IO[bytes] = subprocess.DEVNULL
+    stdout: int | IO[bytes] = subprocess.PIPE
+    stderr: int | IO[bytes] = subprocess.PIPE
+
+
+PIPED = Streams()
+
+
 def start(
     words: Sequence[str],
     env: Mapping[str, str],
     folder: Path = ROOT,
     *,
-    stdin: int | IO[bytes] = subprocess.DEVNULL,
-    stdout: int | IO[bytes] = subprocess.PIPE,
-    stderr: int | IO[bytes] = subprocess.PIPE,
+    streams: Streams = PIPED,
     session: bool = False,
     pass_fds: Sequence[int] = (),
     first: Callable[[], object] | None = None,
@@ -77,7 +88,8 @@ def start(
     Raises OSError.
     """
     return subprocess.Popen(
-        words, cwd=folder, env=with_absolute_paths(env), stdin=stdin, stdout=stdout, stderr=stderr,
+        words, cwd=folder, env=with_absolute_paths(env),
+        stdin=streams.stdin, stdout=streams.stdout, stderr=streams.stderr,
         start_new_session=session, pass_fds=pass_fds, preexec_fn=first,
     )  # fmt: skip
 
@@ -95,8 +107,8 @@ def run(
     """Run a program to its end, and give its output. It reads `given`, and ends early, with its session if it has one
     of its own, when this call is interrupted. Raises OSError, subprocess.TimeoutExpired after `seconds`.
     """
-    stdin = subprocess.DEVNULL if given is None else subprocess.PIPE
-    with start(words, env, folder, stdin=stdin, stderr=stderr, session=session) as process:
+    streams = Streams(subprocess.DEVNULL if given is None else subprocess.PIPE, stderr=stderr)
+    with start(words, env, folder, streams=streams, session=session) as process:
         try:
             out, err = process.communicate(given, timeout=seconds)
         except BaseException:

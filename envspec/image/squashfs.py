@@ -59,9 +59,8 @@ def write_squashfs(
     # mksquashfs refuses its own options for times beside the variable
     own = {name: value for name, value in env.items() if name != "SOURCE_DATE_EPOCH"}
     with tempfile.TemporaryFile() as said:
-        with programs.start(
-            command, own, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=(out.fileno(),)
-        ) as running:
+        streams = programs.Streams(subprocess.PIPE, stdout=said, stderr=said)
+        with programs.start(command, own, streams=streams, pass_fds=(out.fileno(),)) as running:
             assert running.stdin is not None
             try:
                 for piece in tar_pieces(entries, epoch):

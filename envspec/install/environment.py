@@ -59,7 +59,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
-from envspec.install.project import install_project, kept_project
+from envspec.install.project import ProjectBuild, install_project, kept_project
 from envspec.install.python_builds import are_asked_for, place_of_build
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
@@ -248,10 +248,8 @@ class Installation:
         uv = find_uv(self.env)
         cache = load_settings(self.env).cache()
         with scratch_folder(cache) as folder:
-            python, wheels = python_of(self.prefix), BuiltWheels(cache)
-            built = kept_project(
-                self.spec, own, self.target, python, uv, folder, self.progress, wheels=wheels, host=self.host
-            )
+            build = ProjectBuild(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
+            built = kept_project(build, BuiltWheels(cache), self.host)
             installed = self._read_installed()
             there = installed.pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:

@@ -202,7 +202,7 @@ class PipInstaller:
         try:
             process = programs.start(
                 [self.uv.executable, *command], env, place,
-                stdout=subprocess.DEVNULL, pass_fds=[self.held], first=_die_with_parent(),
+                streams=programs.Streams(stdout=subprocess.DEVNULL), pass_fds=[self.held], first=_die_with_parent(),
             )  # fmt: skip
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None

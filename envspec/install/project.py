@@ -45,22 +45,29 @@ class BuiltProject:
     identity: str
 
 
-def kept_project(
-    spec: Spec,
-    project: Project,
-    target: LockedTarget,
-    python: Path,
-    uv: Uv,
-    scratch: Path,
-    progress: Progress,
-    wheels: BuiltWheels,
-    host: InstallHost,
-) -> BuiltProject:
-    """Give the wheel of a project, built as `build_project` does or before. `scratch` lies on the disk of `wheels`."""
-    key = project_key(spec, project, target, host)
+@dataclass(frozen=True)
+class ProjectBuild:
+    """A project to build for a target.
+
+    python   of the environment that it is built in
+    scratch  a folder for the wheel
+    """
+
+    spec: Spec
+    project: Project
+    target: LockedTarget
+    python: Path
+    uv: Uv
+    scratch: Path
+    progress: Progress
+
+
+def kept_project(build: ProjectBuild, wheels: BuiltWheels, host: InstallHost) -> BuiltProject:
+    """Give the wheel of a project, built as `build_project` does or before. Its scratch lies where `wheels` do."""
+    key = project_key(build.spec, build.project, build.target, host)
     if key is not None and (kept := wheels.kept(key)) is not None:
-        return _built(project, kept)
-    built = build_project(spec, project, target, python, uv, scratch, progress)
+        return _built(build.project, kept)
+    built = build_project(build)
     if key is None:
         return built
     for other in built.wheel.parent.iterdir():
@@ -113,15 +120,13 @@ def _is_own(folder: Path) -> bool:
     return not aside and not (folder / "pyvenv.cfg").exists()
 
 
-def build_project(
-    spec: Spec, project: Project, target: LockedTarget, python: Path, uv: Uv, scratch: Path, progress: Progress
-) -> BuiltProject:
-    """Build the wheel of a project with the build backend of an environment, without network. `python` is that of the
-    environment, `scratch` a folder for the wheel. Raises ToolError, InputError for a project that is compiled for
-    unknown GPUs, and SpecError for a folder outside the spec's."""
+def build_project(build: ProjectBuild) -> BuiltProject:
+    """Build the wheel of a project with the build backend of an environment, without network. Raises ToolError,
+    InputError for a project that is compiled for unknown GPUs, and SpecError for a folder outside the spec's."""
+    project, target, python, uv, scratch = build.project, build.target, build.python, build.uv, build.scratch
     refuse_unknown_builds(project, target)
-    progress.phase(f"building {project.name}")
-    location = project_location(spec)
+    build.progress.phase(f"building {project.name}")
+    location = project_location(build.spec)
     with location.open():
         # no link on the way
         pass
@@ -164,7 +169,8 @@ def bundled_project(spec: Spec, project: Project, builder: WheelBuilder) -> Path
     reached = Graph.of(target, build_names(project)).outgoing
     seen = [pin for pin in target.pins if pin.kind == "pip" and pin.name in {node.name for node in reached}]
     python = builder.environment(project.name, seen, builder.scratch / "env")
-    return build_project(spec, project, target, python, builder.uv, builder.scratch, builder.progress).wheel
+    build = ProjectBuild(spec, project, target, python, builder.uv, builder.scratch, builder.progress)
+    return build_project(build).wheel
 
 
 def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) -> None:

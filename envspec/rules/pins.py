@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
@@ -36,44 +36,46 @@ _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc"
 """Packages without a `-cu12` suffix that have the toolkit's version."""
 
 
-def judge_pins(
-    spec: Spec,
-    target: Target,
-    pins: Mapping[str, str],
-    builds: Mapping[str, str] | None = None,
-    needs: Mapping[str, Iterable[str]] | None = None,
-    origins: Mapping[str, neighbours.Origin] | None = None,
-    read: Mapping[str, WheelBuild] | None = None,
-    architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] | None = None,
-    order: Sequence[str] = (),
-) -> tuple[Finding, ...]:
-    """Judge exact pins by the facts: normalised name -> version, with the local part (`2.9.1+cu126`).
+@dataclass(frozen=True)
+class PinnedVersions:
+    """The exact pins of a target, each by its normalised name.
 
-    `builds` holds the build strings of conda packages, `needs` the Requires-Dist lines of each wheel, `origins` the
-    index and the file of each (without one, a pin counts as PyPI's wheel), and `read` what was read in some wheels.
-    `order` names pip's packages in the order of installation. `architectures` holds the compute capabilities of a
-    variant's machine code and PTX. A torch without a local part is PyPI's own wheel. `judge` decides what depends
-    on the target alone (its driver, its CUDA against its GPUs), and `envspec.facts.corrections` knows wrong
-    metadata."""
+    versions       with the local part (`2.9.1+cu126`); a torch without one is PyPI's own wheel
+    builds         the build strings of conda packages
+    needs          the Requires-Dist lines of each wheel
+    origins        the index and the file of each; without one, a pin counts as PyPI's wheel
+    read           what was read in some wheels
+    architectures  the compute capabilities of a variant's machine code and PTX
+    order          pip's packages in the order of installation
+    """
+
+    versions: Mapping[str, str]
+    builds: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    origins: Mapping[str, neighbours.Origin] = field(default_factory=dict)
+    read: Mapping[str, WheelBuild] = field(default_factory=dict)
+    architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    order: Sequence[str] = ()
+
+
+def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Finding, ...]:
+    """Judge exact pins by the facts. `judge` decides what depends on the target alone (its driver, its CUDA against its
+    GPUs), and `envspec.facts.corrections` knows wrong metadata."""
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
+    pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
+    origin = origins.get("torch", neighbours.Origin("pypi", ""))
     found = [
-        *_torch(
-            case,
-            pins,
-            (architectures or {}).get("torch", ((), ())),
-            (read or {}).get("torch"),
-            (origins or {}).get("torch", neighbours.Origin("pypi", "")),
-        ),
-        *_pytorch(case, pins, builds or {}),
-        *_companions(case, pins, builds or {}),
-        *_cuda_majors(case, pins, needs or {}, read or {}),
-        *cpu_target.problems(case, pins, _names(needs or {}), _is_dead_weight),
+        *_torch(case, pins, pinned.architectures.get("torch", ((), ())), read.get("torch"), origin),
+        *_pytorch(case, pins, builds),
+        *_companions(case, pins, builds),
+        *_cuda_majors(case, pins, pinned.needs, read),
+        *cpu_target.problems(case, pins, _names(pinned.needs), _is_dead_weight),
         *_libraries(case, pins),
-        *overlaps.problems(order, read or {}, builds or {}),
-        *neighbours.problems(case, pins, builds or {}, origins or {}, read or {}),
-        *wheel_code.problems(case, pins, read or {}),
-        *_for_servers(case, pins, builds or {}, origins or {}, read or {}),
+        *overlaps.problems(pinned.order, read, builds),
+        *neighbours.problems(case, pins, builds, origins, read),
+        *wheel_code.problems(case, pins, read),
+        *_for_servers(case, pins, builds, origins, read),
     ]
     findings = (located(spec, target, wanted, problem) for problem in found)
     return accepted(findings, spec.pip_terms(target).accept)

@@ -94,8 +94,8 @@ def variants(data: bytes, folder: Path) -> object:
     if best.label is not None:
         wheel = WheelOfVariant(best.label, read.variants[best.label], read.priorities, best.compatible, best.alone)
         for_variant(['a ; variant_label == "b" or "nvidia" in variant_namespaces'], wheel)
-        path = address.path_of("v", URL, "0" * 64, 1, "lib9-1-py3-none-any.whl", variant=address.variant_text(wheel))
-        assert address.parse(path)
+        file = address.FileAddress("v", URL, "0" * 64, 1, "lib9-1-py3-none-any.whl", variant=wheel)
+        assert address.parse(address.path_of(file))
     return best
 
 

@@ -235,9 +235,8 @@ def test_releases_that_were_damaged_are_read_again(
 @pytest.mark.parametrize("stand_in", [None, "x-1.0-py30-none-any.whl"])
 def test_an_address_says_all(url: str, size: int | None, stand_in: str | None) -> None:
     kind = REFUSED if stand_in else WHEEL
-    assert parse(path_of(kind, url, "ab", size, stand_in, sidecar=True)) == FileAddress(
-        kind, url, "ab", size, stand_in, sidecar=True
-    )
+    file = FileAddress(kind, url, "ab", size, stand_in, sidecar=True, yanked=True, requires_python=">=3.9")
+    assert parse(path_of(file)) == file
 
 
 @pytest.mark.parametrize(

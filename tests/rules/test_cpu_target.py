@@ -8,7 +8,7 @@ import pytest
 
 from envspec.base.errors import Place
 from envspec.facts.gpu_only import gpu_only, needs_gpu
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.spec.model import Located, PipTable, Spec, Target
 
 HERE = Place("specs/s.toml", 1, 1)
@@ -19,7 +19,10 @@ def told(
 ) -> list[tuple[str, str, str]]:
     target = Target("t", "linux-64", cuda, glibc="2.28", place=HERE)
     spec = Spec("specs/s.toml", "s", "3.12", (target,), pip=PipTable((Located("torch", HERE),)))
-    return [(finding.severity, finding.code, finding.message) for finding in judge_pins(spec, target, pins, {}, needs)]
+    return [
+        (finding.severity, finding.code, finding.message)
+        for finding in judge_pins(spec, target, PinnedVersions(pins, needs=needs or {}))
+    ]
 
 
 @pytest.mark.parametrize(

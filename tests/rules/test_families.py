@@ -14,7 +14,7 @@ from envspec.lock.model import Artifact, Pin
 from envspec.resolve.wheels.inspector import build_questions
 from envspec.resolve.wheels.model import WheelSays
 from envspec.resolve.wheels.reader import answers
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 TAG = "cp312-cp312-manylinux_2_28_x86_64"
@@ -40,7 +40,7 @@ def test_a_familys_wheel_is_judged_before_it_is_downloaded(name: str, member: st
 
     def errors_and_warnings(cuda: str, gpu: str) -> dict[str, str]:
         spec, target = spec_of(cuda, (gpu,))
-        found = judge_pins(spec, target, {name: "99.0"}, read=read)
+        found = judge_pins(spec, target, PinnedVersions({name: "99.0"}, read=read))
         return {one.code: one.message for one in found if one.severity != "info"}
 
     assert errors_and_warnings("12.8", "A100") == {}

@@ -8,7 +8,7 @@ from test_pin_verdicts import spec_of
 from envspec.base.finding import Finding
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.rules.neighbours import Origin
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 PLATFORM = "linux-aarch64"
@@ -29,7 +29,7 @@ def judged(
 ) -> list[Finding]:
     spec, target = spec_of(cuda, gpus, pip=tuple(pins), platform=PLATFORM)
     origins = {name: Origin(index, "") for name in pins}
-    found = judge_pins(spec, target, pins, builds, origins=origins, read=read)
+    found = judge_pins(spec, target, PinnedVersions(pins, builds or {}, origins=origins, read=read or {}))
     return [one for one in found if one.code == "jetson"]
 
 

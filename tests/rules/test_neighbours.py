@@ -9,7 +9,7 @@ from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours
 from envspec.rules.neighbours import Origin
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 FLASH = "flash_attn-2.8.3+cu12torch2.5cxx11abiFALSE-cp312-cp312-linux_x86_64.whl"
@@ -17,7 +17,11 @@ FLASH = "flash_attn-2.8.3+cu12torch2.5cxx11abiFALSE-cp312-cp312-linux_x86_64.whl
 
 def found(cuda: str | None, pins: dict[str, str], origins: dict[str, Origin] | None = None) -> list[Finding]:
     spec, target = spec_of(cuda, ("H100",) if cuda else ())
-    return [one for one in judge_pins(spec, target, pins, origins=origins) if one.code == "built-for-another"]
+    return [
+        one
+        for one in judge_pins(spec, target, PinnedVersions(pins, origins=origins or {}))
+        if one.code == "built-for-another"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_what_a_wheel_notes_speaks_where_the_facts_end(
     read = dict.fromkeys(pins, WheelBuild(notes))
     told = [
         one.message
-        for one in judge_pins(spec, target, {"torch": "2.8.0", **pins}, read=read)
+        for one in judge_pins(spec, target, PinnedVersions({"torch": "2.8.0", **pins}, read=read))
         if one.code == "built-for-another"
     ]
     assert (why in told[0]) if why else not told
@@ -135,7 +139,9 @@ def test_the_bound_admits_what_fits(cuda: str, pins: dict[str, str], bound: str)
 )
 def test_what_a_wheel_notes_bounds_to_the_fitting_side(notes: BuildNotes, bound: str) -> None:
     spec, target = spec_of("12.8", ("H100",))
-    found = judge_pins(spec, target, {"torch": "2.8.0", "acme": "2.0"}, read={"acme": WheelBuild(notes)})
+    found = judge_pins(
+        spec, target, PinnedVersions({"torch": "2.8.0", "acme": "2.0"}, read={"acme": WheelBuild(notes)})
+    )
     assert [one.bound for one in found if one.code == "built-for-another"] == [bound]
 
 

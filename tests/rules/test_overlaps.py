@@ -6,7 +6,7 @@ import pytest
 from test_pin_verdicts import codes, spec_of
 
 from envspec.rules import overlaps
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 
@@ -21,7 +21,7 @@ from envspec.rules.wheel_code import WheelBuild
 )
 def test_pins(pins: dict[str, str], expected: list[str]) -> None:
     spec, target = spec_of("12.8", ("H100",))
-    assert codes(judge_pins(spec, target, pins)) == expected
+    assert codes(judge_pins(spec, target, PinnedVersions(pins))) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_wheels_overwrite_of_each_other(
     spec, target = spec_of("12.8", ("H100",))
     read = {"cv": WheelBuild(paths=one), "cv-headless": WheelBuild(paths=other)}
     pins = {"cv": "1", "cv-headless": "1"}
-    found = judge_pins(spec, target, pins, read=read, order=["cv-headless", "cv"])
+    found = judge_pins(spec, target, PinnedVersions(pins, read=read, order=["cv-headless", "cv"]))
     assert codes(found) == expected
     for finding in found:
         place = next(iter(one)).removeprefix("../../../")
@@ -51,11 +51,13 @@ def test_what_wheels_overwrite_of_each_other(
 
 def test_the_locked_triton_decides_and_not_the_builds_own() -> None:
     spec, target = spec_of("13.0", ("B300",))
-    found = judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "3.5.1"})
+    found = judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "3.5.1"}))
     assert codes(found) == ["-triton-architecture"]
     assert "take torch 2.10.0 or newer" in (found[0].remedy or "") and "TRITON_PTXAS_PATH" in (found[0].remedy or "")
-    assert codes(judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "3.6.0"})) == []
-    assert codes(judge_pins(spec, target, {"torch": "2.9.1+cu130", "triton": "4.0.0"})) == ["~triton-newer-than-tables"]
+    assert codes(judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "3.6.0"}))) == []
+    assert codes(judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "4.0.0"}))) == [
+        "~triton-newer-than-tables"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,21 +71,21 @@ def test_the_locked_triton_decides_and_not_the_builds_own() -> None:
 def test_a_library_beyond_the_table(cuda: str, gpu: str, known: str, newer: str, says: str) -> None:
     spec, target = spec_of(cuda, (gpu,))
     name, _, version = known.partition("==")
-    (old,) = judge_pins(spec, target, {name: version})
-    (beyond,) = judge_pins(spec, target, {name: "9.99.0.1"})
+    (old,) = judge_pins(spec, target, PinnedVersions({name: version}))
+    (beyond,) = judge_pins(spec, target, PinnedVersions({name: "9.99.0.1"}))
     assert (old.severity, beyond.severity) == ("error", newer)
     assert says in beyond.message and old.bound == beyond.bound
 
 
 def test_a_library_without_torch_is_bounded_itself() -> None:
     spec, target = spec_of("12.8", ("V100",), pip=("jax[cuda12]",))
-    (found,) = judge_pins(spec, target, {"jax": "0.8.0", "nvidia-cudnn-cu12": "9.99.0.1"})
+    (found,) = judge_pins(spec, target, PinnedVersions({"jax": "0.8.0", "nvidia-cudnn-cu12": "9.99.0.1"}))
     assert found.remedy == "take nvidia-cudnn-cu12<9.11.0.98" and found.bound == "nvidia-cudnn-cu12<9.11.0.98"
 
 
 def test_a_neighbour_beyond_the_table_is_told() -> None:
     spec, target = spec_of("12.8", ("V100",))
-    assert codes(judge_pins(spec, target, {"torchcodec": "0.99.0"})) == ["~neighbour-newer-than-tables"]
+    assert codes(judge_pins(spec, target, PinnedVersions({"torchcodec": "0.99.0"}))) == ["~neighbour-newer-than-tables"]
 
 
 def test_conda_and_pip_have_a_program_of_one_name() -> None:

@@ -13,7 +13,7 @@ from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import is_integrated
 from envspec.rules.judge import judge
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 HERE = Place("specs/s.toml", 1, 1)
@@ -80,7 +80,7 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
 )  # fmt: skip
 def test_pins(cuda: str | None, gpu: str, pins: dict[str, str], expected: list[str]) -> None:
     spec, target = spec_of(cuda, (gpu,) if gpu else ())
-    assert codes(judge_pins(spec, target, pins)) == expected
+    assert codes(judge_pins(spec, target, PinnedVersions(pins))) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_pins(cuda: str | None, gpu: str, pins: dict[str, str], expected: list[s
 def test_conda_pins(cuda: str, version: str, build: str, expected: list[str]) -> None:
     """conda-forge: `__cuda` missing gives the CPU build in silence; a build runs with a higher minor of its major."""
     spec, target = spec_of(cuda, ("H100",), pip=(), conda=("pytorch",))
-    assert codes(judge_pins(spec, target, {"pytorch": version}, {"pytorch": build})) == expected
+    assert codes(judge_pins(spec, target, PinnedVersions({"pytorch": version}, {"pytorch": build}))) == expected
 
 
 def test_a_companion_from_pypi_beside_condas_torch() -> None:
     spec, target = spec_of(None, pip=("torchaudio",), conda=("pytorch",))
     pins, builds = {"pytorch": "2.10.0", "torchaudio": "2.11.0"}, {"pytorch": "cpu_generic_py312_h0_1"}
-    assert codes(judge_pins(spec, target, pins, builds)) == ["companion-mismatch"]
-    assert codes(judge_pins(spec, target, {**pins, "torchaudio": "2.10.0"}, builds)) == []
-    assert codes(judge_pins(spec, target, pins, {**builds, "torchaudio": "cpu_py312_0"})) == []
+    assert codes(judge_pins(spec, target, PinnedVersions(pins, builds))) == ["companion-mismatch"]
+    assert codes(judge_pins(spec, target, PinnedVersions({**pins, "torchaudio": "2.10.0"}, builds))) == []
+    assert codes(judge_pins(spec, target, PinnedVersions(pins, {**builds, "torchaudio": "cpu_py312_0"}))) == []
 
 
 @given(st.sampled_from(torch_builds.builds()))
@@ -112,7 +112,7 @@ def test_every_build_of_the_tables_works_on_the_gpus_it_is_compiled_for(build: t
     # but for a Kepler with cuDNN 9, which has dropped it
     names = tuple(f"sm_{sm.replace('.', '')}" for sm in build.sm if sm != "3.7" or build.cudnn != "9.1.0.70")
     spec, target = spec_of(build.cuda, names, python=build.pythons[0], platform=build.platform)
-    found = judge_pins(spec, target, {"torch": f"{build.version}+{build.variant}"})
+    found = judge_pins(spec, target, PinnedVersions({"torch": f"{build.version}+{build.variant}"}))
     assert not errors(found), found
 
 
@@ -123,7 +123,7 @@ def test_no_build_works_on_a_gpu_it_has_no_code_for(build: torch_builds.TorchBui
     spec, target = spec_of(
         build.cuda, (f"sm_{capability.replace('.', '')}",), python=build.pythons[-1], platform=build.platform
     )
-    found = judge_pins(spec, target, {"torch": f"{build.version}+{build.variant}"})
+    found = judge_pins(spec, target, PinnedVersions({"torch": f"{build.version}+{build.variant}"}))
     assert "architecture-missing" in codes(found)
     pinned, target = spec_of(
         build.cuda,

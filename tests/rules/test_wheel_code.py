@@ -8,7 +8,7 @@ from test_pin_verdicts import spec_of
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 # as xformers 0.0.35 holds it
@@ -21,7 +21,7 @@ def judged(
     pins: dict[str, str], read: dict[str, WheelBuild], gpus: tuple[str, ...], cuda: str = "12.8"
 ) -> list[Finding]:
     spec, target = spec_of(cuda, gpus)
-    return list(judge_pins(spec, target, pins, read=read))
+    return list(judge_pins(spec, target, PinnedVersions(pins, read=read)))
 
 
 def told(code: str, found: list[Finding]) -> list[Finding]:

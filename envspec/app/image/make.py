@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from envspec.app.cache_size import keep_bounded
 from envspec.app.image.base import opened_base
@@ -25,7 +26,6 @@ from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import printable
 from envspec.export.make import make_plan
-from envspec.export.plan import Plan
 from envspec.image.build import BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
@@ -147,6 +147,7 @@ def _put(
         for image in images:
             copy_base(image.base, layout, progress)
     blobs = _blobs(images, top)
+    write = partial(write_archive, layout, top, name, blobs, epoch=images[0].plan.epoch)
     if isinstance(output, ToFolder):
         layout.put_index(top, name)
         layout.sweep({blob.digest for blob in blobs})
@@ -155,11 +156,12 @@ def _put(
     if isinstance(output, ToArchive):
         progress.phase(f"writing {output.path}", sum(blob.size for blob in blobs))
         with written(output.path, "-o", [order.spec.path]) as file:
-            write_archive(layout, top, name, blobs, file, images[0].plan.epoch, progress.came)
+            write(file, on_bytes=progress.came)
         told.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
     if order.sif is not None:
-        told.append(_make_sif(order, order.sif, output, images[0].plan, top, name, blobs, layout, progress))
+        _make_sif(order, order.sif, output, write, images[0].plan.epoch, progress)
+        told.append(f"{order.sif}: {name}")
         places["sif"] = str(order.sif)
     return tuple(told), places
 
@@ -168,28 +170,24 @@ def _make_sif(
     order: ImageOrder,
     sif: Path,
     output: Output | None,
-    plan: Plan,
-    top: Descriptor,
-    name: str,
-    blobs: list[Descriptor],
-    layout: Layout,
+    write: Callable[[BinaryIO], object],
+    epoch: int,
     progress: Progress,
-) -> str:
-    """Make the SIF beside its place, and rename it once it is whole."""
+) -> None:
+    """Make the SIF beside its place of an archive, and rename it once it is whole."""
     from envspec.image.sif import build_sif
 
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         archive = output.path.absolute() if isinstance(output, ToArchive) else scratch / "image.tar"
         if not isinstance(output, ToArchive):
             with archive.open("wb") as file:
-                write_archive(layout, top, name, blobs, file, plan.epoch)
+                write(file)
         progress.phase(f"building {sif}")
-        if not build_sif(archive, scratch / "image.sif", os.environ, plan.epoch):
+        if not build_sif(archive, scratch / "image.sif", os.environ, epoch):
             told = f"note: another build of {printable(str(sif))} has other bytes: this Apptainer has no --reproducible"
             say(told, style="cyan")
         with (scratch / "image.sif").open("rb") as made, written(sif, "--sif", [order.spec.path]) as file:
             shutil.copyfileobj(made, file, 1 << 20)
-    return f"{sif}: {name}"
 
 
 def _push(

@@ -72,24 +72,12 @@ class FileAddress:
         return unquote(urlsplit(self.url).path).rsplit("/", 1)[-1]
 
 
-def path_of(
-    kind: str,
-    url: str,
-    sha256: str,
-    size: int | None,
-    stand_in: str | None = None,
-    *,
-    sidecar: bool | str = False,
-    provenance: str | None = None,
-    variant: str = "",
-    yanked: bool = False,
-    requires_python: str | None = None,
-) -> str:
+def path_of(file: FileAddress) -> str:
     """Make the path of the proxy's URL for a file, from the kind on, which stands behind the root.
 
-    `sidecar` is METADATA's sha256 if the page has it, `variant` what `variant_text` or `fault_text` made. Pages have
-    thousands of files, so this parses no more of a URL than it must.
+    Pages have thousands of files, so this parses no more of a URL than it must.
     """
+    url, size, python = file.url, file.size, file.requires_python
     if "#" in url:
         url = url.partition("#")[0]
     scheme, _, rest = url.partition("://")
@@ -101,25 +89,24 @@ def path_of(
         host = host.rpartition("@")[2]
     # what the proxy says ends up in uv's cache
     path = hide_token(host, path)
-    below = f"/{stand_in}" if stand_in else ""
-    beside = f"{_SIDECAR}{sidecar if isinstance(sidecar, str) else ''}" if sidecar else ""
-    told = _PROVENANCE + _encoded(provenance) if provenance else ""
-    said = f"{_YANKED if yanked else ''}{_PYTHON + _encoded(requires_python) if requires_python else ''}"
-    key = f"{sha256 or _NO_HASH}.{'' if size is None else size}{said}{told}{beside}"
-    about = f"{variant}/" if kind == VARIANT else ""
-    return f"{kind}/{key}/{about}{scheme}/{host}{slash}{path}{below}{mark}{query}"
+    below = f"/{file.stand_in}" if file.stand_in else ""
+    beside = f"{_SIDECAR}{file.metadata_sha256 or ''}" if file.sidecar else ""
+    told = _PROVENANCE + _encoded(file.provenance) if file.provenance else ""
+    said = f"{_YANKED if file.yanked else ''}{_PYTHON + _encoded(python) if python else ''}"
+    key = f"{file.sha256 or _NO_HASH}.{'' if size is None else size}{said}{told}{beside}"
+    about = f"{variant_text(file.variant, file.fault)}/" if file.kind == VARIANT else ""
+    return f"{file.kind}/{key}/{about}{scheme}/{host}{slash}{path}{below}{mark}{query}"
 
 
-def variant_text(variant: WheelOfVariant) -> str:
-    """Write a variant, without its label, as a part of a path: no character of its names means anything there."""
+def variant_text(variant: WheelOfVariant | None, fault: str | None = None) -> str:
+    """Write a variant, without its label, or why it can't be read, as a part of a path: no character of its names means
+    anything there."""
+    if fault:
+        return _FAULT + base64.urlsafe_b64encode(fault[:300].encode()).decode()
+    variant = variant or WheelOfVariant("")
     said = (f"{':'.join(one)}{'*' * (one in variant.compatible)}" for one in variant.properties)
     alone = ";".join(map("=".join, variant.alone))
     return f"{','.join(variant.priorities)}!{';'.join(said)}!{alone}"
-
-
-def fault_text(reason: str) -> str:
-    """Write why a variant can't be read as a part of a path."""
-    return _FAULT + base64.urlsafe_b64encode(reason[:300].encode()).decode()
 
 
 def parse(path: str) -> FileAddress | None:

@@ -120,7 +120,8 @@ def _started() -> subprocess.Popen[bytes]:
     """Start the process, with the modules of this one. Raises OSError."""
     command = programs.python(f"from {__name__} import serve; serve()")
     # a session of its own: Ctrl-C is for whoever started it, and ends it
-    return programs.start(command, os.environ, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, session=True)
+    streams = programs.Streams(stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return programs.start(command, os.environ, streams=streams, session=True)
 
 
 def serve(pages: BinaryIO | None = None, out: BinaryIO | None = None) -> None:

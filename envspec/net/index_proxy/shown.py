@@ -14,18 +14,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from packaging.version import Version
 
-from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, fault_text, path_of, variant_text
+from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
 from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
 from envspec.packages.tags import installs_somewhere, wheel_parts
 from envspec.packages.variant_name import with_build
-from envspec.packages.variants import WheelOfVariant
 
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""
@@ -165,35 +164,39 @@ def _of_some_target(own: VersionFiles) -> list[Row]:
 
 def _variant_row(shown: ShownVariant) -> dict[str, Any]:
     """Make a variant's row. uv keeps METADATA by the name of a wheel, so that no two of a release may have one name."""
-    said = fault_text(shown.fault) if shown.fault else variant_text(shown.variant or WheelOfVariant(""))
+    file = replace(_address(shown.row, VARIANT), variant=shown.variant, fault=shown.fault)
+    said = variant_text(shown.variant, shown.fault)
     own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {said}".encode()).hexdigest()[:12]
-    return _row(shown.row, VARIANT, with_build(shown.plain, own), said)
+    return _shown(shown.row, replace(file, stand_in=with_build(shown.plain, own)))
 
 
-def _row(
-    row: Mapping[str, Any], kind: str, stand_in: str | None = None, variant: str = "", *, differ: bool = False
-) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], kind: str, stand_in: str | None = None, *, differ: bool = False) -> dict[str, Any]:
     """Make a row. `differ`: the files of its release differ in their Requires-Python."""
-    sha256, size, url = row["hashes"].get("sha256", ""), row.get("size"), str(row["url"])
-    beside, told = row.get("core-metadata", False), row.get("provenance")
-    python, yanked = row.get("requires-python") if differ else None, bool(row.get("yanked"))
-    path = path_of(
+    return _shown(row, _address(row, kind, stand_in, row.get("requires-python") if differ else None))
+
+
+def _address(row: Mapping[str, Any], kind: str, stand_in: str | None = None, python: str | None = None) -> FileAddress:
+    beside = row.get("core-metadata", False)
+    return FileAddress(
         kind,
-        url,
-        sha256,
-        size,
+        str(row["url"]),
+        row["hashes"].get("sha256", ""),
+        row.get("size"),
         stand_in,
-        sidecar=beside,
-        provenance=told,
-        variant=variant,
-        yanked=yanked,
+        bool(beside),
+        beside if isinstance(beside, str) else None,
+        row.get("provenance"),
+        yanked=bool(row.get("yanked")),
         requires_python=python,
     )
+
+
+def _shown(row: Mapping[str, Any], file: FileAddress) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "filename": stand_in or row["filename"],
-        "url": f"../{path}",
+        "filename": file.stand_in or row["filename"],
+        "url": f"../{path_of(file)}",
         # uv writes no file without a hash; this one says that the page has none, and is never compared with anything
-        "hashes": {"sha256": sha256} if sha256 else {"sha512": hashlib.sha512(url.encode()).hexdigest()},
+        "hashes": {"sha256": file.sha256} if file.sha256 else {"sha512": hashlib.sha512(file.url.encode()).hexdigest()},
         "core-metadata": True,
     }
     for key in ("size", "requires-python", "upload-time", "yanked"):

@@ -23,13 +23,13 @@ from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import is_requirement, parse_requirement
 from envspec.resolve.pip.answer import in_own_addresses
 from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
-from envspec.resolve.pip.compile import UvIndex, compile_request
+from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import installed
 from envspec.resolve.pip.reading import Counting
-from envspec.resolve.pip.request import Preferences, Request, with_constraints
+from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
 from envspec.resolve.pip.unbuilt import missing_module
 from envspec.resolve.uv.errors import build_failure
@@ -224,17 +224,9 @@ class _Builds:
         label = f"the build of {name}"
         try:
             with self.resolver.progress.doing(f"resolving what {label} requires"):
-                found = compile_request(
-                    self.resolver.uv,
-                    request,
-                    preferences=Preferences(),
-                    indexes=self._indexes(wanted),
-                    direct={},
-                    folder=self.folder(),
-                    label=label,
-                    torch_backend=None if shown else variant,
-                    proxy_host=proxy.host,
-                )
+                uv, indexes, backend = self.resolver.uv, self._indexes(wanted), None if shown else variant
+                asked = UvCompile(uv, request, indexes, self.folder(), label, proxy.host, torch_backend=backend)
+                found = compile_request(asked)
         except EnvspecError as error:
             if proxy.failures and not isinstance(error, AnswerNo):
                 # uv saw the proxy fail; what failed is behind it

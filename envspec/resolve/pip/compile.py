@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,45 +36,53 @@ class UvIndex:
     packages: frozenset[str] = frozenset()
 
 
-def compile_request(
-    uv: Uv,
-    request: Request,
-    *,
-    preferences: Preferences,
-    indexes: Sequence[UvIndex],
-    direct: DirectFiles,
-    folder: Path,
-    label: str,
-    torch_backend: str | None = None,
-    no_pre_releases: Sequence[str] = (),
-    proxy_host: str,
-) -> tuple[Found, ...]:
-    """Solve a request.
+@dataclass(frozen=True)
+class UvCompile:
+    """One run of uv for a request.
 
-    Takes the versions to prefer, the indexes in uv's order, the files that are named by their URL, an empty folder
-    for uv's input, and `label`, the targets' names for messages. `torch_backend` ("cu126") lets uv take the torch
-    family from the live PyTorch index it knows: it alone leaves uv a network besides the index proxy at `proxy_host`.
-    `no_pre_releases` names packages that may have none.
-
-    Raises Unsatisfiable, IndexFailure or ToolError.
+    indexes          in uv's order
+    folder           empty: for uv's input
+    label            the targets' names, for messages
+    proxy_host       of the index proxy: the only network that uv has
+    preferences      the versions to prefer
+    direct           the files that are named by their URL
+    torch_backend    ("cu126") lets uv take the torch family from the live PyTorch index it knows, with its own network
+    no_pre_releases  packages that may have none
     """
+
+    uv: Uv
+    request: Request
+    indexes: Sequence[UvIndex]
+    folder: Path
+    label: str
+    proxy_host: str
+    preferences: Preferences = field(default_factory=Preferences)
+    direct: DirectFiles = field(default_factory=dict)
+    torch_backend: str | None = None
+    no_pre_releases: Sequence[str] = ()
+
+
+def compile_request(asked: UvCompile) -> tuple[Found, ...]:
+    """Solve a request with uv. Raises Unsatisfiable, IndexFailure or ToolError."""
+    uv, request, folder = asked.uv, asked.request, asked.folder
+    indexes, direct, torch_backend, label = asked.indexes, asked.direct, asked.torch_backend, asked.label
     answer = folder / "pylock.answer.toml"
     project = _project(request, indexes, direct, for_ever=uv.offline)
     (folder / "pyproject.toml").write_text(project, encoding="utf-8")
-    settings = uv.settings if torch_backend else uv.settings_cut_off(proxy_host)
+    settings = uv.settings if torch_backend else uv.settings_cut_off(asked.proxy_host)
     # a rule of the configuration's own would outweigh --refresh
     age = 365000000 if uv.offline else None if uv.fresh else 600
     configuration = _configuration(settings, request, indexes, direct, age)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
-    if preferences.versions or preferences.commits:
-        answer.write_text(_preferences(preferences, request), encoding="utf-8")
+    if asked.preferences.versions or asked.preferences.commits:
+        answer.write_text(_preferences(asked.preferences, request), encoding="utf-8")
     command = [
         "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
         "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,
         "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
         # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
         "--only-binary", ":all:", *(f"--no-binary={name}" for name in _built_by_uv(request)),
-        *(f"--prerelease-package={name}=disallow" for name in no_pre_releases),
+        *(f"--prerelease-package={name}=disallow" for name in asked.no_pre_releases),
     ]  # fmt: skip
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
@@ -94,7 +102,7 @@ def compile_request(
     if uv.offline and torch_backend:
         command.append("--offline")
     elif uv.offline:
-        more |= uv.cut_off(proxy_host)
+        more |= uv.cut_off(asked.proxy_host)
     result = uv.run(command, cwd=folder, more=more)
     if result.returncode:
         default = next((index.url for index in indexes if index.default), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from envspec.base.errors import EnvspecError, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.resolve.pip.compile import compile_request
+from envspec.resolve.pip.compile import UvCompile, compile_request
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.request import Preferences, Request
@@ -49,16 +49,18 @@ class Question:
     ) -> tuple[Found, ...]:
         """Have uv solve a request. Raises what `compile_request` raises."""
         return compile_request(
-            self.uv,
-            replace(request, constraints=(*request.constraints, *self.torch.constraints)),
-            preferences=preferences or Preferences(),
-            indexes=self.indexes.ordered(request, self.torch if self.gated else None, self.proxy),
-            direct=self.direct,
-            folder=Path(tempfile.mkdtemp(dir=self.folder)),
-            label=self.label,
-            torch_backend=self.backend,
-            no_pre_releases=no_pre_releases,
-            proxy_host=self.proxy.host,
+            UvCompile(
+                self.uv,
+                replace(request, constraints=(*request.constraints, *self.torch.constraints)),
+                self.indexes.ordered(request, self.torch if self.gated else None, self.proxy),
+                Path(tempfile.mkdtemp(dir=self.folder)),
+                self.label,
+                self.proxy.host,
+                preferences or Preferences(),
+                self.direct,
+                self.backend,
+                no_pre_releases,
+            )
         )
 
     def refusal(self, request: Request, bounds: Sequence[str], found: Sequence[Found]) -> str:

@@ -255,9 +255,8 @@ class PipResolver:
                 answers, indexes = dict(answered), {request: self._index(request) for request in groups}
 
                 def again(request: Request) -> Resolution:
-                    folder = _below(self.scratch)
-                    more = self._solve(request, self._index(request), proxy, (), Preferences(), folder, reading, direct)
-                    return answer_of(more, request, reading)
+                    question = self._question(request, self._index(request), proxy, (), direct.of)
+                    return answer_of(self._solve(request, question, Preferences(), reading), request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_two_answers(answers, groups, reading)
@@ -291,8 +290,7 @@ class PipResolver:
                 if not proxies:
                     proxies.append(stack.enter_context(self._serving(groups, Counting(self.progress)))[0])
                 one, names = solutions[request]
-                label = ", ".join(names)
-                question = self._question(request, one.index, proxies[0], label, _below(self.scratch), one.direct)
+                question = self._question(request, one.index, proxies[0], names, lambda asked: one.direct)
                 return question.refusal(with_constraints(request, one.index.constraints), bounds, one.answer.found)
 
             of = self._uv_indexes.releases
@@ -342,9 +340,9 @@ class PipResolver:
     ) -> dict[Request, Resolution]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
             with self.progress.solving(groups[request]), said_of(groups[request]):
-                folder, names = _below(self.scratch), groups[request]
-                last, index = last_of(keep, names), indexes[request]
-                found = self._solve(request, index, proxy, names, preferences, folder, reading, direct, last)
+                names = groups[request]
+                question = self._question(request, indexes[request], proxy, names, direct.of)
+                found = self._solve(request, question, preferences, reading, last_of(keep, names))
             begin(found, request, reading)
             return found
 
@@ -384,20 +382,12 @@ class PipResolver:
     def _solve(
         self,
         request: Request,
-        index: TorchIndex,
-        proxy: IndexProxy,
-        names: tuple[str, ...],
+        question: Question,
         preferences: Preferences,
-        folder: Path,
         reading: Reading,
-        direct: DirectReader,
         last: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[Found, ...]:
-        label = ", ".join(names)
-        try:
-            question = self._question(request, index, proxy, label, folder, direct.of(request))
-        except EnvspecError as error:
-            raise labelled(error, label) from None
+        index, proxy, label = question.torch, question.proxy, question.label
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
         barred: tuple[str, ...] = ()
@@ -497,7 +487,7 @@ class PipResolver:
             if not (question.uv.fresh or question.uv.offline):
                 # a page that uv keeps may be older than the release that would do
                 question.uv.fresh = True
-                return self._solve(request, index, proxy, names, preferences, folder, reading, direct, last)
+                return self._solve(request, question, preferences, reading, last)
             about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
             conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
@@ -579,10 +569,19 @@ class PipResolver:
                 )
 
     def _question(
-        self, request: Request, index: TorchIndex, proxy: IndexProxy, label: str, folder: Path, direct: DirectFiles
+        self,
+        request: Request,
+        index: TorchIndex,
+        proxy: IndexProxy,
+        names: Sequence[str],
+        direct: Callable[[Request], DirectFiles],
     ) -> Question:
-        gated = index.variant is not None and not self._is_uvs_own(index)
-        return Question(self.uv, self._uv_indexes, index, gated, proxy, direct, label, folder)
+        gated, label = index.variant is not None and not self._is_uvs_own(index), ", ".join(names)
+        try:
+            files = direct(request)
+        except EnvspecError as error:
+            raise labelled(error, label) from None
+        return Question(self.uv, self._uv_indexes, index, gated, proxy, files, label, _below(self.scratch))
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:

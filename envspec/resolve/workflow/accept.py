@@ -32,7 +32,7 @@ from envspec.resolve.workflow.solve import Solved
 from envspec.resolve.workflow.terms import tell_unused_terms
 from envspec.rules.accepted import accepted
 from envspec.rules.neighbours import Origin
-from envspec.rules.pins import judge_pins
+from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.spec.model import Spec, Target, of_one
 
 
@@ -106,9 +106,7 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
 
 def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     """Judge the pins of a solved target."""
-    return judge_pins(
-        spec,
-        solved.prepared.target,
+    pinned = PinnedVersions(
         {pin.name: built_version(pin) for pin in solved.pins},
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: pin.dependencies for pin in solved.pip},
@@ -121,6 +119,7 @@ def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
         },
         order=pip_order(LockedTarget(solved.name, solved.prepared.inputs, solved.pins)),
     )
+    return judge_pins(spec, solved.prepared.target, pinned)
 
 
 def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str, tuple[Finding, ...]]:

@@ -57,7 +57,7 @@ class CondaHalf(Protocol):
     ) -> Mapping[str, tuple[Pin, ...]]: ...
 
 
-def _none(asked: object) -> Mapping[object, Any]:
+def _none(asked: object) -> Mapping[Any, Any]:
     """Answer nothing."""
     return {}
 

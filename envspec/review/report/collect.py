@@ -143,13 +143,13 @@ def page_of(
     lock: str,
     digest: str,
     audit: AuditSummary | None,
-    review: Review | None,
-    uncompared: str = "",
+    review: Review | str,
     standings: Iterable[Standing] = (),
     pythons: Iterable[LockedPython] = (),
 ) -> Page:
     """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records,
-    `standings` how far its targets are proved, and `pythons` the builds of Python that it names."""
+    `review` compares it, or says why nothing could be compared, `standings` how far its targets are proved, and
+    `pythons` the builds of Python that it names."""
     proved = {one.target: one.line for one in standings}
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
@@ -169,8 +169,8 @@ def page_of(
         licences=tuple(_licences(packages, names, spec.audit)),
         coverage=coverage(targets),
         audit=audit,
-        review=review,
-        uncompared=uncompared,
+        review=None if isinstance(review, str) else review,
+        uncompared=review if isinstance(review, str) else "",
     )
 
 

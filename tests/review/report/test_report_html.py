@@ -27,7 +27,7 @@ def page(lock: Lock | None = None, audit: AuditSummary | None = None, compared: 
     of = sample.spec()
     lock = lock or sample.lock(of)
     found = review(Side("HEAD", nothing("sample")), Side("now", lock)) if compared else None
-    return page_of(of, lock.targets, lock="l", digest=DIGEST, audit=audit, review=found, uncompared="nothing to see")
+    return page_of(of, lock.targets, lock="l", digest=DIGEST, audit=audit, review=found or "nothing to see")
 
 
 def audit(*troubles: Trouble, **fields: object) -> AuditSummary:
@@ -146,7 +146,7 @@ def test_the_locked_python_stands_on_the_page_and_what_images_have_instead() -> 
     lock = sample.lock(of)
     build = LockedPython("linux-64", "3.12.14", "20260814", "cpython-3.12.14+20260814.tar.gz", "ab" * 32)
     elsewhere = replace(build, platform="osx-arm64", version="3.12.99")
-    shared = {"lock": "l", "digest": DIGEST, "audit": None, "review": None, "uncompared": "nothing"}
+    shared = {"lock": "l", "digest": DIGEST, "audit": None, "review": "nothing"}
     made = html(page_of(of, lock.targets, **shared, pythons=(build, elsewhere)))  # type: ignore[arg-type]
     found = section(made, "targets")
     assert all(told in found for told in ("3.12.14", "20260814", build.file, build.sha256))

@@ -28,7 +28,7 @@ DIGEST = "sha256:" + "0" * 64
 def page(lock: Lock | None = None, audit: AuditSummary | None = None) -> Page:
     of = sample.spec()
     targets = (lock or sample.lock(of)).targets
-    return page_of(of, targets, lock="l", digest=DIGEST, audit=audit, review=None, uncompared="nothing")
+    return page_of(of, targets, lock="l", digest=DIGEST, audit=audit, review="nothing")
 
 
 def package(of: Page, name: str) -> Any:
@@ -143,7 +143,7 @@ def test_licences_by_the_spec(licence: str | None, allow: tuple[str, ...], deny:
 def test_the_spec_says_the_licence_of_either_kind(kind: str, name: str) -> None:
     of = sample.spec()
     of = replace(of, audit=replace(of.audit, licences={name: "Told-1.0"}))
-    made = page_of(of, sample.lock().targets, lock="l", digest=DIGEST, audit=None, review=None)
+    made = page_of(of, sample.lock().targets, lock="l", digest=DIGEST, audit=None, review="")
     (row,) = (one for one in made.packages if (one.kind, one.name) == (kind, name))
     assert {made.licences[variant.licence].name for variant in row.variants} == {"Told-1.0"}
 

@@ -93,7 +93,7 @@ def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
         try:
             process = programs.start(
                 command.argv, os.environ, command.cwd or programs.ROOT,
-                stdout=file, stderr=subprocess.STDOUT, session=True,
+                streams=programs.Streams(stdout=file, stderr=subprocess.STDOUT), session=True,
             )  # fmt: skip
         except OSError as error:
             raise ToolError(
