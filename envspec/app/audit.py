@@ -16,7 +16,7 @@ from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import Facts
 from envspec.review.audit.packages import packages
 from envspec.review.audit.report import AuditReport, Database
-from envspec.review.audit.rules import findings, in_order, not_asked, oldest, page_of, published
+from envspec.review.audit.rules import findings, in_order, newest_upload_day, oldest, page_of, unchecked_packages
 from envspec.review.audit.waivers import about_waivers
 
 
@@ -49,9 +49,9 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
         found,
         Database(name, oldest(found, facts)),
         told,
-        not_asked(found, facts),
+        unchecked_packages(found, facts),
         (*facts.unread, *facts.unread_files),
-        tuple((one, published((one,), facts), page_of(one, facts)) for one in found),
+        tuple((one, newest_upload_day((one,), facts), page_of(one, facts)) for one in found),
     )
     return Audited(report, lock, facts)
 

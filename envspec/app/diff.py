@@ -18,7 +18,7 @@ from envspec.lock.model import Lock
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts
 from envspec.review.audit.packages import packages
-from envspec.review.audit.rules import findings, not_asked, oldest, published
+from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.foreign.read import sides
@@ -28,8 +28,8 @@ from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Asked, LookedUp, Review
 from envspec.review.diff.side import LoosePin, Side
-from envspec.review.diff.verified import Answers, doubted, with_answers
-from envspec.review.verify.claims import changed
+from envspec.review.diff.verified import Answers, packages_in_doubt, with_answers
+from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told
 from envspec.review.verify.report import Verification, label
 from envspec.spec.model import Audit, Spec
@@ -120,8 +120,8 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
 def _verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:
     """Add what the indexes say of the pins that changed, and say whether all of them could be asked."""
     before = claims_in(spec, old, old.targets)
-    wanted = changed(claims_in(spec, new, new.targets), before)
-    names = doubted(review)
+    wanted = new_claims(claims_in(spec, new, new.targets), before)
+    names = packages_in_doubt(review)
     # what another file replaced: lowering its risk needs both
     replaced = {one: where for one, where in before.items() if (one.pin.kind, one.pin.name) in names}
     claims = {**replaced, **wanted}
@@ -183,7 +183,7 @@ def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: D
     found = findings(chosen, facts, spec.audit if spec else Audit(), now, request.how.min_age)
     told = (
         (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
-        for one in (not_asked(chosen, facts) if name else ())
+        for one in (unchecked_packages(chosen, facts) if name else ())
     )
     looked_up = LookedUp(
         name,
@@ -227,4 +227,6 @@ def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[Findin
     }
     is_known = any(answer is not None and answer.known for answer in answers)
     yanked, young = (next((one.message for one in mine if one.code == code), None) for code in ("yanked", "young"))
-    return Known(tuple(vulnerabilities.values()) if is_known else None, yanked, published(alike, facts), young=young)
+    return Known(
+        tuple(vulnerabilities.values()) if is_known else None, yanked, newest_upload_day(alike, facts), young=young
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from envspec.base.errors import LockError, StorageError
 from envspec.lock.read import load, load_text, loads
 from envspec.lock.write import dumps
-from envspec.review.git.merge import by_line, conflicted, merge
+from envspec.review.git.merge import by_line, mark_conflicts, merge
 from envspec.review.git.merge_rendered import merge_requirements
 from envspec.review.git.textconv import readable
 
@@ -22,7 +22,7 @@ def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
         merged, problems = result.lock, tuple(map(str, result.conflicts))
     except LockError as error:
         merged, problems = None, (f"a lock can't be read: {error.message}",)
-    _write(ours, conflicted(base, ours, theirs, Path.cwd()) if merged is None else dumps(merged))
+    _write(ours, mark_conflicts(base, ours, theirs, Path.cwd()) if merged is None else dumps(merged))
     return problems
 
 

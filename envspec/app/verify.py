@@ -14,7 +14,7 @@ from envspec.app.site_policy import site_policy
 from envspec.lock.model import Lock, LockedTarget
 from envspec.review.verify.ask import SecondSource, ask_all
 from envspec.review.verify.channels import ask_channels
-from envspec.review.verify.claims import bounded, changed, claims_of, unasked_parts
+from envspec.review.verify.claims import apply_bounds, claims_of, new_claims, unasked_parts
 from envspec.review.verify.indexes import Indexes
 from envspec.review.verify.model import Claims, Told
 from envspec.review.verify.report import Verification
@@ -41,14 +41,14 @@ def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: P
     chosen = inputs.locked_targets(lock, targets)
     claims = claims_in(spec, lock, chosen)
     old = inputs.lock_at(revision, spec, locks_dir) if revision is not None else None
-    asked = claims if old is None else changed(claims, claims_in(spec, old, old.targets))
+    asked = claims if old is None else new_claims(claims, claims_in(spec, old, old.targets))
     found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
     return Verified(spec, lock, chosen, found)
 
 
 def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
-    return bounded(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
+    return apply_bounds(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
 
 
 def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:

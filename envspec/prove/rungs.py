@@ -23,7 +23,7 @@ OF_GPUS = frozenset({"compiles", "trained"})
 """The rungs that a target for CPUs doesn't have."""
 
 
-def said(rung: str) -> str:
+def phrase(rung: str) -> str:
     """Say a rung in words."""
     return WORDS.get(rung, rung)
 
@@ -33,7 +33,7 @@ def rungs_of(*, gpus: bool) -> tuple[str, ...]:
     return RUNGS if gpus else tuple(rung for rung in RUNGS if rung not in OF_GPUS)
 
 
-def reached(proved: Collection[str], *, gpus: bool) -> str | None:
+def highest_rung(proved: Collection[str], *, gpus: bool) -> str | None:
     """Give the highest rung that is proved with all below it. None where the first isn't."""
     highest = None
     for rung in rungs_of(gpus=gpus):

@@ -23,9 +23,9 @@ from envspec.net.registry import Registries, login_for
 from envspec.prove.doctor.machine import Machine, Pythons
 from envspec.prove.doctor.nvidia import devices, driver, nvml
 from envspec.prove.doctor.nvml import ask_nvml, read_nvidia
-from envspec.prove.smoke.run.jobs import _done, ask_states, find_job, read_scontrol
+from envspec.prove.smoke.run.jobs import _read_end, ask_states, find_job, read_scontrol
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.submitted import read_submitted
+from envspec.prove.smoke.run.submitted import read_submission
 from envspec.resolve.conda.channels import channel_addresses, load_conda_config
 from envspec.resolve.uv.program import _user_settings
 
@@ -86,12 +86,12 @@ def state(data: bytes, folder: Path) -> object:
     _put(folder / "etc/envspec/install.json", data)
     (folder / "done.json").write_bytes(data)
     (folder / "state.json").write_bytes(data)
-    _done(folder / "done.json")
+    _read_end(folder / "done.json")
     plan = SpecPlan("a", "", ())
     list(leftovers(plan, {}, [f"gone/{SLICE}", "gone/Dockerfile"], lambda path: text(data)))
     submitted = None
     if b'"jobs"' in data:
-        submitted = read_submitted(folder)
+        submitted = read_submission(folder)
         tasks = [task for job in submitted.jobs if (task := job.task(0))]
         ask_states(tasks, lambda argv: FinishedProgram(0, ""))
     return claim(folder, "specs/a.toml"), submitted

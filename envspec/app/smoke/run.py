@@ -28,7 +28,7 @@ from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.command import Step
 from envspec.prove.smoke.run.foreground import run_cases, steps
 from envspec.prove.smoke.run.jobs import titles, wait
-from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submitted
+from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submission
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
     _refuse_unwritable(asked)
     if asked.attach is not None:
         results = _results_of(asked.attach)
-        return _wait(asked, read_submitted(results), results)
+        return _wait(asked, read_submission(results), results)
     folders, cases, skipped = _cases(asked)
     if asked.runner != "slurm":
         runner = make_runner(asked.runner, asked, folders)

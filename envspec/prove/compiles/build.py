@@ -19,7 +19,7 @@ from envspec.binaries.cubin import MAGIC, read_cubin
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.binaries.window import Window
 from envspec.lock.model import LockedTarget
-from envspec.prove.compiles.find import NAMES, asked_of, compilers, holders
+from envspec.prove.compiles.find import NAMES, architectures_for, compilers, holders
 from envspec.prove.compiles.model import Compilation, Compiled, Compiler
 
 TIMEOUT = 120.0
@@ -42,18 +42,18 @@ def compile_target(target: LockedTarget, wheels: Mapping[tuple[str, str], Path],
             with wheels[pin.index, pin.artifact.file].open("rb") as file, open_wheel(file) as wheel:
                 here = compilers(name, pin, (info.filename for info in wheel.members))
                 for number, one in enumerate(here):
-                    asked = asked_of(one, here, target.architectures)
+                    asked = architectures_for(one, here, target.architectures)
                     if asked:
                         folder = scratch / f"{name}-{number}"
                         folder.mkdir()
-                        found += _made(one, _unpacked(wheel, one, folder), asked, folder)
+                        found += _compile_each(one, _unpack(wheel, one, folder), asked, folder)
                         shutil.rmtree(folder)
         if not here:
             absent.append(name)
     return Compiled(target.name, tuple(found), tuple(absent))
 
 
-def _unpacked(wheel: OpenWheel, compiler: Compiler, folder: Path) -> list[Path]:
+def _unpack(wheel: OpenWheel, compiler: Compiler, folder: Path) -> list[Path]:
     """Write a compiler's files into a folder, by their own last names."""
     infos = {info.filename: info for info in wheel.members}
     paths = []
@@ -68,7 +68,9 @@ def _unpacked(wheel: OpenWheel, compiler: Compiler, folder: Path) -> list[Path]:
     return paths
 
 
-def _made(compiler: Compiler, files: Sequence[Path], asked: Mapping[str, str], folder: Path) -> Iterator[Compilation]:
+def _compile_each(
+    compiler: Compiler, files: Sequence[Path], asked: Mapping[str, str], folder: Path
+) -> Iterator[Compilation]:
     release, errors = _run(compiler, files, asked, folder)
     for gpu, architecture in asked.items():
         error = errors.get(architecture) or errors.get("")

@@ -53,7 +53,9 @@ def compilers(name: CompilerName, pin: Pin, members: Iterable[str]) -> tuple[Com
     return tuple(Compiler(name, pin.name, pin.version, file, (one,)) for one in found)
 
 
-def asked_of(compiler: Compiler, all_of_kind: Sequence[Compiler], architectures: Iterable[str]) -> dict[str, str]:
+def architectures_for(
+    compiler: Compiler, all_of_kind: Sequence[Compiler], architectures: Iterable[str]
+) -> dict[str, str]:
     """Say which of a target's architectures a compiler is asked for, and by which name: triton takes the one for
     Blackwell from 10.0 on, where there is one, and asks for the architecture's own features from 9.0 on."""
     asked: dict[str, str] = {}

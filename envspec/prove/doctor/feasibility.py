@@ -34,9 +34,9 @@ class Hardware:
 
 def hardware_of(machine: Machine) -> Hardware:
     """Take the hardware of a machine that a spec is judged on."""
-    from envspec.prove.doctor.nvidia import known_as
+    from envspec.prove.doctor.nvidia import table_name
 
-    names = (known_as(device) for device in machine.nvidia.devices)
+    names = (table_name(device) for device in machine.nvidia.devices)
     driver = machine.nvidia.driver
     return Hardware(
         gpus=tuple(dict.fromkeys(name for name in names if name)),

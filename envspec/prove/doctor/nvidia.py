@@ -95,7 +95,7 @@ def devices(machine: Machine) -> Result:
     findings = tuple(_device_findings(nvidia))
     if not nvidia.devices:
         return Result("GPUs", "none", "the driver reports no GPU", findings)
-    return Result("GPUs", "ok", "; ".join(_described(nvidia.devices)), findings)
+    return Result("GPUs", "ok", "; ".join(_describe_gpus(nvidia.devices)), findings)
 
 
 def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
             remedy="unset CUDA_VISIBLE_DEVICES, or ask the scheduler for GPUs",
         )
     for device in dict.fromkeys(nvidia.devices):
-        if not known_as(device):
+        if not table_name(device):
             yield Finding(
                 "warning",
                 "unknown-gpu",
@@ -130,7 +130,7 @@ def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
             )
 
 
-def known_as(device: Device) -> str | None:
+def table_name(device: Device) -> str | None:
     """Give the name of a GPU in the tables: its own if the capability agrees, else the capability."""
     found = gpus.find(device.name)
     if found and (device.capability is None or found[0].capability == device.capability):
@@ -138,7 +138,7 @@ def known_as(device: Device) -> str | None:
     return device.capability if device.capability and gpus.find(device.capability) else None
 
 
-def _described(found: tuple[Device, ...]) -> Iterator[str]:
+def _describe_gpus(found: tuple[Device, ...]) -> Iterator[str]:
     for device in dict.fromkeys(found):
         number = found.count(device)
         facts = [
@@ -163,17 +163,17 @@ def libraries(machine: Machine) -> Result:
         stubs = [path for path in paths if "/stubs/" in path]
         shadowing = [path for path in paths if path not in stubs]
         if stubs:
-            message = f"{via} leads to stub libraries, which are only for linking: {_listed(stubs)}"
+            message = f"{via} leads to stub libraries, which are only for linking: {_first_paths(stubs)}"
             remedy = f"remove the `stubs` folder from {via}: with a stub, programs find no GPU"
             findings.append(Finding("error", "cuda-stub", message, remedy=remedy))
         if shadowing:
-            message = f"{via} puts CUDA libraries before the wheels' own: {_listed(shadowing)}"
+            message = f"{via} puts CUDA libraries before the wheels' own: {_first_paths(shadowing)}"
             remedy = (
                 f"unset {via} before running the environment, or unload the module that sets it (module unload cuda)"
             )
             findings.append(Finding("warning", "cuda-shadowed", message, remedy=remedy))
     if last:
-        shown = _listed([library.path for library in last])
+        shown = _first_paths([library.path for library in last])
         message = f"the system has CUDA libraries too ({shown}); those of the wheels come first"
         findings.append(Finding("info", "cuda-in-system", message))
     if findings:
@@ -181,7 +181,7 @@ def libraries(machine: Machine) -> Result:
     return Result("CUDA libraries", "ok", "none outside of environments: programs load those of the wheels")
 
 
-def _listed(paths: list[str]) -> str:
+def _first_paths(paths: list[str]) -> str:
     more = len(paths) - 3
     return ", ".join(paths[:3]) + (f" and {more} more" if more > 0 else "")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.prove.rungs import reached, rungs_of, said
+from envspec.prove.rungs import highest_rung, phrase, rungs_of
 
 KIND = "envspec-proof"
 SCHEMA = 1
@@ -52,7 +52,7 @@ class Standing:
     @property
     def reached(self) -> str | None:
         """The highest rung that is proved with all below it."""
-        return reached(self.records, gpus=self.gpus)
+        return highest_rung(self.records, gpus=self.gpus)
 
     @property
     def rungs(self) -> tuple[tuple[str, bool], ...]:
@@ -67,8 +67,8 @@ class Standing:
             return "not proved"
         names = [rung for rung, _ in self.rungs]
         missing = [rung for rung in names[: names.index(proved[-1])] if rung not in proved]
-        told = " → ".join(map(said, proved))
-        notes = [f"without {', '.join(map(said, missing))}"] if missing else []
+        told = " → ".join(map(phrase, proved))
+        notes = [f"without {', '.join(map(phrase, missing))}"] if missing else []
         notes += [self.other_python] if self.other_python else []
         return f"{told} ({'; '.join(notes)})" if notes else told
 
@@ -77,7 +77,7 @@ class Standing:
         """Which rungs were proved with another Python than the lock's; empty where none was."""
         rungs = [rung for rung, _ in self.rungs if rung in self.pythons]
         versions = ", ".join(dict.fromkeys(self.pythons[rung] for rung in rungs))
-        return f"{', '.join(map(said, rungs))} with Python {versions}, not {self.locked_python}" if rungs else ""
+        return f"{', '.join(map(phrase, rungs))} with Python {versions}, not {self.locked_python}" if rungs else ""
 
 
 def standings(lock: Lock, targets: Iterable[LockedTarget], records: Iterable[Proof]) -> tuple[Standing, ...]:

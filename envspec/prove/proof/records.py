@@ -39,12 +39,12 @@ def _records(texts: list[tuple[Path, bytes]]) -> Iterator[Proof]:
             raise InputError(f"this record can't be read: {error}", place=place) from None
         kind = document.get("kind") if isinstance(document, dict) else None
         if kind == KIND:
-            yield _kept(document, path.name, place)
+            yield _read_record(document, path.name, place)
         elif kind == REPORT:
             yield of_report(report_of(document, str(path)), path.name)
 
 
-def _kept(document: dict[str, Any], name: str, place: Place) -> Proof:
+def _read_record(document: dict[str, Any], name: str, place: Place) -> Proof:
     texts = {key: document.get(key) for key in ("rung", "spec", "target", "lock_digest", "made")}
     for key, value in texts.items():
         if not isinstance(value, str) or not value:
@@ -76,20 +76,20 @@ def refusal(report: SmokeReport) -> str | None:
         return f"it is of {report.evidence}, not of an environment made from the lock"
     if report.verdict != "pass":
         return report.headline
-    if not _passed(report, "static.distributions"):
+    if not _has_passed(report, "static.distributions"):
         return "it doesn't say that the environment is the lock's"
     return None
 
 
 def _rungs(report: SmokeReport) -> Iterator[str]:
-    if _passed(report, "stack.imports"):
+    if _has_passed(report, "stack.imports"):
         # who imported the packages had the loader's answer of each
         yield from ("linked", "imports")
     if not any(check.group == "training" and check.status == "pass" for check in report.checks):
         return
     if report.device == "cuda" and not report.without_gpu and _fits(report):
         yield from ("trained-cpu", "trained")
-        if _passed(report, "compile.eager"):
+        if _has_passed(report, "compile.eager"):
             yield "compiles"
     elif report.device == "cpu":
         yield "trained-cpu"
@@ -97,8 +97,8 @@ def _rungs(report: SmokeReport) -> Iterator[str]:
 
 def _fits(report: SmokeReport) -> bool:
     """Whether device.capability was asked, and every GPU is one that is known by its capability."""
-    return _passed(report, "device.capability") and all(parse(gpu.capability) for gpu in report.machine.gpus)
+    return _has_passed(report, "device.capability") and all(parse(gpu.capability) for gpu in report.machine.gpus)
 
 
-def _passed(report: SmokeReport, name: str) -> bool:
+def _has_passed(report: SmokeReport, name: str) -> bool:
     return any(check.name == name and check.status == "pass" for check in report.checks)

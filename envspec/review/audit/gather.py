@@ -104,7 +104,7 @@ def recall_facts(
         return Facts(answers, None, unread)
     kept = {key: facts for key, (fetched, facts) in stored.files.items() if fetched >= oldest}
     files = {**shipped, **kept}
-    missing = _listed("no recent enough facts are stored for the files of", _without_facts(packages, files))
+    missing = _name_packages("no recent enough facts are stored for the files of", _without_facts(packages, files))
     return Facts(answers, files, unread, tuple(missing))
 
 
@@ -124,7 +124,7 @@ def _without_answer(
     asked = [(package, package.release) for package in packages if package.release is not None]
     if asked and answers and not any(answer.known for answer in answers.values()):
         return ["the database has none of the releases: this address has no database, or is a mirror of the files only"]
-    return _listed(
+    return _name_packages(
         what,
         [
             package
@@ -143,9 +143,9 @@ def _without_page(
     for index in sorted({package.index for package in missing}):
         here = [package for package in missing if package.index == index]
         if index in nowhere:
-            lines += _listed(f'no address is known for the index "{index}" of', here)
+            lines += _name_packages(f'no address is known for the index "{index}" of', here)
         else:
-            lines += _listed(f'the index "{index}" doesn\'t have the locked files of', here)
+            lines += _name_packages(f'the index "{index}" doesn\'t have the locked files of', here)
     return lines
 
 
@@ -153,7 +153,7 @@ def _without_facts(packages: Iterable[AuditedPackage], files: Mapping[FileKey, F
     return [p for p in packages if any((p.index, artifact.file) not in files for artifact in p.indexed_files)]
 
 
-def _listed(what: str, packages: Iterable[AuditedPackage]) -> list[str]:
+def _name_packages(what: str, packages: Iterable[AuditedPackage]) -> list[str]:
     """Write one line about some packages; no line where there are none."""
     names = sorted({f"{package.name} {package.version}" for package in packages})
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""

@@ -52,7 +52,7 @@ def look_for_malicious(
     cache = settings.cache()
     path = store.store_path(cache, source)
     answers: dict[PublishedRelease, DatabaseAnswer] = {}
-    for other in store.all_kept(cache):
+    for other in store.all_answers(cache):
         malicious = {key: answer for key, answer in other.items() if any(map(is_malicious, answer.advisories))}
         answers = {**answers, **malicious}
     unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
@@ -62,7 +62,7 @@ def look_for_malicious(
         from envspec.review.audit.learn import keep
         from envspec.review.audit.osv_service import reports_of
 
-        own = _kept(path)
+        own = _load_answers(path)
         oldest = stamp(now - FRESH)
         wanted = [one for one in releases if one not in own or own[one].fetched < oldest]
         if wanted and offline:
@@ -75,10 +75,10 @@ def look_for_malicious(
             except OutsideError as error:
                 unasked = error.message
         answers = {**answers, **own}
-    return Look(_told(packages, answers, accepted, now), unasked)
+    return Look(_malicious_findings(packages, answers, accepted, now), unasked)
 
 
-def _kept(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:
+def _load_answers(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:
     try:
         return dict(store.load(path).answers)
     except OutsideError:
@@ -86,7 +86,7 @@ def _kept(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:
         return {}
 
 
-def _told(
+def _malicious_findings(
     packages: Sequence[AuditedPackage],
     answers: Mapping[PublishedRelease, DatabaseAnswer],
     accepted: Audit,

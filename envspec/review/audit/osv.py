@@ -38,7 +38,7 @@ class OsvDatabase:
             try:
                 about = {canonical_name(str(one["package"]["name"])) for one in _about_pypi(record)}
             except (KeyError, TypeError, AttributeError):
-                raise _broken(record, name) from None
+                raise _format_error(record, name) from None
             for package in about:
                 self._records.setdefault(package, []).append(record)
 
@@ -70,12 +70,12 @@ class OsvDatabase:
             try:
                 advisory = _advisory(record, release)
             except (KeyError, TypeError, AttributeError):
-                raise _broken(record, self.name) from None
+                raise _format_error(record, self.name) from None
             found += [advisory] if advisory else []
         return DatabaseAnswer(self.modified, tuple(sorted(found, key=lambda advisory: advisory.id)))
 
 
-def _broken(record: Mapping[str, Any], database: str) -> InputError:
+def _format_error(record: Mapping[str, Any], database: str) -> InputError:
     return InputError(f"the entry {record.get('id')} isn't in the OSV format", place=Place(database), hint=_DOWNLOAD)
 
 

@@ -29,16 +29,16 @@ def reports_of(
     found: dict[PublishedRelease, DatabaseAnswer] = {}
     for start in range(0, len(releases), _AT_ONCE):
         some = releases[start : start + _AT_ONCE]
-        for release, names in zip(some, _asked(some, url, fetcher), strict=True):
+        for release, names in zip(some, _query(some, url, fetcher), strict=True):
             advisories = tuple(Advisory(name) for name in sorted(names) if name.startswith("MAL-"))
             found[release] = DatabaseAnswer(fetched, advisories)
     return found
 
 
-def _asked(releases: Sequence[PublishedRelease], url: str, fetcher: Fetcher) -> list[list[str]]:
+def _query(releases: Sequence[PublishedRelease], url: str, fetcher: Fetcher) -> list[list[str]]:
     address = f"{url.rstrip('/')}/v1/querybatch"
     queries = [{"package": {"name": one.name, "ecosystem": "PyPI"}, "version": one.version} for one in releases]
-    return parse_answer(_posted(address, {"queries": queries}, fetcher), len(queries), address)
+    return parse_answer(_post(address, {"queries": queries}, fetcher), len(queries), address)
 
 
 def parse_answer(body: bytes, queries: int, url: str) -> list[list[str]]:
@@ -55,7 +55,7 @@ def parse_answer(body: bytes, queries: int, url: str) -> list[list[str]]:
         ) from None
 
 
-def _posted(url: str, value: object, fetcher: Fetcher) -> bytes:
+def _post(url: str, value: object, fetcher: Fetcher) -> bytes:
     from urllib3.exceptions import HTTPError
 
     bare = split_credentials(url)[0]

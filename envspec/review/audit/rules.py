@@ -20,7 +20,7 @@ from envspec.review.audit.model import (
     Risk,
     subject,
 )
-from envspec.review.audit.waivers import applied
+from envspec.review.audit.waivers import apply_waivers
 from envspec.spec.model import Audit
 
 _SUBJECT = "An audit"
@@ -48,7 +48,7 @@ def findings(
     """Return all findings, the worst first, then by package; ignored ones last. A release younger than `min_age` is
     one."""
     found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
-    return in_order(applied(found, accepted, now))
+    return in_order(apply_waivers(found, accepted, now))
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -68,7 +68,7 @@ def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAsked, ...]:
+def unchecked_packages(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAsked, ...]:
     """Return the packages that couldn't be checked, by the findings concerned and the reason."""
     order = list(audit_codes())
     asked_in_vain = not any(answer.known for answer in facts.answers.values())
@@ -77,7 +77,7 @@ def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAske
         reasons = {"vulnerability": package.unknown} if package.release is None else {}
         if package.release and not asked_in_vain and not getattr(facts.answers.get(package.release), "known", True):
             reasons["vulnerability"] = "releases that PyPI doesn't have"
-        reasons.update(_files_not_asked(package, facts))
+        reasons.update(_reasons_for_files(package, facts))
         for reason in dict.fromkeys(reasons.values()):
             codes = tuple(code for code in order if reasons.get(code) == reason)
             found.setdefault((reason, codes), {})[package.name] = None
@@ -85,7 +85,7 @@ def not_asked(packages: Iterable[AuditedPackage], facts: Facts) -> tuple[NotAske
     return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
 
 
-def _files_not_asked(package: AuditedPackage, facts: Facts) -> dict[str, str]:
+def _reasons_for_files(package: AuditedPackage, facts: Facts) -> dict[str, str]:
     """Say why a package's files can't be checked, by finding."""
     if facts.files is None:
         return dict.fromkeys(OF_FILES, "any files (--skip-files)")
@@ -110,7 +110,7 @@ def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
 
 def _of(package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta) -> Iterator[Finding]:
     answer = facts.answers.get(package.release) if package.release else None
-    for advisory in merged(answer.advisories if answer else ()):
+    for advisory in merge_aliases(answer.advisories if answer else ()):
         yield _malicious(package, advisory) if is_malicious(advisory) else _vulnerability(package, advisory)
     yield from _licence(package, accepted)
     yield from _files(package, facts, now, min_age)
@@ -132,7 +132,7 @@ def _finding(
     )
 
 
-def merged(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
+def merge_aliases(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
     """Yield each vulnerability once: OSV's sources describe many twice, and name the others in the aliases."""
     out: list[Advisory] = []
     for advisory in sorted(advisories, key=lambda one: one.id):
@@ -234,7 +234,7 @@ def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timede
         )
 
 
-def published(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
+def newest_upload_day(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
     """Return the day on which the newest of the packages' files was uploaded (2026-11-21); None where no index says."""
     files = facts.files or {}
     known = (files.get((one.index, artifact.file)) for one in packages for artifact in one.files)

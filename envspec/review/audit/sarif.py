@@ -67,7 +67,7 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
                         "executionSuccessful": not report.unread,
                         "toolExecutionNotifications": [
                             *({"level": "error", "message": {"text": text}} for text in report.unread),
-                            *({"level": "note", "message": {"text": text}} for text in _left_out(report)),
+                            *({"level": "note", "message": {"text": text}} for text in _unchecked_lines(report)),
                         ],
                     }
                 ],
@@ -77,7 +77,7 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
     }
 
 
-def _left_out(report: AuditReport) -> list[str]:
+def _unchecked_lines(report: AuditReport) -> list[str]:
     return [
         f"not checked for {', '.join(one.codes)}: {one.reason}: {', '.join(one.packages)}" for one in report.not_asked
     ]

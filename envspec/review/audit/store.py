@@ -37,7 +37,7 @@ class _Document:
     files: tuple[tuple[str, str, str, FileFacts], ...]
 
 
-def all_kept(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
+def all_answers(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
     """Yield the answers of every source that there are any of, leaving out what can't be read."""
     for path in kept_files(cache_dir):
         with suppress(OutsideError):

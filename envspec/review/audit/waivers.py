@@ -33,10 +33,10 @@ class _Named:
         return self.waiver.until is not None and f"{now:%Y-%m-%d}" > self.waiver.until
 
 
-def applied(found: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
+def apply_waivers(found: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
     """Mark what the spec takes knowingly. A finding that it takes in some targets only becomes two."""
-    waivers = [one for one in _named(accepted) if not one.has_ended(now)]
-    return tuple(part for finding in found for part in _applied(finding, waivers))
+    waivers = [one for one in _waivers(accepted) if not one.has_ended(now)]
+    return tuple(part for finding in found for part in _apply(finding, waivers))
 
 
 def about_waivers(found: Sequence[Finding], accepted: Audit, facts: Facts, now: datetime) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def about_waivers(found: Sequence[Finding], accepted: Audit, facts: Facts, now: 
 
     What couldn't be looked for isn't known to be unneeded.
     """
-    for one in _named(accepted):
+    for one in _waivers(accepted):
         if one.has_ended(now):
             message = f"{one.title} ended on {one.waiver.until}: {one.waiver.reason}"
             yield Finding(
@@ -59,7 +59,7 @@ def about_waivers(found: Sequence[Finding], accepted: Audit, facts: Facts, now: 
             yield Finding("warning", UNUSED, message, remedy="remove it from the spec", evidence=Risk())
 
 
-def _named(accepted: Audit) -> Iterator[_Named]:
+def _waivers(accepted: Audit) -> Iterator[_Named]:
     for name, waiver in accepted.ignore.items():
         yield _Named(f"[audit.ignore] {name}", waiver, advisory=name)
     for (package, code), waiver in accepted.accept.items():
@@ -74,7 +74,7 @@ def _was_looked_for(one: _Named, facts: Facts) -> bool:
     return True
 
 
-def _applied(finding: Finding, waivers: Iterable[_Named]) -> Iterator[Finding]:
+def _apply(finding: Finding, waivers: Iterable[_Named]) -> Iterator[Finding]:
     rest = finding
     for one in waivers:
         if not one.is_of(rest):

@@ -65,21 +65,21 @@ def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp) -
 def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
     """Return what a change of version means, by what is known of both; None stands for a side without the package."""
     if new is None:
-        return tuple(_gone(old)) if old else ()
-    return (*_vulnerable(old, new), *_yanked(old, new), *_published(new))
+        return tuple(_removal_facts(old)) if old else ()
+    return (*_vulnerable(old, new), *_yank_facts(old, new), *_upload_facts(new))
 
 
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
-    def told(move: Move) -> Move:
+    def with_facts(move: Move) -> Move:
         old, new = (known.get(key, UNKNOWN) if (key := _key(row, view)) else None for view in (move.old, move.new))
         found = (*move.facts, *facts(old, new))
         return replace(
             move,
             facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),
-            parts=tuple(told(part) for part in move.parts),
+            parts=tuple(with_facts(part) for part in move.parts),
         )
 
-    moves = tuple(told(move) for move in row.moves)
+    moves = tuple(with_facts(move) for move in row.moves)
     return replace(row, moves=moves, risk=highest((row.risk, *(move.risk for move in moves))))
 
 
@@ -87,7 +87,7 @@ def _key(row: Row, view: View | None) -> Key | None:
     return (row.kind, row.name, view.version, view.index) if view else None
 
 
-def _gone(old: Known) -> Iterator[Fact]:
+def _removal_facts(old: Known) -> Iterator[Fact]:
     if old.vulnerabilities:
         yield Fact("low", "vulnerability-fixed", f"removing it fixes {_titles(old.vulnerabilities)}")
 
@@ -127,7 +127,7 @@ def _new(one: Vulnerability, *, was_known: bool) -> Fact:
     return Fact("high", "newly-vulnerable", f"{text}; {_fix(one)}")
 
 
-def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
+def _yank_facts(old: Known | None, new: Known) -> Iterator[Fact]:
     was = old.yanked if old else None
     if new.yanked is not None:
         yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
@@ -135,7 +135,7 @@ def _yanked(old: Known | None, new: Known) -> Iterator[Fact]:
         yield Fact("low", "was-yanked", f"replaces a version: {was}")
 
 
-def _published(new: Known) -> Iterator[Fact]:
+def _upload_facts(new: Known) -> Iterator[Fact]:
     if new.young is not None:
         yield Fact("medium", "young", new.young)
     elif new.published is not None:

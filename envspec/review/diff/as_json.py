@@ -19,7 +19,7 @@ def as_json(review: Review) -> dict[str, Any]:
         "risk": review.risk if review else None,
         "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
-        "verified": _asked(review.asked) if review.asked else None,
+        "verified": _answers(review.asked) if review.asked else None,
         "flaws": [asdict(fact) for fact in review.flaws],
         "spec": [asdict(fact) for fact in review.settings],
         "gpu": [asdict(fact) for fact in review.gpu],
@@ -42,7 +42,7 @@ def _python(build: LockedPython | None) -> dict[str, Any] | None:
     return {"version": build.version, "build": build.build, "file": build.file, "sha256": build.sha256}
 
 
-def _asked(how: Asked) -> dict[str, Any]:
+def _answers(how: Asked) -> dict[str, Any]:
     return {
         "complete": not how.unasked,
         "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted},

@@ -22,7 +22,7 @@ def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
     before, after = match.old, match.new
     if "inputs" not in knows:
         before, after = _without_inputs(before), _without_inputs(after)
-    return _settled(before, after, old, new, knows)
+    return _comparable(before, after, old, new, knows)
 
 
 def _both_know(old: Side, new: Side) -> frozenset[str]:
@@ -38,7 +38,7 @@ def _without_inputs(lock: Lock) -> Lock:
     return Lock("", SpecInputs(), tuple(bare))
 
 
-def _settled(before: Lock, after: Lock, old: Side, new: Side, knows: frozenset[str]) -> tuple[Lock, Lock]:
+def _comparable(before: Lock, after: Lock, old: Side, new: Side, knows: frozenset[str]) -> tuple[Lock, Lock]:
     was: list[LockedTarget] = []
     now: list[LockedTarget] = []
     for name in sorted({t.name for t in before} | {t.name for t in after}):
@@ -61,7 +61,7 @@ def _settled(before: Lock, after: Lock, old: Side, new: Side, knows: frozenset[s
 
 
 def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin | None, Pin | None]:
-    before, after = (None if pin is None else _known(pin, knows) for pin in (old, new))
+    before, after = (None if pin is None else _plain_pin(pin, knows) for pin in (old, new))
     if before is None or after is None or old is None or new is None:
         return before, after
     for loose, exact in ((old, new), (new, old)):
@@ -77,7 +77,7 @@ def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin 
     return before, after
 
 
-def _known(pin: Pin, knows: frozenset[str]) -> Pin:
+def _plain_pin(pin: Pin, knows: frozenset[str]) -> Pin:
     """Return a plain pin without what the other side can't say. A specifier takes the version's place, so that a review
     shows the specifier as what changed."""
     return Pin(

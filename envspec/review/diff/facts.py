@@ -35,7 +35,7 @@ def highest(risks: Iterable[Risk]) -> Risk:
     return min(risks, key=RISKS.index, default="low")
 
 
-def merged(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[Fact, ...]:
+def merge_facts(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[Fact, ...]:
     """Merge facts found target by target: each once, with the targets that it holds for unless these are all of
     `targets`.
 

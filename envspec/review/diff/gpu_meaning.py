@@ -26,7 +26,7 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     yield from _cuda(old, new, was, now)
     yield from _driver(old, new, was, now)
     yield from _gpus(old, new)
-    yield from _recorded(old, new)
+    yield from _architecture_change(old, new)
     yield from _torch(new, was, now)
     for one, title in _TITLES.items():
         yield from _library(one, title, new, was, now)
@@ -89,7 +89,7 @@ def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterato
         elif asked[0] is None:
             yield Fact("medium", "cuda-moved", f"CUDA none -> {asked[1]}: this is a GPU target now")
         else:
-            yield _moved_cuda(asked[0], asked[1], "CUDA", None)
+            yield _cuda_move(asked[0], asked[1], "CUDA", None)
     elif was.cuda != now.cuda and was.cuda and now.cuda:
         name = now.torch.name if now.torch else None
         if now.cuda == "cpu":
@@ -100,10 +100,10 @@ def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterato
                 "medium", "cpu-to-cuda", f"{name} is a build for CUDA {now.cuda} now (was for the CPU)", package=name
             )
         else:
-            yield _moved_cuda(was.cuda, now.cuda, f"the CUDA of {name}", name)
+            yield _cuda_move(was.cuda, now.cuda, f"the CUDA of {name}", name)
 
 
-def _moved_cuda(old: str, new: str, what: str, package: str | None) -> Fact:
+def _cuda_move(old: str, new: str, what: str, package: str | None) -> Fact:
     major = old.split(".")[0] != new.split(".")[0]
     because = ": extensions compiled for the old major don't load" if major else ""
     return Fact("medium", "cuda-moved", f"{what} {old} -> {new}{because}", package=package)
@@ -145,7 +145,7 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
         yield Fact("low", "gpu-added", f"the spec asks for {', '.join(come)}")
 
 
-def _recorded(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
+def _architecture_change(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     """Yield a change of the recorded architectures that no change of the GPUs explains."""
     if old.architectures != new.architectures and old.inputs.gpus == new.inputs.gpus:
         was, now = (", ".join(one.architectures) or "none" for one in (old, new))
@@ -161,7 +161,7 @@ def _torch(new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     """Yield the architectures that torch's build gained or lost."""
     if now.torch is None or (was.torch is not None and _build(was.torch) == _build(now.torch)):
         return
-    before, after = _compiled(was, new), _compiled(now, new)
+    before, after = _compiled_architectures(was, new), _compiled_architectures(now, new)
     if after is None and now.cuda != "cpu" and (now.cuda or new.inputs.cuda or was.cuda not in (None, "cpu")):
         build = " ".join(filter(None, (now.torch.name, now.torch.version, now.torch.build)))
         message = f"{build} isn't in envspec's facts: whether it has code for the GPUs of this target is unknown"
@@ -178,7 +178,7 @@ _Compiled = tuple[tuple[str, ...], tuple[str, ...], str | None]
 """Capabilities with machine code, those with PTX, and the CUDA that compiled them."""
 
 
-def _compiled(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
+def _compiled_architectures(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
     from envspec.facts import conda_builds, torch_builds
 
     if gpu.torch is None or gpu.cuda in (None, "cpu"):
@@ -235,15 +235,15 @@ def _architectures(
     own = [c for c in lost if c in asked]
     other = [c for c in lost if c not in own]
     if own:
-        message = f"{what} has no code for {_named(own)}, which this target asks for"
+        message = f"{what} has no code for {_sm_names(own)}, which this target asks for"
         yield Fact(lost_risk, "architecture-lost", message, package=package)
     if other:
         whose = ", which this target doesn't ask for" if asked else ""
         yield Fact(
-            "low" if asked else "medium", "architecture-lost", f"{what} lost {_named(other)}{whose}", package=package
+            "low" if asked else "medium", "architecture-lost", f"{what} lost {_sm_names(other)}{whose}", package=package
         )
     if gained:
-        yield Fact("low", "architecture-gained", f"{what} gained {_named(gained)}", package=package)
+        yield Fact("low", "architecture-gained", f"{what} gained {_sm_names(gained)}", package=package)
 
 
 def _runs(compiled: _Compiled, capability: str) -> bool:
@@ -251,5 +251,5 @@ def _runs(compiled: _Compiled, capability: str) -> bool:
     return covers(sm, capability, cuda) or can_translate(ptx, capability)
 
 
-def _named(capabilities: list[str]) -> str:
+def _sm_names(capabilities: list[str]) -> str:
     return ", ".join(map(sm_of, capabilities))

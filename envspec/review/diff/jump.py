@@ -91,7 +91,7 @@ def _conda(old: str, new: str) -> Jump:
 def _part(was: tuple[int, ...], now: tuple[int, ...]) -> str | None:
     """Return the index of the first number that differs; None when none does (1.0 and 1)."""
     length = max(len(was), len(now), 3)
-    pairs = list(zip(_filled(was, length), _filled(now, length), strict=True))
+    pairs = list(zip(_pad(was, length), _pad(now, length), strict=True))
     place = next((index for index, (a, b) in enumerate(pairs) if a != b), None)
     if place is None:
         return None
@@ -100,5 +100,5 @@ def _part(was: tuple[int, ...], now: tuple[int, ...]) -> str | None:
     return ("major", "minor", "patch")[min(place, 2)]
 
 
-def _filled(numbers: tuple[int, ...], length: int) -> tuple[int, ...]:
+def _pad(numbers: tuple[int, ...], length: int) -> tuple[int, ...]:
     return (*numbers, *(0,) * (length - len(numbers)))

@@ -27,7 +27,7 @@ class Match:
     renamed: tuple[tuple[str, str], ...] = ()
 
 
-def matched(old: Side, new: Side) -> Match:
+def match_targets(old: Side, new: Side) -> Match:
     """Match the targets of two sides: by name, then by platform where a file's targets are platforms, else by content.
 
     Raises InputError for a file with several environments for a platform and no obvious choice.
@@ -35,11 +35,11 @@ def matched(old: Side, new: Side) -> Match:
     before, after = old.lock, new.lock
     plain = Match(before, after, old.title, new.title)
     if "inputs" in old.knows & new.knows:
-        renamed = dict(_renamed(before, after))
+        renamed = dict(_renames(before, after))
         if not renamed:
             return plain
         targets = (replace(target, name=renamed.get(target.name, target.name)) for target in before)
-        return replace(plain, old=_sorted(before, targets), renamed=tuple(sorted(renamed.items())))
+        return replace(plain, old=_sort_targets(before, targets), renamed=tuple(sorted(renamed.items())))
     if {t.name for t in before} & {t.name for t in after}:
         return plain
     if old.by_platform:
@@ -51,7 +51,7 @@ def matched(old: Side, new: Side) -> Match:
     return plain
 
 
-def _renamed(old: Lock, new: Lock) -> Iterator[tuple[str, str]]:
+def _renames(old: Lock, new: Lock) -> Iterator[tuple[str, str]]:
     """Pair targets that went with those that came for the same machines, with nearly the same packages."""
     gone = [target for target in old if new.target(target.name) is None]
     come = [target for target in new if old.target(target.name) is None]
@@ -108,8 +108,8 @@ def _as_targets_of(side: Side, other: Lock) -> tuple[Lock, str]:
         used.add(same[0].name)
         found.append(replace(same[0], name=target.name))
     found += [target for target in side.lock if target.name not in used]
-    return _sorted(side.lock, found), title
+    return _sort_targets(side.lock, found), title
 
 
-def _sorted(lock: Lock, targets: Iterable[LockedTarget]) -> Lock:
+def _sort_targets(lock: Lock, targets: Iterable[LockedTarget]) -> Lock:
     return replace(lock, targets=tuple(sorted(targets, key=lambda target: target.name)))

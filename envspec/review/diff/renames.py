@@ -42,7 +42,7 @@ def partner_of(name: str, change: PinChange, known: Partners) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def folded(rows: Iterable[Row]) -> tuple[Row, ...]:
+def fold_renames(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Return the rows for a reader: one for all CUDA libraries that are only called otherwise, in place of theirs."""
     rows = tuple(rows)
     by_name = {row.name: row for row in rows if row.kind == "pip"}
@@ -64,14 +64,14 @@ def folded(rows: Iterable[Row]) -> tuple[Row, ...]:
         said = f"{other.name} {_version(gone.old)} is {row.name} {_version(move.new)} now"
         groups.setdefault(move.targets, []).append((gone, move, said))
     risk = highest(one.risk for row, _, other, _ in pairs for one in (row, other))
-    one = Row("pip", TITLE, False, None, tuple(_renamed(*item) for item in groups.items()), risk)
+    one = Row("pip", TITLE, False, None, tuple(_fold_moves(*item) for item in groups.items()), risk)
     return in_order((one, *(row for row in left if row.moves)))
 
 
 _FEWEST = 2
 
 
-def _renamed(targets: tuple[str, ...], found: list[tuple[Move, Move, str]]) -> Move:
+def _fold_moves(targets: tuple[str, ...], found: list[tuple[Move, Move, str]]) -> Move:
     facts = tuple(dict.fromkeys(fact for gone, move, _ in found for fact in (*gone.facts, *move.facts)))
     return Move(
         action="changed",

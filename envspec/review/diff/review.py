@@ -13,8 +13,8 @@ from envspec.packages.edges import Markers
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
 from envspec.review.diff.common import comparable
-from envspec.review.diff.facts import RISKS, Fact, Risk, highest, merged
-from envspec.review.diff.matching import Match, matched
+from envspec.review.diff.facts import RISKS, Fact, Risk, highest, merge_facts
+from envspec.review.diff.matching import Match, match_targets
 from envspec.review.diff.model import Diff, ImageChange, PackageChange, PinChange, TargetChange, TargetHead
 from envspec.review.diff.risk import ALONE, Around, different_hashes, facts, far, form, label
 from envspec.review.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
@@ -29,7 +29,7 @@ class Relations:
         self.before, self.after = before, after
         self._graphs: dict[tuple[bool, str], Graph | None] = {}
 
-    def asked(self, kind: str, name: str, target: str, now: bool) -> tuple[bool | None, tuple[str, ...] | None]:
+    def demand(self, kind: str, name: str, target: str, now: bool) -> tuple[bool | None, tuple[str, ...] | None]:
         """Return whether the spec asks for a package, and which packages require it: on the new side if `now`, else on
         the old one.
 
@@ -63,11 +63,11 @@ class Relations:
         key = (now, name)
         if key not in self._graphs:
             side, lock = (self.new, self.after) if now else (self.old, self.before)
-            self._graphs[key] = _built(lock.target(name)) if "edges" in side.knows else None
+            self._graphs[key] = _make_graph(lock.target(name)) if "edges" in side.knows else None
         return self._graphs[key]
 
 
-def _built(target: LockedTarget | None) -> Graph | None:
+def _make_graph(target: LockedTarget | None) -> Graph | None:
     if target is None or not target.inputs.platform:
         return None
     try:
@@ -183,7 +183,9 @@ class Circumstances:
         if not self.are_locks:
             return ALONE
         exact = [name for name in change.targets if self._is_exact(name)]
-        return Around(exact=bool(exact), moved=self._moved(change.old, change.new, exact[0]) if exact else ())
+        return Around(
+            exact=bool(exact), moved=self._dependency_changes(change.old, change.new, exact[0]) if exact else ()
+        )
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, str]]:
@@ -193,15 +195,15 @@ class Circumstances:
         was, now = _machine(self.old, name), _machine(self.new, name)
         return was == now and was is not None
 
-    def _moved(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
+    def _dependency_changes(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
         lines = {*old.dependencies} ^ {*new.dependencies}
         if lines and new.kind == "pip":
             targets = [target for target in (self.old.target(name), self.new.target(name)) if target]
             if any(_is_stated(target, new) for target in targets):
                 return ()
             markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.full_python)
-            lines = {line for line in lines - _corrected(new) if _holds(markers, line)}
-        return tuple(sorted(_signed(old, new, lines)))
+            lines = {line for line in lines - _correction_lines(new) if _holds(markers, line)}
+        return tuple(sorted(_describe_lines(old, new, lines)))
 
 
 def _is_stated(target: LockedTarget, pin: Pin) -> bool:
@@ -209,7 +211,7 @@ def _is_stated(target: LockedTarget, pin: Pin) -> bool:
     return not pin.is_wheel and find_metadata(target.inputs.metadata, pin.name, pin.version) is not None
 
 
-def _corrected(pin: Pin) -> frozenset[str]:
+def _correction_lines(pin: Pin) -> frozenset[str]:
     from envspec.facts.corrections import corrections
 
     return frozenset(corrections().missing_requirements(pin.name, pin.version, ()))
@@ -224,7 +226,7 @@ def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
     return inputs.platform, inputs.python, inputs.glibc, inputs.cuda
 
 
-def _signed(old: Pin, new: Pin, lines: set[str]) -> Iterator[str]:
+def _describe_lines(old: Pin, new: Pin, lines: set[str]) -> Iterator[str]:
     yield from (f"requires {line} now" for line in lines & {*new.dependencies})
     yield from (f"no longer requires {line}" for line in lines & {*old.dependencies})
 
@@ -250,7 +252,7 @@ _Edges = tuple[tuple[str, ...], tuple[str, ...]]
 class _Reviewer:
     def __init__(self, old: Side, new: Side) -> None:
         self.old, self.new = old, new
-        self.match = matched(old, new)
+        self.match = match_targets(old, new)
         self.before, self.after = comparable(old, new, self.match)
         self.change: Diff = diff(self.before, self.after)
         before, after = {t.name for t in self.before}, {t.name for t in self.after}
@@ -319,11 +321,16 @@ class _Reviewer:
             elif target.new:
                 known = [one.inputs for one in self.before]
                 came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
-        gone = merged(((name, Fact("medium", "target-removed", "no longer locked")) for name in self.went), ())
+        gone = merge_facts(((name, Fact("medium", "target-removed", "no longer locked")) for name in self.went), ())
         renamed = (
             Fact("low", "target-renamed", f"target renamed, was {was}", (now,)) for was, now in self.match.renamed
         )
-        return (*gone, *renamed, *merged(found, self.shared or ("",)), *merged(came, () if self.shared else self.came))
+        return (
+            *gone,
+            *renamed,
+            *merge_facts(found, self.shared or ("",)),
+            *merge_facts(came, () if self.shared else self.came),
+        )
 
     def _gpu(self) -> tuple[Fact, ...]:
         from envspec.review.diff.gpu_meaning import concerns, meaning
@@ -341,7 +348,7 @@ class _Reviewer:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
                 found += [(name, fact) for fact in meaning(old, new)]
-        return (*merged(found, self.shared), *self._torches())
+        return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
         was, now = self.before.torches, self.after.torches
@@ -365,7 +372,7 @@ class _Reviewer:
             groups.setdefault((_key(one.old), _key(one.new)), []).append(one)
         moves = tuple(self._move(package, found) for found in groups.values())
         where = changes[0].targets[0]
-        direct, via = self.relations.asked(package.kind, package.name, where, changes[0].new is not None)
+        direct, via = self.relations.demand(package.kind, package.name, where, changes[0].new is not None)
         risks = [*(move.risk for move in moves), gpu_risk.get(package.name, "low")]
         new = all(self.around.of(one).news and not self._partner(package, one) for one in changes)
         return Row(package.kind, package.name, direct, via, moves, highest(risks), new)
@@ -384,10 +391,10 @@ class _Reviewer:
         alone = self.came if change.old is None else self.went
         inside = tuple(name for name in change.targets if name in alone)
         if not inside or not self.shared:
-            replaced = self._replaced(change.new) if change.new and inside else None
+            replaced = self._pin_with_other_hash(change.new) if change.new and inside else None
             return PinChange(replaced, change.new, change.targets) if replaced else change
         if change.new is not None:
-            if (replaced := self._replaced(change.new)) is not None:
+            if (replaced := self._pin_with_other_hash(change.new)) is not None:
                 return PinChange(replaced, change.new, change.targets)
             known = (package.kind, package.name, change.new.version) in self._known
         else:
@@ -397,7 +404,7 @@ class _Reviewer:
         rest = tuple(name for name in change.targets if name not in alone)
         return PinChange(change.old, change.new, rest) if rest else None
 
-    def _replaced(self, pin: Pin) -> Pin | None:
+    def _pin_with_other_hash(self, pin: Pin) -> Pin | None:
         """Return the old pin that records a different hash of the very same file."""
         if pin.artifact is None:
             return None
@@ -430,7 +437,7 @@ class _Reviewer:
         return replace(
             max(parts, key=_growth),
             targets=self._where(targets),
-            facts=merged(found, targets),
+            facts=merge_facts(found, targets),
             needs=tuple(sorted({name for part in parts for name in part.needs})),
             drops=tuple(sorted({name for part in parts for name in part.drops})),
             parts=tuple(parts),

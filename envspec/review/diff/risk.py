@@ -83,9 +83,9 @@ ALONE = Around()
 def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fact, ...]:
     """Return the facts about a pin that came, went or changed, besides the versions themselves."""
     if new is None:
-        return tuple(_removed(old)) if old else ()
+        return tuple(_risks_of_removal(old)) if old else ()
     if old is None:
-        return tuple(_added(new, around))
+        return tuple(_risks_of_addition(new, around))
     found = [
         *_hash(old, new, around),
         *_requirements(old, new, around),
@@ -98,7 +98,7 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
         *_size(old, new),
         *_direct(old, new),
         *_publisher(old, new),
-        *_built_with(old, new),
+        *_build_changes(old, new),
     ]
     return tuple(found)
 
@@ -133,7 +133,7 @@ def label(pin: Pin) -> str | None:
     return pin.artifact.variant.label if pin.artifact and pin.artifact.variant else None
 
 
-def _added(new: Pin, around: Around) -> Iterator[Fact]:
+def _risks_of_addition(new: Pin, around: Around) -> Iterator[Fact]:
     yield from _name(new, around)
     if new.git:
         yield Fact(
@@ -159,7 +159,7 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
         yield Fact("medium", "new-package", "new here, and not among the most used packages: see whose it is")
 
 
-def _removed(old: Pin) -> Iterator[Fact]:
+def _risks_of_removal(old: Pin) -> Iterator[Fact]:
     if old.direct:
         yield Fact("medium", "direct-removed", "was asked for by name: code that imports it stops working")
 
@@ -335,7 +335,7 @@ def _publisher(old: Pin, new: Pin) -> Iterator[Fact]:
         yield Fact("medium", "publisher-workflow", f"published by another workflow: {was} -> {now}")
 
 
-def _built_with(old: Pin, new: Pin) -> Iterator[Fact]:
+def _build_changes(old: Pin, new: Pin) -> Iterator[Fact]:
     if old.built_with is None or new.built_with is None or old.built_with == new.built_with:
         return
     before = {one.name: one for one in old.built_with}

@@ -18,10 +18,12 @@ _UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
 def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
     """Yield what changed for all targets."""
     if old.exclude_newer != new.exclude_newer:
-        yield Fact("low", "exclude-newer-changed", _moved("exclude-newer", old.exclude_newer, new.exclude_newer))
+        yield Fact(
+            "low", "exclude-newer-changed", _describe_change("exclude-newer", old.exclude_newer, new.exclude_newer)
+        )
     if old.image_python != new.image_python:
         pythons = (one.image_python or "locked" for one in (old, new))
-        yield Fact("medium", "image-python-changed", _moved("the Python of images", *pythons))
+        yield Fact("medium", "image-python-changed", _describe_change("the Python of images", *pythons))
     came, went = _between(old.allow_source, new.allow_source)
     if came:
         yield Fact("medium", "allow-source-added", f"may be built from source now: {', '.join(came)}")
@@ -33,12 +35,12 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
             message = f"{name} is no longer tied to the index {was}: any index may supply it"
             yield Fact("high", "source-removed", message)
         elif was != now:
-            yield Fact("medium", "source-changed", _moved(f"the index of {name}", was, now))
+            yield Fact("medium", "source-changed", _describe_change(f"the index of {name}", was, now))
     if old.channels != new.channels:
-        yield Fact("medium", "channels-changed", _moved("channels", _list(old.channels), _list(new.channels)))
+        yield Fact("medium", "channels-changed", _describe_change("channels", _list(old.channels), _list(new.channels)))
     if old.without_corrections != new.without_corrections:
         lists = _list(old.without_corrections), _list(new.without_corrections)
-        yield Fact("low", "corrections-changed", _moved("without-corrections", *lists))
+        yield Fact("low", "corrections-changed", _describe_change("without-corrections", *lists))
 
 
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
@@ -56,17 +58,17 @@ def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     """Yield what changed for one target, except CUDA and its GPUs, which `gpu_meaning` covers."""
     if old.platform != new.platform:
-        yield Fact("high", "platform-changed", _moved("platform", old.platform, new.platform))
+        yield Fact("high", "platform-changed", _describe_change("platform", old.platform, new.platform))
     if old.python != new.python:
-        yield Fact("medium", "python-changed", _moved("Python", old.python, new.python))
+        yield Fact("medium", "python-changed", _describe_change("Python", old.python, new.python))
     if old.glibc != new.glibc and old.platform == new.platform:
         raised = bool(old.glibc and new.glibc and numbers(new.glibc) > numbers(old.glibc))
-        message = _moved("glibc", old.glibc, new.glibc) + (": older systems can't run this" if raised else "")
+        message = _describe_change("glibc", old.glibc, new.glibc) + (": older systems can't run this" if raised else "")
         yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
     if old.driver != new.driver:
-        yield Fact("low", "driver-changed", _moved("the machines' driver", old.driver, new.driver))
+        yield Fact("low", "driver-changed", _describe_change("the machines' driver", old.driver, new.driver))
     if old.cpu != new.cpu:
-        yield Fact("low", "cpu-changed", _moved("the machines' oldest processors", old.cpu, new.cpu))
+        yield Fact("low", "cpu-changed", _describe_change("the machines' oldest processors", old.cpu, new.cpu))
     if old.inspect != new.inspect:
         if new.inspect:
             yield Fact("low", "inspect-changed", "wheels are read for what their METADATA leaves out")
@@ -80,7 +82,7 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     yield from _constraints(old.constraints, new.constraints)
     yield from _overrides(dict(old.overrides), dict(new.overrides))
     yield from _pages(dict(old.find_links), dict(new.find_links))
-    yield from _accepted(dict(old.accept), dict(new.accept))
+    yield from _acceptance_changes(dict(old.accept), dict(new.accept))
 
 
 def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
@@ -89,7 +91,7 @@ def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterat
         Fact("medium", "inspect-changed", _UNREAD) if not new.inspect else None,
         *_metadata(replace(new, metadata=()), new),
         *_overrides({}, dict(new.overrides)),
-        *_accepted({}, dict(new.accept)),
+        *_acceptance_changes({}, dict(new.accept)),
     ):
         if one is not None and not any(one in tuple(of_new_target(other, ())) for other in others):
             yield one
@@ -118,10 +120,12 @@ def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            yield Fact("medium", "find-links-changed", _moved(f"the flat index {name}", old.get(name), new.get(name)))
+            yield Fact(
+                "medium", "find-links-changed", _describe_change(f"the flat index {name}", old.get(name), new.get(name))
+            )
 
 
-def _accepted(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
+def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
     for code in sorted({*old, *new}):
         if code not in new:
             yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
@@ -209,5 +213,5 @@ def _list(values: Iterable[str]) -> str | None:
     return ", ".join(values) or None
 
 
-def _moved(what: str, old: str | None, new: str | None) -> str:
+def _describe_change(what: str, old: str | None, new: str | None) -> str:
     return f"{what} {old or 'not set'} -> {new or 'not set'}"

@@ -25,16 +25,16 @@ class _Printer:
 
     def lines(self, review: Review) -> Iterator[str]:
         name = f"{review.name}: " if review.name else ""
-        yield from self._wrapped(f"{name}{review.old_title} -> {review.new_title}", style="bold")
+        yield from self._wrap(f"{name}{review.old_title} -> {review.new_title}", style="bold")
         yield words.summary(review)
         for line in review.chosen:
-            yield from self._wrapped(line, hanging=2)
+            yield from self._wrap(line, hanging=2)
         for told in (review.asked, review.looked_up):
             for line in told.lines() if told else ():
-                yield from self._wrapped(line, hanging=2)
+                yield from self._wrap(line, hanging=2)
         for row, fact in review.shouted:
             yield ""
-            yield from self._wrapped(f"!! {row.name}: {words.fact(fact)}", style="high", hanging=3)
+            yield from self._wrap(f"!! {row.name}: {words.fact(fact)}", style="high", hanging=3)
         yield from self._facts(words.FLAWS, review.flaws)
         yield from self._facts("GPU", review.gpu)
         yield from self._facts("Spec", review.settings)
@@ -43,7 +43,7 @@ class _Printer:
         if targets or sizes:
             yield ""
             for line in (*targets, *sizes):
-                yield from self._wrapped(line, hanging=2)
+                yield from self._wrap(line, hanging=2)
         for section in words.sections(review):
             yield from self._rows(section)
 
@@ -51,16 +51,16 @@ class _Printer:
         facts = tuple(facts)
         if facts:
             yield ""
-            yield self._styled(title, "bold")
+            yield self._style(title, "bold")
         for fact in facts:
-            lines = self._wrapped(words.fact(fact), indent=10)
+            lines = self._wrap(words.fact(fact), indent=10)
             first = next(lines)
-            yield f"  {self._styled(fact.risk.ljust(6), fact.risk)}  {first.lstrip()}"
+            yield f"  {self._style(fact.risk.ljust(6), fact.risk)}  {first.lstrip()}"
             yield from lines
 
     def _rows(self, section: words.Section) -> Iterator[str]:
         yield ""
-        yield self._styled(section.heading, section.risk)
+        yield self._style(section.heading, section.risk)
         width = min(max(cells(printable(row.name)) for row in section.rows), 28)
         for row in section.rows:
             yield from self._row(row, width)
@@ -70,21 +70,21 @@ class _Printer:
         alike = words.alike(row)
         for number, (move, head) in enumerate(zip(row.moves, heads, strict=True)):
             name = printable(row.name) if number == 0 else ""
-            lines = self._wrapped(f"  {padded(name, width)}  {head}", hanging=6)
+            lines = self._wrap(f"  {pad(name, width)}  {head}", hanging=6)
             yield next(lines)
             yield from lines
             # what holds for all moves is said once, below the last
             for fact in () if alike and number + 1 < len(row.moves) else move.facts:
-                yield from self._wrapped(words.fact(fact), indent=6)
+                yield from self._wrap(words.fact(fact), indent=6)
             for edge in words.edges(move):
-                yield from self._wrapped(edge, indent=6)
+                yield from self._wrap(edge, indent=6)
 
-    def _wrapped(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
+    def _wrap(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
         # every line with a foreign word in it comes by here
         lines = wrap(clean_text(line), WIDTH, " " * indent, " " * (indent + hanging))
-        yield from (self._styled(one, style) for one in lines)
+        yield from (self._style(one, style) for one in lines)
 
-    def _styled(self, line: str, style: str) -> str:
+    def _style(self, line: str, style: str) -> str:
         return self.styled(line, _STYLES[style]) if style else line
 
 
@@ -105,7 +105,7 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """Pad a text with spaces to `width` columns."""
     return text + " " * (width - cells(text))
 

@@ -28,7 +28,7 @@ class Answers:
     asked: Asked
 
 
-def doubted(review: Review) -> frozenset[tuple[str, str]]:
+def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
     """Return kind and name of the packages whose old files have to be asked as well: those with another file of the
     same version."""
     return frozenset(
@@ -41,11 +41,11 @@ def doubted(review: Review) -> frozenset[tuple[str, str]]:
 
 def with_answers(review: Review, answers: Answers) -> Review:
     """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
-    raised = with_verified(add_flaws(review, answers.refuted), answers.held)
+    raised = lower_risks(add_flaws(review, answers.refuted), answers.held)
     return replace(raised, asked=answers.asked)
 
 
-def with_verified(review: Review, held: Collection[File]) -> Review:
+def lower_risks(review: Review, held: Collection[File]) -> Review:
     """Lower the risk of another file of the same version where its index holds both, the old and the new one."""
     others = [(fact.package, fact.risk) for fact in (*review.flaws, *review.gpu)]
     rows = []
@@ -63,14 +63,14 @@ def _move(move: Move, held: Collection[File]) -> Move:
     are_held = [_is_held(one.old, held) and _is_held(one.new, held) for one in move.exact]
     if not all(are_held):
         return replace(move, parts=parts)
-    return replace(move, parts=parts, facts=tuple(map(_lowered, move.facts)))
+    return replace(move, parts=parts, facts=tuple(map(_lower, move.facts)))
 
 
 def _is_held(view: View | None, held: Collection[File]) -> bool:
     return view is not None and (view.file, view.sha256) in held
 
 
-def _lowered(fact: Fact) -> Fact:
+def _lower(fact: Fact) -> Fact:
     if fact.code != "file-changed":
         return fact
     return replace(fact, risk="low", message="a different file of the same version: its index holds both")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from envspec.base.texts import plural
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest
-from envspec.review.diff.renames import folded
+from envspec.review.diff.renames import fold_renames
 from envspec.review.diff.rows import Move, Review, Row, TargetSize
 
 SHOWN = 4
@@ -36,7 +36,7 @@ class Section:
 def sections(review: Review) -> Iterator[Section]:
     """Yield the rows in the order of reading: high risk, new packages, medium, low. `heading` is the short form of
     `title`, which counts them."""
-    rows = folded(review.rows)
+    rows = fold_renames(review.rows)
     for risk in RISKS:
         found = tuple(row for row in rows if row.risk == risk and not row.new)
         if found:
@@ -55,7 +55,7 @@ def bytes_text(size: int) -> str:
     return f"{size} B"
 
 
-def listed(names: Iterable[str], shown: int = SHOWN) -> str:
+def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
     """Return "a, b, c, d and 3 more"."""
     found = list(names)
     more = len(found) - shown
@@ -94,7 +94,7 @@ def jump(move: Move) -> str:
 
 def where(targets: Iterable[str]) -> str:
     """Return "[a, b]"; empty for everywhere."""
-    names = listed(targets, 6)
+    names = join_names(targets, 6)
     return f"[{names}]" if names else ""
 
 
@@ -103,7 +103,7 @@ def origin(row: Row) -> str:
     if row.direct:
         return "direct"
     if row.via:
-        return f"via {listed(row.via)}"
+        return f"via {join_names(row.via)}"
     # conda's solver adds packages that nothing requires
     return "" if row.via is None else "required by nothing"
 
@@ -132,9 +132,9 @@ def edges(move: Move) -> Iterator[str]:
     found: dict[str, list[Move]] = {}
     for part in move.exact:
         if part.needs:
-            found.setdefault(f"needs {listed(part.needs)} now", []).append(part)
+            found.setdefault(f"needs {join_names(part.needs)} now", []).append(part)
         if part.drops:
-            found.setdefault(f"no longer needs {listed(part.drops)}", []).append(part)
+            found.setdefault(f"no longer needs {join_names(part.drops)}", []).append(part)
     for text, parts in found.items():
         everywhere = len(parts) == len(move.exact)
         yield text if everywhere else f"{text} {where(sorted(name for part in parts for name in part.targets))}"
@@ -163,7 +163,7 @@ def targets_came_or_went(review: Review) -> Iterator[str]:
     """Return a line for new targets; removed targets have their own fact."""
     if review.came:
         quiet = f" ({plural(review.quiet, 'package')} as in the others)" if review.quiet else ""
-        yield f"new {'target' if len(review.came) == 1 else 'targets'}: {listed(review.came, 8)}{quiet}"
+        yield f"new {'target' if len(review.came) == 1 else 'targets'}: {join_names(review.came, 8)}{quiet}"
 
 
 def _download(one: TargetSize) -> str | None:

@@ -27,7 +27,7 @@ from envspec.packages.names import conda_name, requirement_name
 from envspec.review.git.program import git_output
 
 
-def conflicted(base: Path, ours: Path, theirs: Path, folder: Path) -> str:
+def mark_conflicts(base: Path, ours: Path, theirs: Path, folder: Path) -> str:
     """Return both sides' texts with conflict markers where they differ. Raises ToolError."""
     text, conflicts = by_line(base, ours, theirs, folder)
     if conflicts:
@@ -76,7 +76,7 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     there; a target solved for new inputs on one side, and changed for the old ones on the other; conda packages changed
     on both sides, which only conda's solver can judge; and a result that can't be right (`envspec.lock.judge`).
     """
-    return _Merger(base or Lock(ours.name, SpecInputs(), ()), ours, theirs).merged()
+    return _Merger(base or Lock(ours.name, SpecInputs(), ()), ours, theirs).merge()
 
 
 class _Clash(Exception):
@@ -96,7 +96,7 @@ class _Merger:
         self.base, self.ours, self.theirs = base, ours, theirs
         self.conflicts: list[Conflict] = []
 
-    def merged(self) -> Merged:
+    def merge(self) -> Merged:
         name = self.value(None, "name", self.base.name, self.ours.name, self.theirs.name)
         inputs = self.spec_inputs()
         names = sorted({target.name for lock in (self.ours, self.theirs) for target in lock})
@@ -120,7 +120,7 @@ class _Merger:
         try:
             return _three(base, ours, theirs)
         except _Clash:
-            self.clash(target, f"{what} is {_shown(ours)} on one side and {_shown(theirs)} on the other")
+            self.clash(target, f"{what} is {_show(ours)} on one side and {_show(theirs)} on the other")
             return ours
 
     def spec_inputs(self) -> SpecInputs:
@@ -130,7 +130,7 @@ class _Merger:
             values = (getattr(side, name) for side in (base, ours, theirs))
             return self.value(None, name.replace("_", "-"), *values)
 
-        allowed = (set(ours.allow_source) | set(theirs.allow_source)) - _dropped(
+        allowed = (set(ours.allow_source) | set(theirs.allow_source)) - _removals(
             base.allow_source, ours.allow_source, theirs.allow_source
         )
         names = ("exclude_newer", "image_python", "sources", "channels", "without_corrections")
@@ -144,7 +144,7 @@ class _Merger:
 
     def pythons(self) -> tuple[LockedPython, ...]:
         sides = [{one.platform: one for one in side.pythons} for side in (self.base, self.ours, self.theirs)]
-        merged = self.keyed(
+        merged = self.merge_by_key(
             sides[0],
             sides[1],
             sides[2],
@@ -154,12 +154,12 @@ class _Merger:
 
     def images(self) -> tuple[LockedImage, ...]:
         sides = [{image.name: image.digest for image in side.images} for side in (self.base, self.ours, self.theirs)]
-        merged = self.keyed(
+        merged = self.merge_by_key(
             sides[0],
             sides[1],
             sides[2],
             lambda name, mine, other: self.clash(
-                None, f"the image {name} is {_shown(mine)} on one side and {_shown(other)} on the other"
+                None, f"the image {name} is {_show(mine)} on one side and {_show(other)} on the other"
             ),
         )
         return tuple(LockedImage(name, digest) for name, digest in sorted(merged.items()))
@@ -167,12 +167,12 @@ class _Merger:
     def target(self, name: str, shared: SpecInputs) -> LockedTarget | None:
         base, ours, theirs = (lock.target(name) for lock in (self.base, self.ours, self.theirs))
         if ours is None or theirs is None:
-            return self.added_or_removed(name, base, ours, theirs, shared)
+            return self.one_sided_target(name, base, ours, theirs, shared)
         if _context(ours, self.ours.inputs) != _context(theirs, self.theirs.inputs):
             return self.resolved_on_one_side(name, base, ours, theirs)
         return self.merged_target(name, base, ours, theirs)
 
-    def added_or_removed(
+    def one_sided_target(
         self,
         name: str,
         base: LockedTarget | None,
@@ -237,8 +237,8 @@ class _Merger:
         name_of: Callable[[str], str],
     ) -> tuple[str, ...]:
         """Merge the spec's requirements package by package: two branches must not ask for a package differently."""
-        sides = [_grouped(of(side.inputs), name_of) for side in (base, ours, theirs)]
-        merged = self.keyed(
+        sides = [_group_by_name(of(side.inputs), name_of) for side in (base, ours, theirs)]
+        merged = self.merge_by_key(
             sides[0],
             sides[1],
             sides[2],
@@ -257,15 +257,15 @@ class _Merger:
             {(pin.kind, pin.name): replace(pin, direct=False) for pin in side.pins} for side in (base, ours, theirs)
         ]
         direct = [{(pin.kind, pin.name) for pin in side.pins if pin.direct} for side in (base, ours, theirs)]
-        asked = (direct[1] | direct[2]) - _dropped(*direct)
+        asked = (direct[1] | direct[2]) - _removals(*direct)
 
         def clash(key: tuple[str, str], mine: Pin | None, other: Pin | None) -> None:
-            self.clash(target, f"{key[1]} {_moved(mine, other)}")
+            self.clash(target, f"{key[1]} {_describe_clash(mine, other)}")
 
-        merged = self.keyed(solved[0], solved[1], solved[2], clash)
+        merged = self.merge_by_key(solved[0], solved[1], solved[2], clash)
         return tuple(replace(pin, direct=key in asked) for key, pin in sorted(merged.items()))
 
-    def keyed(
+    def merge_by_key(
         self,
         base: Mapping[Key, Value],
         ours: Mapping[Key, Value],
@@ -295,11 +295,11 @@ def _shared_context(shared: SpecInputs) -> SpecInputs:
     return replace(shared, allow_source=())
 
 
-def _dropped(base: Collection[Key], ours: Collection[Key], theirs: Collection[Key]) -> set[Key]:
+def _removals(base: Collection[Key], ours: Collection[Key], theirs: Collection[Key]) -> set[Key]:
     return {one for one in base if one not in ours or one not in theirs}
 
 
-def _grouped(texts: Iterable[str], name_of: Callable[[str], str]) -> dict[str, tuple[str, ...]]:
+def _group_by_name(texts: Iterable[str], name_of: Callable[[str], str]) -> dict[str, tuple[str, ...]]:
     groups: dict[str, tuple[str, ...]] = {}
     for text in sorted(texts):
         name = name_of(text)
@@ -315,7 +315,7 @@ def _without_orphans(merged: LockedTarget, ours: LockedTarget, theirs: LockedTar
     return replace(merged, pins=tuple(pin for pin in merged.pins if (pin.kind, pin.name) not in orphans))
 
 
-def _moved(ours: Pin | None, theirs: Pin | None) -> str:
+def _describe_clash(ours: Pin | None, theirs: Pin | None) -> str:
     if ours is None or theirs is None:
         pin = ours or theirs
         return f"is removed on one side and changed on the other, to {pin.version if pin else ''}"
@@ -324,7 +324,7 @@ def _moved(ours: Pin | None, theirs: Pin | None) -> str:
     return f"is {ours.version} on both sides, with different recorded metadata"
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "empty"
     return "not set" if value is None else str(value)

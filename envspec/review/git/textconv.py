@@ -39,7 +39,7 @@ def readable(lock: Lock) -> str:
     out.extend(_requirements(lock, "constraint", lambda inputs: inputs.constraints))
     out.extend(_requirements(lock, "override", lambda inputs: list(map(_with_reason, inputs.overrides))))
     out.extend(_requirements(lock, "find-links", lambda inputs: [" ".join(one) for one in inputs.find_links]))
-    out.extend(_requirements(lock, "metadata", lambda inputs: list(map(_stated, inputs.metadata))))
+    out.extend(_requirements(lock, "metadata", lambda inputs: list(map(_metadata_line, inputs.metadata))))
     out.extend(_requirements(lock, "accept", lambda inputs: list(map(_with_reason, inputs.accept))))
     out.append("\n")
     out.extend(_packages(lock))
@@ -68,7 +68,7 @@ def _requirements(lock: Lock, word: str, of: Callable[[TargetInputs], Sequence[s
     return [f"{word} {text}{_where(lock, names)}\n" for text, names in sorted(holders.items())]
 
 
-def _stated(one: StatedMetadata) -> str:
+def _metadata_line(one: StatedMetadata) -> str:
     return f"{one.title} requires {', '.join(one.dependencies)}"
 
 

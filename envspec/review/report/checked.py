@@ -67,7 +67,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         as_of=database.modified or None,
         troubles=tuple(_troubles((as_json(one) for one in findings if one.evidence.advisory), targets)),
         unknown=_unknown(
-            {one.reason: one.packages for one in rules.not_asked(found, facts) if _KNOWN in one.codes}, targets
+            {one.reason: one.packages for one in rules.unchecked_packages(found, facts) if _KNOWN in one.codes}, targets
         ),
         unread=(),
         left_out=(),

@@ -12,7 +12,7 @@ from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedPython, LockedTarget, Pin
 from envspec.packages.licences import is_acceptable
 from envspec.prove.proof.model import Standing
-from envspec.prove.rungs import RUNGS, said
+from envspec.prove.rungs import RUNGS, phrase
 from envspec.review.diff.gpu_meaning import cuda_of
 from envspec.review.diff.rows import Review
 from envspec.review.report.model import (
@@ -52,8 +52,8 @@ class _Compiled:
 
 def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     """Compare every target with every architecture that any target runs on or asks for."""
-    compiled = [_compiled(target) for target in targets]
-    asked = [_asked(target) for target in targets]
+    compiled = [_torch_build(target) for target in targets]
+    asked = [_target_capabilities(target) for target in targets]
     sold = {gpu.capability for gpu in gpus.products() if gpu.kind != "embedded"}
     run = {c for one in compiled for c in sold if covers(one.sm, c, one.cuda) or can_translate(one.ptx, c)}
     shown = sorted(run.union(*asked), key=order)
@@ -69,7 +69,7 @@ def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     )
 
 
-def _compiled(target: LockedTarget) -> _Compiled:
+def _torch_build(target: LockedTarget) -> _Compiled:
     torch = target.pin("torch", "pip") or target.pin("pytorch", "conda")
     if torch is None:
         return _Compiled(why="no torch")
@@ -116,7 +116,7 @@ def _title(package: str) -> str:
     return _TITLES[match[1]] if match else package
 
 
-def _asked(target: LockedTarget) -> set[str]:
+def _target_capabilities(target: LockedTarget) -> set[str]:
     """Return the capabilities of a target's own GPUs ("9.0" of sm_90)."""
     return {capability_of(sm) for sm in target.architectures}
 
@@ -161,7 +161,7 @@ def page_of(
         lock=lock,
         digest=digest,
         exclude_newer=spec.exclude_newer,
-        targets=tuple(_target(target, numbers, proved.get(target.name, said(RUNGS[0]))) for target in targets),
+        targets=tuple(_target(target, numbers, proved.get(target.name, phrase(RUNGS[0]))) for target in targets),
         pythons=tuple(_pythons(pythons, targets)),
         base_python=spec.image.python == "base",
         packages=packages,

@@ -79,7 +79,7 @@ def html(page: Page) -> str:
             '<a class="skip" href="#main">Skip to the content</a>',
             *_header(page),
             '<main id="main">',
-            *_section("changes", sections.compared(page)),
+            *_section("changes", sections.comparison(page)),
             *_section("vulnerabilities", sections.vulnerabilities(page)),
             *_section("packages", _packages(page)),
             *_section("targets", (*sections.targets(page), *sections.pythons(page))),
@@ -172,7 +172,7 @@ def page_data(page: Page) -> str:
         "vulnerable": _vulnerable(page),
         "changes": changes_data(page),
     }
-    return json.dumps(_cleaned(whole), ensure_ascii=False, separators=(",", ":")).translate(_INERT)
+    return json.dumps(_clean(whole), ensure_ascii=False, separators=(",", ":")).translate(_INERT)
 
 
 def content_policy(style: str, script: str) -> str:
@@ -212,10 +212,10 @@ def _vulnerable(page: Page) -> dict[str, list[str]]:
     return found
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     """Remove the characters that steer a terminal or reverse a line's direction from every text."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {key: _cleaned(one) for key, one in value.items()}
-    return [_cleaned(one) for one in value] if isinstance(value, list) else value
+        return {key: _clean(one) for key, one in value.items()}
+    return [_clean(one) for one in value] if isinstance(value, list) else value

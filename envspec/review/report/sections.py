@@ -39,11 +39,11 @@ def _eyes(page: Page) -> Iterator[Eye]:
     yield from _of_audit(page)
     torches = {one.version.partition("+")[0] for row in page.packages if row.name == "torch" for one in row.variants}
     if len(torches) > 1:
-        yield Eye("packages", "medium", "targets have different releases of torch", words.listed(sorted(torches)))
+        yield Eye("packages", "medium", "targets have different releases of torch", words.join_names(sorted(torches)))
     for verdict, said in (("denied", "under a denied licence"), ("unlisted", "under a licence that isn't allowed")):
         names = [page.packages[n].name for one in page.licences if one.verdict == verdict for n in one.packages]
         if names:
-            yield Eye("licences", "medium", f"{plural(len(names), 'package')} {said}", words.listed(names))
+            yield Eye("licences", "medium", f"{plural(len(names), 'package')} {said}", words.join_names(names))
 
 
 def _of_changes(page: Page) -> Iterator[Eye]:
@@ -62,11 +62,11 @@ def _of_changes(page: Page) -> Iterator[Eye]:
     for risk in ("high", "medium"):
         names = [row.name for row in review.rows if row.risk == risk and not row.new and row.name not in told]
         if names:
-            yield Eye("changes", risk, f"{plural(len(names), 'change')} at {risk} risk", words.listed(names))
+            yield Eye("changes", risk, f"{plural(len(names), 'change')} at {risk} risk", words.join_names(names))
     new = [row for row in review.rows if row.new]
     if new:
         tone = "high" if any(row.risk == "high" for row in new) else "medium"
-        yield Eye("changes", tone, plural(len(new), "new package"), words.listed(row.name for row in new))
+        yield Eye("changes", tone, plural(len(new), "new package"), words.join_names(row.name for row in new))
     wider = [fact for fact in (*review.settings, *review.gpu) if fact.risk != "low"]
     if wider:
         tone = "high" if any(fact.risk == "high" for fact in wider) else "medium"
@@ -83,7 +83,7 @@ def _of_audit(page: Page) -> Iterator[Eye]:
         what = (
             "1 known vulnerability" if len(audit.advisories) == 1 else f"{len(audit.advisories)} known vulnerabilities"
         )
-        yield Eye("vulnerabilities", "high", what, words.listed(names))
+        yield Eye("vulnerabilities", "high", what, words.join_names(names))
     if not audit.complete:
         yield Eye("vulnerabilities", "medium", "the audit is incomplete", clean_text("; ".join(audit.unread[:2])))
 
@@ -247,7 +247,7 @@ def pythons(page: Page) -> Iterator[str]:
 
 def _where(page: Page, targets: tuple[int, ...]) -> str:
     every = len(targets) == len(page.targets)
-    return text("all" if every else words.listed((page.targets[place].name for place in targets), 6))
+    return text("all" if every else words.join_names((page.targets[place].name for place in targets), 6))
 
 
 def _bar(value: int, most: int) -> str:
@@ -288,7 +288,7 @@ def licences(page: Page) -> Iterator[str]:
         name = text(one.name) if one.name else '<em class="quiet">not stated</em>'
         tone = {"denied": "high", "unlisted": "high", "accepted": "low"}.get(one.verdict, "quiet")
         judged = _td("By the spec", _VERDICTS[one.verdict], tone) if ruled else ""
-        names = words.listed((page.packages[number].name for number in one.packages), 6)
+        names = words.join_names((page.packages[number].name for number in one.packages), 6)
         yield f'<tr><th scope="row">{name}</th>{judged}' + _td("Packages", str(len(one.packages)), "n")
         yield f"<td>{_bar(len(one.packages), most)}</td>" + _td("Which", text(names)) + "</tr>"
     yield _END
@@ -325,10 +325,10 @@ def gpus(page: Page) -> Iterator[str]:
     if notes:
         yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in notes)}</ul>"
     if coverage.nowhere:
-        yield f"<p>No target runs on {text(', '.join(map(_named, coverage.nowhere)))}.</p>"
+        yield f"<p>No target runs on {text(', '.join(map(_capability_name, coverage.nowhere)))}.</p>"
 
 
-def _named(one: CapabilityProducts) -> str:
+def _capability_name(one: CapabilityProducts) -> str:
     return f"{one.sm} ({one.generation})"
 
 
@@ -365,7 +365,7 @@ def vulnerabilities(page: Page) -> Iterator[str]:
     if audit.unknown:
         yield "<p>Not checked:</p><ul>"
         for reason, numbers in audit.unknown:
-            names = words.listed((page.packages[number].name for number in numbers), 12)
+            names = words.join_names((page.packages[number].name for number in numbers), 12)
             yield f"<li>{text(reason)}: {text(names)}</li>"
         yield "</ul>"
     others = [one for one in audit.troubles if one.code != "vulnerability" and not one.code.startswith("licence")]
@@ -408,7 +408,7 @@ def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]
     yield _END
 
 
-def compared(page: Page) -> Iterator[str]:
+def comparison(page: Page) -> Iterator[str]:
     """Show the review of what changed, in the words of `envspec diff`."""
     review = page.review
     if review is None:

@@ -15,7 +15,7 @@ from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.verify import compare
-from envspec.review.verify.indexes import FACTS, Indexes, Rows, found_file, shipped
+from envspec.review.verify.indexes import FACTS, Indexes, Rows, found_file, shipped_file
 from envspec.review.verify.model import Claims, IndexedFile, Outcome, PinClaim, Told, difference
 
 _AT_ONCE = 16
@@ -48,7 +48,7 @@ def ask_all(
         # whoever interrupts doesn't wait for what hasn't begun
         pool.shutdown(wait=False, cancel_futures=True)
     nowhere = asking.without_any_page(tuple(lock))
-    found = {claim: _unasked_where(nowhere, claim, outcome) for claim, outcome in found.items()}
+    found = {claim: _skip_unreachable(nowhere, claim, outcome) for claim, outcome in found.items()}
     return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
 
 
@@ -135,17 +135,17 @@ class _Asking:
             listed, file = self.indexes.at_url(claim.pin)
         except OutsideError as error:
             return Outcome(unasked=error.message)
-        return self._compared(claim, claim.pin.url or "", listed, file)
+        return self._compare(claim, claim.pin.url or "", listed, file)
 
     def of_page(self, claims: Sequence[PinClaim]) -> Mapping[PinClaim, Outcome]:
         """Ask for a project of an index; `claims` are about it alone."""
-        known = {claim: shipped(claim.pin) if self.indexes.facts else None for claim in claims}
+        known = {claim: shipped_file(claim.pin) if self.indexes.facts else None for claim in claims}
         found = {
             claim: Outcome(
                 FACTS,
-                (*_of_listed(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
-                (*_unproved(claim, facts[0]), *compare.uncorrected(claim, facts[1].requires_dist)),
-                unexpected=tuple(compare.unexpected(claim, facts[1])),
+                (*_file_differences(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
+                (*_open_points(claim, facts[0]), *compare.missing_corrections(claim, facts[1].requires_dist)),
+                unexpected=tuple(compare.refusals(claim, facts[1])),
             )
             for claim, facts in known.items()
             if facts is not None
@@ -177,45 +177,45 @@ class _Asking:
 
     def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None, rows: Rows) -> Outcome:
         if row is None:
-            return Outcome(source, tuple(_of_listed(claim, None)))
+            return Outcome(source, tuple(_file_differences(claim, None)))
         try:
-            listed = self.indexes.listed(row)
+            listed = self.indexes.read_row(row)
         except OutsideError as error:
             return Outcome(source, unasked=error.message)
         file, variant = found_file(row, listed), claim.pin.artifact.variant if claim.pin.artifact else None
         if variant is None:
-            return self._compared(claim, source, listed, file)
+            return self._compare(claim, source, listed, file)
         try:
             published = self.indexes.variants(listed.file, rows)
         except OutsideError as error:
-            return Outcome(source, tuple(_of_listed(claim, listed)), unasked=error.message)
+            return Outcome(source, tuple(_file_differences(claim, listed)), unasked=error.message)
         differences = tuple(compare.of_variant(listed.file, variant, published))
         file = replace(file, variant=compare.wheel_of(claim, variant, published))
-        return self._compared(claim, source, listed, file, differences)
+        return self._compare(claim, source, listed, file, differences)
 
-    def _compared(
+    def _compare(
         self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile, more: Sequence[Finding] = ()
     ) -> Outcome:
-        differences = (*_of_listed(claim, listed), *more)
-        told = Outcome(source, differences, _unproved(claim, listed), listed.yanked)
+        differences = (*_file_differences(claim, listed), *more)
+        told = Outcome(source, differences, _open_points(claim, listed), listed.yanked)
         if claim.builds is not None or any(one.code == "other-hash" for one in differences):
             # a file that isn't the lock's says nothing of what the lock pins
             return told
         try:
-            described = self.indexes.described(claim, file)
+            described = self.indexes.describe(claim, file)
             differences += tuple(compare.of_builds(claim, described.builds))
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
                 differences += tuple(compare.of_beside(described.metadata, described.beside))
-                told = replace(told, unexpected=tuple(compare.unexpected(claim, described.metadata)))
-                uncorrected = compare.uncorrected(claim, described.metadata.requires_dist)
+                told = replace(told, unexpected=tuple(compare.refusals(claim, described.metadata)))
+                uncorrected = compare.missing_corrections(claim, described.metadata.requires_dist)
                 told = replace(told, unproved=(*told.unproved, *uncorrected))
                 if listed.size is None:
                     # pages without sizes: what the file's own server said
                     differences += tuple(
-                        _of_listed(claim, replace(listed, size=described.metadata.size, uploaded=None))
+                        _file_differences(claim, replace(listed, size=described.metadata.size, uploaded=None))
                     )
-            published = self._published(claim, listed)
+            published = self._check_publisher(claim, listed)
         except OutsideError as error:
             return replace(told, unasked=error.message)
         return replace(
@@ -225,7 +225,7 @@ class _Asking:
             attested=published.attested,
         )
 
-    def _published(self, claim: PinClaim, listed: IndexedFile) -> Outcome:
+    def _check_publisher(self, claim: PinClaim, listed: IndexedFile) -> Outcome:
         """Compare the publisher that a lock names with the file's attestations. Raises OutsideError."""
         pin, locked = claim.pin, claim.pin.publisher
         if locked is None:
@@ -268,7 +268,7 @@ class _Asking:
         return found
 
 
-def _of_listed(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Finding]:
+def _file_differences(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Finding]:
     artifact = claim.pin.artifact
     if artifact is None:
         return
@@ -277,7 +277,7 @@ def _of_listed(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Finding]
         yield from compare.of_time(claim, listed.uploaded)
 
 
-def _unproved(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
+def _open_points(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
     """What an index's page leaves open, or claims without proof."""
     pin, told = claim.pin, []
     if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
@@ -285,6 +285,6 @@ def _unproved(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _unasked_where(nowhere: Mapping[str, str], claim: PinClaim, outcome: Outcome) -> Outcome:
+def _skip_unreachable(nowhere: Mapping[str, str], claim: PinClaim, outcome: Outcome) -> Outcome:
     reason = nowhere.get(claim.pin.index) if claim.pin.kind == "pip" else None
     return outcome if reason is None or outcome.source == FACTS else Outcome(unasked=reason)

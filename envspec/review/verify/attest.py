@@ -27,10 +27,10 @@ def attestor() -> Refusal | None:
         return None
     # it warns that it doesn't fetch newer roots, which is meant
     logging.getLogger("sigstore").setLevel(logging.ERROR)
-    return refused
+    return refusal
 
 
-def refused(body: bytes, file: str, sha256: str) -> str | None:
+def refusal(body: bytes, file: str, sha256: str) -> str | None:
     """Say why a file's attestations don't hold: the first reason, None where all of them do.
 
     Raises OutsideError for what is no provenance.

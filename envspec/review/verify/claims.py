@@ -24,7 +24,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     return {claim: tuple(names) for claim, names in found.items()}
 
 
-def changed(claims: Claims, before: Claims) -> Claims:
+def new_claims(claims: Claims, before: Claims) -> Claims:
     """Leave out what an earlier lock claimed in any of its targets.
 
     A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
@@ -32,7 +32,7 @@ def changed(claims: Claims, before: Claims) -> Claims:
     return {claim: names for claim, names in claims.items() if claim not in before}
 
 
-def bounded(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
+def apply_bounds(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
     """Put the spec's own bounds in time in the place of the lock's: by package (normalised), None for none."""
     return {
         replace(claim, exclude_newer=bounds[claim.pin.name])
@@ -84,7 +84,7 @@ def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[P
             uncorrected=shared.without_corrections,
             holds_python=schema >= 3,
             machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
-            asked=_asked(target, pin.name) if is_pre_release(pin.version) else (),
+            asked=_version_demands(target, pin.name) if is_pre_release(pin.version) else (),
             any_python=inputs.accepts("requires-python", pin.name),
             glibc=inputs.glibc,
         )
@@ -96,7 +96,7 @@ def is_pre_release(version: str) -> bool:
     return read is not None and read.is_prerelease
 
 
-def _asked(target: LockedTarget, name: str) -> tuple[str, ...]:
+def _version_demands(target: LockedTarget, name: str) -> tuple[str, ...]:
     """List what the requirements of a target, its constraints and its packages say of a package's version."""
     inputs = target.inputs
     overrides = [line for line, _ in inputs.overrides if requirement_name(line) == name]

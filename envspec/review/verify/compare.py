@@ -85,19 +85,19 @@ def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Finding]:
     for what, mine, other in (
         ("the version", own.version, beside.version),
         ("Requires-Python", own.requires_python or "none", beside.requires_python or "none"),
-        ("the requirements", _listed(own.requires_dist), _listed(beside.requires_dist)),
-        ("the extras", _listed(own.provides_extra), _listed(beside.provides_extra)),
+        ("the requirements", _join_sorted(own.requires_dist), _join_sorted(beside.requires_dist)),
+        ("the extras", _join_sorted(own.provides_extra), _join_sorted(beside.provides_extra)),
     ):
         if mine != other:
             sentence = f"{what} in the METADATA that its index has beside it: {other}; in the file: {mine}"
             yield difference("other-metadata", sentence, mine, other)
 
 
-def _listed(lines: Iterable[str]) -> str:
+def _join_sorted(lines: Iterable[str]) -> str:
     return ", ".join(sorted(set(lines))) or "none"
 
 
-def unexpected(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
+def refusals(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a file as its METADATA has it."""
     said = metadata.requires_python if metadata else None
     if said and claim.python and not claim.any_python and not takes_python(said, claim.python):
@@ -206,7 +206,7 @@ def _is_met(line: str, has: Mapping[str, str]) -> bool:
     return version is not None and asked.specifier.contains(version, prereleases=True)
 
 
-def uncorrected(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
+def missing_corrections(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
     """List the requirements that envspec's corrections add today and the lock lacks, as sentences.
 
     The lock is older than the correction, or the edge was dropped: these look the same. A package of the spec's own

@@ -133,7 +133,7 @@ class Indexes:
             refuse_foreign_page(url, reply.body)
         return {str(row["filename"]): row for row in rows}
 
-    def listed(self, row: Mapping[str, Any]) -> IndexedFile:
+    def read_row(self, row: Mapping[str, Any]) -> IndexedFile:
         """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
         sha256, size = row["hashes"].get("sha256"), row.get("size")
         if sha256 is None:
@@ -172,7 +172,7 @@ class Indexes:
         file = unquote(urlsplit(url).path).rpartition("/")[2]
         return IndexedFile(file, sha256, size), FoundFile(url, file, sha256, size)
 
-    def described(self, claim: PinClaim, file: FoundFile) -> Described:
+    def describe(self, claim: PinClaim, file: FoundFile) -> Described:
         """Read what a file says of itself; runs no code of a source. Raises IndexFailure."""
         pin = claim.pin
         if pin.is_wheel:
@@ -208,7 +208,7 @@ def found_file(row: Mapping[str, Any], listed: IndexedFile) -> FoundFile:
     )
 
 
-def shipped(pin: Pin) -> tuple[IndexedFile, Metadata] | None:
+def shipped_file(pin: Pin) -> tuple[IndexedFile, Metadata] | None:
     """Find a file of a PyTorch index in the facts that ship with envspec; None where they don't have it."""
     variant = pin.index.removeprefix(_PYTORCH)
     if pin.artifact is None or not pin.index.startswith(_PYTORCH) or variant not in wheels.variants():

@@ -39,14 +39,14 @@ class Verification:
     @property
     def unasked(self) -> dict[str, tuple[str, ...]]:
         """The packages that couldn't be asked, in whole or in part, by the reason."""
-        return _grouped(
+        return _group(
             (outcome.unasked, one.claim) for one in self.told for outcome in one.outcomes if outcome.unasked is not None
         )
 
     @property
     def unproved(self) -> dict[str, tuple[str, ...]]:
         """What no publisher gives in a form that can be compared, with its packages."""
-        found = _grouped(
+        found = _group(
             (sentence, one.claim) for one in self.told for outcome in one.outcomes for sentence in outcome.unproved
         )
         return {**found, **self.beside}
@@ -84,7 +84,7 @@ def label(claim: PinClaim) -> str:
     return named if claim.builds is None else f"{named} (builds {claim.builds})"
 
 
-def _grouped(rows: Iterator[tuple[str, PinClaim]]) -> dict[str, tuple[str, ...]]:
+def _group(rows: Iterator[tuple[str, PinClaim]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for reason, claim in rows:
         found.setdefault(reason, {})[label(claim)] = None

@@ -20,7 +20,7 @@ from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.prove.compiles import build
 from envspec.prove.compiles.build import compile_target
-from envspec.prove.compiles.find import asked_of, compilers, holders
+from envspec.prove.compiles.find import architectures_for, compilers, holders
 from envspec.prove.compiles.model import Compiled, Compiler
 
 HOPPER = load(ROOT / "locks" / "mm-v2.9" / "envspec.lock").target("cu128-hopper")
@@ -91,9 +91,9 @@ def test_a_target_without_compilers_proves_nothing(tmp_path: Path) -> None:
 def test_which_ptxas_triton_takes() -> None:
     old, new = (Compiler("ptxas", "triton", "3.6.0", "f", (f"{TRITON}{more}",)) for more in ("", "-blackwell"))
     gpus = ("sm_80", "sm_90", "sm_100", "sm_120")
-    assert asked_of(old, (old, new), gpus) == {"sm_80": "sm_80", "sm_90": "sm_90a"}
-    assert asked_of(new, (old, new), gpus) == {"sm_100": "sm_100a", "sm_120": "sm_120a"}
-    assert asked_of(old, (old,), gpus) == {
+    assert architectures_for(old, (old, new), gpus) == {"sm_80": "sm_80", "sm_90": "sm_90a"}
+    assert architectures_for(new, (old, new), gpus) == {"sm_100": "sm_100a", "sm_120": "sm_120a"}
+    assert architectures_for(old, (old,), gpus) == {
         "sm_80": "sm_80",
         "sm_90": "sm_90a",
         "sm_100": "sm_100a",

@@ -185,7 +185,7 @@ def test_devices_are_described() -> None:
     ],
 )
 def test_the_name_the_tables_know(device: Device, name: str | None) -> None:
-    assert nvidia.known_as(device) == name
+    assert nvidia.table_name(device) == name
 
 
 def test_libraries_on_the_loaders_paths() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from envspec.lock.read import load
 from envspec.prove.proof.model import Standing, standings
 from envspec.prove.proof.records import read_records
-from envspec.prove.rungs import said
+from envspec.prove.rungs import phrase
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "README.md"
@@ -36,9 +36,9 @@ def table() -> str:
         proved = [rung for rung, is_proved in one.rungs if is_proved]
         reached = one.reached or ""
         beyond = proved[proved.index(reached) + 1 :] if reached in proved else proved
-        upto = " → ".join(said(rung) for rung in proved if rung not in beyond)
+        upto = " → ".join(phrase(rung) for rung in proved if rung not in beyond)
         upto += f" ({one.other_python})" if one.other_python else ""
-        lines.append(f"| {spec} | {one.target} | {upto} | {', '.join(map(said, beyond)) or '–'} |")
+        lines.append(f"| {spec} | {one.target} | {upto} | {', '.join(map(phrase, beyond)) or '–'} |")
     return "\n".join(lines) + "\n"
 
 

@@ -99,16 +99,16 @@ def on_cpu(**changes: object) -> SmokeReport:
 
 
 def passed() -> Run:
-    return Run.finished("demo", "cu128-hopper", "slurm", report(), where="gpu-h100/node7", log="runs/1/log.txt")
+    return Run.from_report("demo", "cu128-hopper", "slurm", report(), where="gpu-h100/node7", log="runs/1/log.txt")
 
 
 def failed() -> Run:
     found = report(target="cu126-volta", checks=(*checks(), BROKEN), figures=())
-    return Run.finished("demo", "cu126-volta", "docker", found, log="runs/2/log.txt")
+    return Run.from_report("demo", "cu126-volta", "docker", found, log="runs/2/log.txt")
 
 
 def blind() -> Run:
-    return Run.finished("demo", "cpu", "local", on_cpu(target="cpu"))
+    return Run.from_report("demo", "cpu", "local", on_cpu(target="cpu"))
 
 
 def broke() -> Run:

@@ -102,7 +102,7 @@ def reports() -> st.SearchStrategy[SmokeReport]:
 
 
 def _finished(report: SmokeReport, runner: str, where: str | None, log: str | None) -> Run:
-    return Run.finished(report.spec, report.target, runner, report, where=where, log=log)
+    return Run.from_report(report.spec, report.target, runner, report, where=where, log=log)
 
 
 runs = st.builds(_finished, reports(), names, maybe(texts), maybe(texts)) | st.builds(

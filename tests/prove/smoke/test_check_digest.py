@@ -13,7 +13,7 @@ from envspec.export.carried import check_digest, check_files
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.run.foreground import finished_run
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.submitted import Submitted, read_submitted, write_submitted
+from envspec.prove.smoke.run.submitted import Submitted, read_submission, write_submission
 
 OTHER = f"sha256:{'0' * 64}"
 
@@ -46,5 +46,5 @@ def test_a_report_by_another_check_than_the_carried_one_is_no_answer(tmp_path: P
 
 
 def test_submitted_jobs_keep_the_digest_of_what_they_carry(tmp_path: Path) -> None:
-    write_submitted(tmp_path, Submitted((), check=OTHER))
-    assert read_submitted(tmp_path).check == OTHER
+    write_submission(tmp_path, Submitted((), check=OTHER))
+    assert read_submission(tmp_path).check == OTHER

@@ -79,6 +79,6 @@ def test_the_check_is_told_of_wheels_that_were_seen(tmp_path: Path) -> None:
     kept_wheel(tmp_path / "artifacts")
     carried = {CONFIG: json.dumps(config(None)), "check/__main__.py": ""}
     case = SmokeCase("s", "t", "s.toml", "locks", "linux-64", None, "k", carried, wheels=((SHA, FILE), ("b" * 64, "b")))
-    files = dict(Folders(tmp_path / "smoke", tmp_path / "results").carry_seen(case).texts)
+    files = dict(Folders(tmp_path / "smoke", tmp_path / "results").carry_with_records(case).texts)
     assert json.loads(files[CONFIG])["records"] == {SHA: digest_of_installed(INSTALLED)}
     assert files["check/__main__.py"] == ""

@@ -17,7 +17,7 @@ from envspec.lock.read import load
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.prove.proof.model import Standing, standings
 from envspec.prove.proof.records import of_report, read_records
-from envspec.prove.rungs import RUNGS, reached, rungs_of
+from envspec.prove.rungs import RUNGS, highest_rung, rungs_of
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.result import CheckResult, ReportedGpu, SmokeReport
 
@@ -124,8 +124,8 @@ def test_no_command_can_record_what_a_run_has_to_prove(tmp_path: Path, rung: obj
 
 def test_a_target_for_cpus_has_no_gpus_rungs() -> None:
     assert rungs_of(gpus=False) == ("locked", "verified", "linked", "imports", "trained-cpu")
-    assert reached({"locked", "verified", "linked", "imports", "trained-cpu"}, gpus=False) == "trained-cpu"
-    assert reached({"verified"}, gpus=False) is None
+    assert highest_rung({"locked", "verified", "linked", "imports", "trained-cpu"}, gpus=False) == "trained-cpu"
+    assert highest_rung({"verified"}, gpus=False) is None
 
 
 def test_other_files_are_no_records(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from envspec.base.errors import InputError
 from envspec.prove.smoke.report.references import load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
 from envspec.prove.smoke.run.case import CheckOptions
-from envspec.prove.smoke.run.command import Command, Files, dry, quoted, variable
+from envspec.prove.smoke.run.command import Command, Files, dry, quote, variable
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.foreground import steps
 from envspec.prove.smoke.run.process import FinishedProgram
@@ -125,12 +125,12 @@ def test_hostile_paths_stay_words(make: object) -> None:
     before, checking = steps(make(HOSTILE), HOSTILE_CASE, CheckOptions(), HOSTILE)  # type: ignore[operator]
     for command in [*(step for step in before if isinstance(step, Command)), checking]:
         printed = subprocess.run(
-            ["bash", "-c", f"printf '%s\\0' {' '.join(map(quoted, command.argv))}"], capture_output=True, check=True
+            ["bash", "-c", f"printf '%s\\0' {' '.join(map(quote, command.argv))}"], capture_output=True, check=True
         )
         assert printed.stdout.decode().split("\0")[:-1] == list(command.argv)
         if command.cwd is None and not command.unless:
             assert shlex.split(command.shell) == list(command.argv)
-    assert str(HOSTILE.carried(HOSTILE_CASE)) in "\n".join(checking.argv).replace('""', '"')
+    assert str(HOSTILE.carried_folder(HOSTILE_CASE)) in "\n".join(checking.argv).replace('""', '"')
 
 
 def test_a_note_is_a_comment_whatever_it_says() -> None:
@@ -147,13 +147,13 @@ def test_a_shown_file_can_be_pasted(tmp_path: Path) -> None:
 
 @given(st.text(st.characters(exclude_characters="\0\x02\x03", exclude_categories=["Cs"])))
 def test_any_word_is_quoted(word: str) -> None:
-    assert shlex.split(quoted(word)) == [word]
+    assert shlex.split(quote(word)) == [word]
 
 
 def test_a_variable_is_expanded_and_what_is_around_it_quoted() -> None:
     word = f'type=bind,"source={variable("out")}",destination=/x y'
     ran = subprocess.run(
-        ["bash", "-c", f"out='a b$c'; printf %s {quoted(word)}"], capture_output=True, text=True, check=True
+        ["bash", "-c", f"out='a b$c'; printf %s {quote(word)}"], capture_output=True, text=True, check=True
     )
     assert ran.stdout == 'type=bind,"source=a b$c",destination=/x y'
 

@@ -74,7 +74,13 @@ def test_a_script_runs_its_check_with_hostile_paths(tmp_path: Path) -> None:
     ran = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=False, env=env)
     out = folders.results / made.jobs[0].tasks[1].folder
     assert ran.returncode == 3, ran.stderr
-    assert ran.stdout.splitlines()[:5] == ["yes", "1", "none", "-I", str(folders.carried(HOSTILE_CASE) / "check")]
+    assert ran.stdout.splitlines()[:5] == [
+        "yes",
+        "1",
+        "none",
+        "-I",
+        str(folders.carried_folder(HOSTILE_CASE) / "check"),
+    ]
     assert ran.stdout.splitlines()[-1] == str(out / "check.json")
     done = json.loads((out / "done.json").read_text())
     assert (done["status"], done["job"]) == (3, "7")

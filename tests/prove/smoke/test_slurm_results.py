@@ -18,9 +18,9 @@ from smoke_samples import report
 
 from envspec.base.errors import InputError
 from envspec.prove.smoke.report.as_json import report_json
-from envspec.prove.smoke.run.jobs import GRACE, find_lost
+from envspec.prove.smoke.run.jobs import GRACE, find_lost_jobs
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, read_submitted, write_submitted
+from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, read_submission, write_submission
 
 
 def submitted(*outputs: str, job: str | None = "5") -> Submitted:
@@ -116,21 +116,21 @@ def test_every_node_and_all_together_are_runs(tmp_path: Path) -> None:
 
 def test_the_state_survives_being_written(tmp_path: Path) -> None:
     whole = replace(submitted("a"), failed=(("s", "u", "why", None),), skipped=(("s", "v", "why"),))
-    write_submitted(tmp_path, whole)
-    assert read_submitted(tmp_path) == whole
+    write_submission(tmp_path, whole)
+    assert read_submission(tmp_path) == whole
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 1, "jobs": 3}', '{"format": 99}', "[]", "null"])
 def test_a_state_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(InputError):
-        read_submitted(tmp_path)
+        read_submission(tmp_path)
 
 
 def test_a_state_leads_nowhere_else(tmp_path: Path) -> None:
-    write_submitted(tmp_path, submitted("../../etc"))
+    write_submission(tmp_path, submitted("../../etc"))
     with pytest.raises(InputError):
-        read_submitted(tmp_path)
+        read_submission(tmp_path)
 
 
 def test_a_job_whose_number_was_lost_is_found_while_waiting(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_job_whose_number_was_lost_is_found_while_waiting(tmp_path: Path) -> N
         tmp_path,
         {"--name": FinishedProgram(0, "5|5\n"), "squeue": FinishedProgram(0, "5|CANCELLED|n1|None\n")},
     )
-    assert "cancelled" in (run.reason or "") and read_submitted(tmp_path).jobs[0].job == "5"
+    assert "cancelled" in (run.reason or "") and read_submission(tmp_path).jobs[0].job == "5"
 
 
 def test_a_controller_that_is_away_says_nothing_of_lost_jobs(tmp_path: Path) -> None:
@@ -201,6 +201,6 @@ def test_a_lost_job_is_found_by_its_name() -> None:
         seen.append(argv)
         return FinishedProgram(0, "18|17\n17|17\n")
 
-    assert find_lost(submitted("a", job=None), ask).jobs[0].job == "17"
+    assert find_lost_jobs(submitted("a", job=None), ask).jobs[0].job == "17"
     assert "--name=envspec-x-0" in seen[0]
-    assert find_lost(submitted("a"), ask).jobs[0].job == "5"
+    assert find_lost_jobs(submitted("a"), ask).jobs[0].job == "5"

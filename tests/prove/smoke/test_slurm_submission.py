@@ -17,13 +17,13 @@ from slurm_answers import (
 
 from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.jobs import (
-    find_lost,
-    may_have_taken,
+    find_lost_jobs,
+    may_have_job,
     submit,
 )
 from envspec.prove.smoke.run.process import FinishedProgram
 from envspec.prove.smoke.run.slurm import Partition, Resources
-from envspec.prove.smoke.run.submitted import Submitted, read_submitted
+from envspec.prove.smoke.run.submitted import Submitted, read_submission
 
 SBATCH = f"""#!/bin/bash
 refuse() {{
@@ -61,7 +61,7 @@ def test_a_refused_job_doesnt_stop_the_others(cluster: Callable[[str], Folders])
     whole = submit(made, Submitted(()))
     assert [job.job for job in whole.jobs] == [None, "42"]
     assert "no such partition" in (whole.jobs[0].refused or "")
-    assert read_submitted(folders.results) == whole
+    assert read_submission(folders.results) == whole
 
 
 def test_a_job_whose_answer_was_lost_is_looked_for(cluster: Callable[[str], Folders]) -> None:
@@ -75,9 +75,9 @@ def test_a_job_whose_answer_was_lost_isnt_refused(cluster: Callable[[str], Folde
     whole = submit(plan((case(),), [Partition("lost")], Resources(), folders), Submitted(()))
     (job,) = whole.jobs
     assert (job.job, job.refused) == (None, None) and "Socket timed out" in (job.unsure or "")
-    assert read_submitted(folders.results) == whole
+    assert read_submission(folders.results) == whole
     # a later envspec finds it, or says what was said
-    assert find_lost(whole, asking({"--name": FinishedProgram(0, "17|17\n")})).jobs[0].job == "17"
+    assert find_lost_jobs(whole, asking({"--name": FinishedProgram(0, "17|17\n")})).jobs[0].job == "17"
     (run,) = waited(whole, folders.results, {})
     assert run.status == "error" and "Socket timed out" in (run.reason or "")
 
@@ -96,7 +96,7 @@ def test_a_job_whose_answer_was_lost_isnt_refused(cluster: Callable[[str], Folde
     ],
 )  # fmt: skip
 def test_which_failures_of_sbatch_say_nothing(done: FinishedProgram, may: bool) -> None:
-    assert may_have_taken(done) is may
+    assert may_have_job(done) is may
 
 
 def test_a_site_with_small_nodes_is_asked_for_less(cluster: Callable[[str], Folders], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-ALL = Results((*several().runs, Run.finished("demo", "b", "local", report(checks=(*checks(gpu=False), BROKEN)))))
+ALL = Results((*several().runs, Run.from_report("demo", "b", "local", report(checks=(*checks(gpu=False), BROKEN)))))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_hostile_texts_stay_inert(browser: Browser) -> None:
         found = report(
             spec=text, workload=text, checks=(check,), figures=(Figure(text, 1.0, text),), curves={text: (2.0, 1.0)}
         )
-        runs.append(Run.finished(text, text, text, found, where=text, log=text))
+        runs.append(Run.from_report(text, text, text, found, where=text, log=text))
     found = browser.ask(
         page(Results(tuple(runs))).replace("<head>", "<head><script>window.alert = () => { window.hit = 1 }</script>"),
         """

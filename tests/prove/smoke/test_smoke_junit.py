@@ -97,7 +97,7 @@ def test_hostile_texts_are_texts(text: str) -> None:
     from smoke_samples import report
 
     check = CheckResult("static.x", "static", "fail", reason=text, remedy=text, output=text)
-    root = by_the_schema(junit(Results((Run.finished("demo", text.strip() or "x", text, report(checks=(check,))),))))
+    root = by_the_schema(junit(Results((Run.from_report("demo", text.strip() or "x", text, report(checks=(check,))),))))
     assert {element.tag for element in root.iter()} <= {
         "testsuites", "testsuite", "properties", "property", "testcase", "failure", "system-out",
     }  # fmt: skip

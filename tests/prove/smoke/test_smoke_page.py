@@ -101,13 +101,13 @@ def test_the_matrix_has_a_mark_for_every_run_and_check() -> None:
 
 
 def test_a_skip_doesnt_look_like_a_pass() -> None:
-    text = page(Results((Run.finished("demo", "cpu", "local", report(checks=checks(gpu=False))),)))
+    text = page(Results((Run.from_report("demo", "cpu", "local", report(checks=checks(gpu=False))),)))
     assert text.count('<td class="skip"><a href=') == 3
 
 
 def test_what_a_passed_check_leaves_open_is_told() -> None:
     passed = CheckResult("collectives.ddp", "collectives", "pass", reason="on the CPU, by Gloo: there is one GPU")
-    run = Run.finished("demo", "t", "local", report(checks=(passed,)))
+    run = Run.from_report("demo", "t", "local", report(checks=(passed,)))
     assert "<td>on the CPU, by Gloo: there is one GPU</td>" in page(Results((run,)))
 
 
@@ -142,7 +142,7 @@ def test_hostile_texts_stay_texts(text: str) -> None:
         curves={text: (1.0, 2.0)},
         workload=text,
     )
-    shown = page(Results((Run.finished(text, text, text, found, where=text, log=text),)))
+    shown = page(Results((Run.from_report(text, text, text, found, where=text, log=text),)))
     form = Form(shown)
     assert all(character.isprintable() or character == "\n" for character in shown)
     if text.isprintable():

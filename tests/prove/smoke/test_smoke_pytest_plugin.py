@@ -29,10 +29,10 @@ def answer(run: Run) -> str:
     return json.dumps({"schema": "envspec/smoke/1", **as_json(Results((run,)))})
 
 
-GOOD = Run.finished("cpu-py311", "cpu", "local", on_cpu(spec="cpu-py311", target="cpu"))
-BAD = Run.finished("cpu-py311", "cpu", "local", on_cpu(checks=(*checks(gpu=False), BROKEN)), log="runs/log.txt")
+GOOD = Run.from_report("cpu-py311", "cpu", "local", on_cpu(spec="cpu-py311", target="cpu"))
+BAD = Run.from_report("cpu-py311", "cpu", "local", on_cpu(checks=(*checks(gpu=False), BROKEN)), log="runs/log.txt")
 NONE = Run("cpu-py311", "cpu", "local", "error", reason="the environment couldn't be made")
-SKIP = Run.finished("cpu-py311", "cpu", "local", on_cpu(checks=(no_gpu("device.driver"),)))
+SKIP = Run.from_report("cpu-py311", "cpu", "local", on_cpu(checks=(no_gpu("device.driver"),)))
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def agrees(found: SmokeReport, raw: dict[str, Any], code: int) -> None:
     assert [figure["verdict"] for figure in ours["figures"]] == [figure["verdict"] for figure in raw["figures"]]
     assert found.verdict == raw["summary"]["verdict"]
     assert (code == 0) == (found.verdict == "pass")
-    results = Results((Run.finished(found.spec, found.target, "local", found),))
+    results = Results((Run.from_report(found.spec, found.target, "local", found),))
     assert found.headline in page(results)
     cases = list(ET.fromstring(junit(results).encode()).iter("testcase"))
     assert [case.get("name") for case in cases] == [check.name for check in found.checks]

@@ -49,7 +49,7 @@ def test_what_ran_on_the_cpu_proves_nothing_of_a_gpu_whatever_passed(ran: tuple[
     found = on_cpu(cuda="12.8", checks=ran)
     assert found.without_gpu and found.verdict == "pass" and found.gpu_skipped == 0
     assert found.headline.startswith(f"no GPU check ran: {found.passed} passed") and "need" not in found.headline
-    runs = (Run.finished("demo", "cu128-hopper", "local", found), passed())
+    runs = (Run.from_report("demo", "cu128-hopper", "local", found), passed())
     assert Results(runs).headline == "2 runs: 2 passed, 0 failed; no GPU check ran in 1 of them"
     assert not report(cuda="12.8", checks=ran).without_gpu
 
@@ -62,10 +62,10 @@ def test_a_target_without_gpu_checks_isnt_blamed_for_their_absence() -> None:
 def test_a_run_that_was_cut_short_is_no_answer() -> None:
     cut = report(complete=False)
     assert cut.verdict == "skip" and cut.headline == "interrupted: 6 passed, 0 failed, 1 skipped"
-    run = Run.finished("s", "t", "local", cut)
+    run = Run.from_report("s", "t", "local", cut)
     assert run.status == "error" and run.headline.startswith("no answer: interrupted: ")
     # what had failed by then has failed
-    assert Run.finished("s", "t", "local", report(checks=(BROKEN,), complete=False)).status == "fail"
+    assert Run.from_report("s", "t", "local", report(checks=(BROKEN,), complete=False)).status == "fail"
 
 
 @given(st.lists(st.tuples(st.sampled_from(STATUSES), st.booleans())))
@@ -76,7 +76,7 @@ def test_a_skip_is_never_a_pass(drawn: list[tuple[CheckStatus, bool]]) -> None:
     assert (found.verdict == "pass") == (statuses <= {"pass", "skip"} and "pass" in statuses)
     assert (found.verdict == "fail") == ("fail" in statuses)
     assert found.passed + found.failed + found.skipped == len(made)
-    run = Run.finished("demo", "cpu", "local", found)
+    run = Run.from_report("demo", "cpu", "local", found)
     assert run.status == found.verdict and Results((run,)).verdict == run.status
     gpu_ran = any(gpu and status != "skip" for status, gpu in drawn)
     assert found.without_gpu == (any(gpu for _, gpu in drawn) and not gpu_ran)
@@ -84,10 +84,10 @@ def test_a_skip_is_never_a_pass(drawn: list[tuple[CheckStatus, bool]]) -> None:
 
 
 def test_a_run_of_skips_is_skipped() -> None:
-    run = Run.finished("demo", "cpu", "local", on_cpu(checks=(no_gpu("device.driver"),)))
+    run = Run.from_report("demo", "cpu", "local", on_cpu(checks=(no_gpu("device.driver"),)))
     assert run.status == "skip"
     assert run.headline == "skipped: no GPU check ran: 0 passed, 0 failed, 1 skipped (1 of them needs a GPU)"
-    assert Run.finished("demo", "cpu", "local", on_cpu(checks=())).headline == "skipped: no check ran"
+    assert Run.from_report("demo", "cpu", "local", on_cpu(checks=())).headline == "skipped: no check ran"
 
 
 @pytest.mark.parametrize("status", ["pass", "fail"])
@@ -206,7 +206,7 @@ def test_check_names_follow_the_groups() -> None:
         "collectives.allreduce",
     )
     strange = CheckResult("new.thing", "new", "pass")
-    run = Run.finished("demo", "cpu", "local", report(checks=(strange, *checks())))
+    run = Run.from_report("demo", "cpu", "local", report(checks=(strange, *checks())))
     assert Results((run,)).check_names[-1] == "new.thing"
 
 

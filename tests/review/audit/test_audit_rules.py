@@ -32,7 +32,7 @@ from envspec.review.audit.model import (
     PublishedRelease,
 )
 from envspec.review.audit.packages import packages
-from envspec.review.audit.rules import OF_FILES, audit_codes, merged, not_asked, oldest
+from envspec.review.audit.rules import OF_FILES, audit_codes, merge_aliases, oldest, unchecked_packages
 from envspec.review.audit.sarif import lines_of
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import parse_spec
@@ -59,8 +59,8 @@ def test_a_vulnerability() -> None:
 
 def test_one_vulnerability_under_several_names_is_one() -> None:
     twice = (Advisory("PYSEC-1", ("CVE-1",), fixed_in=("2",)), Advisory("GHSA-1", ("CVE-1",), "Bad.", severity="low"))
-    assert merged(twice) == (Advisory("GHSA-1", ("CVE-1", "PYSEC-1"), "Bad.", ("2",), None, "low"),)
-    assert len(merged((*twice, Advisory("PYSEC-2", ("CVE-2",))))) == 2
+    assert merge_aliases(twice) == (Advisory("GHSA-1", ("CVE-1", "PYSEC-1"), "Bad.", ("2",), None, "low"),)
+    assert len(merge_aliases((*twice, Advisory("PYSEC-2", ("CVE-2",))))) == 2
 
 
 @pytest.mark.parametrize("name", ["PYSEC-1", "CVE-1"])
@@ -193,14 +193,14 @@ def test_whom_a_database_is_asked_about() -> None:
         "tzdata": (None, "conda"),
         "multi": (None, "conda"),
     }
-    assert {(one.reason, one.codes): one.packages for one in not_asked(found, Facts())} == {
+    assert {(one.reason, one.codes): one.packages for one in unchecked_packages(found, Facts())} == {
         ("conda packages that aren't on PyPI", ("vulnerability",)): ("multi", "tzdata"),
         ('packages of the index "internal"', ("vulnerability",)): ("own",),
         ("packages from a URL", ("vulnerability", *OF_FILES)): ("tar",),
         ("packages from git", ("vulnerability", *OF_FILES)): ("flash",),
         ("conda packages", OF_FILES): ("multi", "pytorch", "tzdata"),
     }
-    (skipped,) = not_asked([one for one in found if one.release], Facts(files=None))
+    (skipped,) = unchecked_packages([one for one in found if one.release], Facts(files=None))
     assert (skipped.codes, skipped.packages) == (OF_FILES, ("pytorch", "deepspeed", "torch"))
 
 
@@ -241,7 +241,7 @@ def test_what_was_asked_in_vain_and_when() -> None:
     lib, other = package("lib"), package("other")
     assert lib.release and other.release
     facts = Facts({lib.release: DatabaseAnswer("2026-11-02"), other.release: DatabaseAnswer("2026-11-01", known=False)})
-    assert not_asked((lib, other), facts) == (
+    assert unchecked_packages((lib, other), facts) == (
         NotAsked(("vulnerability",), "releases that PyPI doesn't have", ("other",)),
     )
     assert oldest((lib, other), facts) == "2026-11-02"

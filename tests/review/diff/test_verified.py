@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from diff_samples import artifact, reviewed, sha
 
-from envspec.review.diff.verified import with_verified
+from envspec.review.diff.verified import lower_risks
 
 OLD = ("lib-2.5.1-py3-none-any.whl", sha("pypilib-2.5.1-py3-none-any.whl"))
 NEW = ("lib-2.5.1-cp312-none-any.whl", sha("cp"))
@@ -24,10 +24,10 @@ NEW = ("lib-2.5.1-cp312-none-any.whl", sha("cp"))
 def test_only_what_the_index_holds_is_lowered(held: set[tuple[str, str]], risk: str) -> None:
     found = reviewed(artifact("lib", file=NEW[0], sha256=NEW[1]))
     assert found.risk == "high"
-    verified = with_verified(found, held)
+    verified = lower_risks(found, held)
     assert (verified.risk, verified.rows[0].risk, bool(verified.shouted)) == (risk, risk, risk == "high")
 
 
 def test_a_replaced_file_stays_high_whatever_is_held() -> None:
     found = reviewed(artifact("lib", sha256=NEW[1]))
-    assert with_verified(found, {OLD, (OLD[0], NEW[1])}).risk == "high"
+    assert lower_risks(found, {OLD, (OLD[0], NEW[1])}).risk == "high"

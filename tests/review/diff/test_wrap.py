@@ -7,7 +7,7 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envspec.review.diff.text import cells, padded, wrap
+from envspec.review.diff.text import cells, pad, wrap
 
 plain = st.text(alphabet="ab-c .,  ", max_size=120)
 wide = st.text(alphabet="a 中文🟡é\u0301한 ", max_size=80)
@@ -31,5 +31,5 @@ def test_wide_texts(text: str, width: int) -> None:
 
 def test_widths() -> None:
     assert [cells(text) for text in ("ab", "中文", "é", "e\u0301")] == [2, 4, 1, 1]
-    assert padded("中", 4) == "中  "
+    assert pad("中", 4) == "中  "
     assert wrap("中文中文 中文", 5) == ["中文", "中文", "中文"]

@@ -11,8 +11,8 @@ from envspec.lock.model import Artifact, Pin
 from envspec.lock.read import load
 from envspec.resolve.pip.metadata import Metadata
 from envspec.review.verify import compare
-from envspec.review.verify.claims import changed, claims_of
-from envspec.review.verify.indexes import shipped
+from envspec.review.verify.claims import claims_of, new_claims
+from envspec.review.verify.indexes import shipped_file
 from envspec.review.verify.model import IndexedFile, PinClaim
 
 FILE = Artifact("demo-1.0-py3-none-any.whl", "a" * 64, 100)
@@ -101,13 +101,15 @@ def test_targets_that_claim_alike_are_asked_once(root: Path) -> None:
     claims = claims_of(lock, lock.targets)
     pins = sum(1 + len(pin.built_with or ()) for target in lock for pin in target.pins)
     assert sum(map(len, claims.values())) == pins > 3 * len(claims)
-    assert changed(claims, claims) == {}
+    assert new_claims(claims, claims) == {}
 
 
 @pytest.mark.parametrize("name", ["cpu-py311", "deit-v2.6", "hpc-v2.7", "llm-v2.9", "mm-v2.1", "mm-v2.9", "team-v2.9"])
 def test_shipped_locks_are_what_the_shipped_facts_say(name: str, root: Path) -> None:
     lock = load(root / "locks" / name / "envspec.lock")
-    known = [(claim, facts) for claim in claims_of(lock, lock.targets) if (facts := shipped(claim.pin)) is not None]
+    known = [
+        (claim, facts) for claim in claims_of(lock, lock.targets) if (facts := shipped_file(claim.pin)) is not None
+    ]
     assert known
     for claim, (file, metadata) in known:
         assert claim.pin.artifact is not None

@@ -107,7 +107,7 @@ def bar(figure: Figure) -> str:
         return f"{min(max(value / most, 0), 1) * 160:.1f}"
 
     start, end = least or 0, greatest if greatest is not None else most
-    label = f"{words.measured(figure)}: {words.reference_words(figure)}"
+    label = f"{words.measurement(figure)}: {words.reference_words(figure)}"
     return (
         f'<svg class="bar" viewBox="0 0 160 16" role="img" aria-label="{escape(label)}">'
         f'<rect class="allowed" x="{x(start)}" y="0" width="{float(x(end)) - float(x(start)):.1f}" height="16"/>'

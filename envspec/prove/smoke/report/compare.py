@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envspec.prove.smoke.report.result import SmokeReport, weights_of
-from envspec.prove.smoke.report.words import measured
+from envspec.prove.smoke.report.words import measurement
 
 Same = Literal["same", "differs", "not compared"]
 
@@ -53,7 +53,7 @@ def compare(one: SmokeReport, other: SmokeReport) -> Comparison:
         if beside is not None:
             known = figure.value and beside.value is not None and figure.unit == beside.unit
             share = beside.value / figure.value if known and beside.value is not None and figure.value else None
-            figures.append((figure.name, measured(figure), measured(beside), share))
+            figures.append((figure.name, measurement(figure), measurement(beside), share))
     return Comparison(weights, reason, facts, checks, tuple(figures))
 
 

@@ -61,7 +61,7 @@ def _properties(run: Run) -> list[tuple[str, str]]:
     for figure in run.report.figures:
         told = words.reference_words(figure)
         verdict = f"; {figure.verdict}: {told}" if figure.verdict else f"; {told}" if told else ""
-        found.append((f"figure {figure.name}", words.measured(figure) + verdict))
+        found.append((f"figure {figure.name}", words.measurement(figure) + verdict))
     return found
 
 

@@ -187,7 +187,7 @@ def _run(run: Run, number: int, count: int) -> Iterator[str]:
     yield f"<summary><h2>{_text(run.name)}: {status}</h2></summary>"
     yield f'<p>{_text(run.headline)} <span class="quiet">({_text(words.place(run))})</span></p>'
     if run.status in ("error", "skip") and run.reason and "\n" in run.reason.strip():
-        yield _said(run.reason, f"The whole reason of {run.name}, run {number}")
+        yield _preformat(run.reason, f"The whole reason of {run.name}, run {number}")
     if run.report:
         yield from _findings(run, number)
         yield from _figures(run.report)
@@ -218,9 +218,9 @@ def _findings(run: Run, number: int) -> Iterator[str]:
         if check.remedy:
             yield f"<p><strong>Remedy:</strong> {_text(check.remedy)}</p>"
         if check.output:
-            yield f"<p>The end of its output:</p>{_said(check.output, f'End of the output of {where}')}"
+            yield f"<p>The end of its output:</p>{_preformat(check.output, f'End of the output of {where}')}"
         if check.details and check.status == "fail":
-            details = _said(json.dumps(dict(check.details), indent=2, ensure_ascii=False), f"Details of {where}")
+            details = _preformat(json.dumps(dict(check.details), indent=2, ensure_ascii=False), f"Details of {where}")
             yield f"<details><summary>Details</summary>{details}</details>"
         yield "</div>"
 
@@ -241,7 +241,7 @@ def _figure(figure: Figure) -> str:
     told = _text(known) or '<span class="quiet">no reference</span>'
     if off:
         told = f'<strong class="error">{figure.verdict}</strong>: {told}'
-    measured = f'<td class="number">{_text(words.measured(figure))}</td>'
+    measured = f'<td class="number">{_text(words.measurement(figure))}</td>'
     return f'<tr><th scope="row">{_text(figure.name)}</th>{measured}<td>{told}{chart.bar(figure)}</td></tr>'
 
 
@@ -288,7 +288,7 @@ def _group_order(check: CheckResult) -> int:
     return GROUPS.index(check.group) if check.group in GROUPS else len(GROUPS)
 
 
-def _said(text: str, label: str) -> str:
+def _preformat(text: str, label: str) -> str:
     """Render a text of several lines. It may scroll, so the keyboard reaches it."""
     return f'<pre tabindex="0" role="region" aria-label="{_text(label)}">{escape(words.clean_lines(text))}</pre>'
 

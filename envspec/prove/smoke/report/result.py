@@ -232,13 +232,13 @@ class SmokeReport:
         A reference's name is a figure's name, or what follows its group (`samples_per_s` for `training.samples_per_s`);
         the whole name comes first. Other figures keep their reference.
         """
-        return replace(self, figures=tuple(_referred(figure, references) for figure in self.figures))
+        return replace(self, figures=tuple(_with_reference(figure, references) for figure in self.figures))
 
     def _count(self, status: CheckStatus) -> int:
         return sum(check.status == status for check in self.checks)
 
 
-def _referred(figure: Figure, references: Mapping[str, Reference]) -> Figure:
+def _with_reference(figure: Figure, references: Mapping[str, Reference]) -> Figure:
     for name in (figure.name, figure.name.partition(".")[2]):
         if name in references:
             return replace(figure, reference=references[name])
@@ -277,7 +277,7 @@ class Run:
             raise InternalError(f"a run of {self.name} that is {self.status!r} needs a reason")
 
     @classmethod
-    def finished(
+    def from_report(
         cls,
         spec: str,
         target: str,

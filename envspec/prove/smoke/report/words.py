@@ -52,7 +52,7 @@ def share(value: float) -> str:
     return f"{value * 100:+.3g} %"
 
 
-def measured(figure: Figure) -> str:
+def measurement(figure: Figure) -> str:
     """ "123 samples/s"; says so where there is no number."""
     if figure.value is None:
         return "no number"

@@ -150,7 +150,7 @@ class Folders:
     cache: Path
     results: Path
 
-    def carried(self, case: SmokeCase) -> Path:
+    def carried_folder(self, case: SmokeCase) -> Path:
         return self.results / "carried" / case.title
 
     def run(self, name: str) -> Path:
@@ -171,10 +171,10 @@ class Folders:
     def carry(self, case: SmokeCase) -> Files:
         """Write the carried files."""
         return Files(
-            self.carried(case), tuple(sorted(case.carried.items())), f"the files for the checks of {case.title}"
+            self.carried_folder(case), tuple(sorted(case.carried.items())), f"the files for the checks of {case.title}"
         )
 
-    def carry_seen(self, case: SmokeCase) -> Files:
+    def carry_with_records(self, case: SmokeCase) -> Files:
         """Write the carried files again, with what the locked wheels say of their files: of those that envspec's cache
         has, which is where its installations take them from."""
         records = record_digests(self.cache.parent / ARTIFACTS, case.wheels)

@@ -21,7 +21,7 @@ def variable(name: str) -> str:
     return f"\x02{name}\x03"
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """Quote a word for a POSIX shell, with the marks of variables expanded."""
     pieces = _MARK.split(word)
     if len(pieces) == 1:
@@ -31,8 +31,8 @@ def quoted(word: str) -> str:
     )
 
 
-def joined(words: Iterable[str]) -> str:
-    return " ".join(quoted(word) for word in words)
+def join(words: Iterable[str]) -> str:
+    return " ".join(quote(word) for word in words)
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Command:
     @property
     def shell(self) -> str:
         """The command as a line for a POSIX shell."""
-        line = joined(self.argv)
+        line = join(self.argv)
         if self.cwd not in (None, HERE):
-            line = f"(cd {quoted(str(self.cwd))} && {line})"
-        return f"{joined(self.unless)} >/dev/null 2>&1 || {line}" if self.unless else line
+            line = f"(cd {quote(str(self.cwd))} && {line})"
+        return f"{join(self.unless)} >/dev/null 2>&1 || {line}" if self.unless else line
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def dry(steps: Sequence[Step]) -> str:
             lines.append(step.shell)
             continue
         for name, text in step.texts:
-            path = quoted(str(step.folder / name))
+            path = quote(str(step.folder / name))
             if step.shown:
                 end = _end_mark(text)
-                lines.append(f"mkdir -p {quoted(str((step.folder / name).parent))}")
+                lines.append(f"mkdir -p {quote(str((step.folder / name).parent))}")
                 lines += [f"cat > {path} <<'{end}'", text.rstrip("\n"), end]
             else:
                 lines.append(f"# writes {path} ({len(text.encode())} bytes)")

@@ -27,7 +27,7 @@ OnText = Callable[[int, str], None]
 
 def steps(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders) -> tuple[tuple[Step, ...], Command]:
     """The steps that prepare a case's environment, and the command that checks it."""
-    carried, results = folders.carried(case), folders.run(case.title)
+    carried, results = folders.carried_folder(case), folders.run(case.title)
     before: tuple[Step, ...] = (
         folders.carry(case),
         Command(("mkdir", "-p", str(results)), "the folder of the run"),
@@ -94,18 +94,18 @@ def prepare(
         with exclusive(held, lambda: on_text("waiting: another envspec is making this environment")):
             for step in before:
                 on_text(step.note)
-                done = run_step(step, log, partial(_noted, on_text, step.note))
+                done = run_step(step, log, partial(_note, on_text, step.note))
                 if done.status:
                     said = last_lines(done.said)
                     return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
             if case.wheels:
-                run_step(folders.carry_seen(case), log)
+                run_step(folders.carry_with_records(case), log)
     except OSError as error:
         raise StorageError(f"{held}: {error.strerror}", hint="choose another cache with ENVSPEC_CACHE_DIR") from None
     return None
 
 
-def _noted(on_text: Callable[[str], None], note: str, line: str) -> None:
+def _note(on_text: Callable[[str], None], note: str, line: str) -> None:
     on_text(f"{note}: {line}" if line else note)
 
 
@@ -128,7 +128,7 @@ def finished_run(
         return Run(spec, target, runner, "error", where, reason + (f"\n{said}" if said else ""), None, log)
 
     if not report.is_file():
-        return error(f"the checks ended with {ended_with(done.status)}, and left no report")
+        return error(f"the checks ended with {describe_status(done.status)}, and left no report")
     try:
         found = load_report(report)
     except (InputError, StorageError) as problem:
@@ -137,13 +137,13 @@ def finished_run(
         return error(f"the report is for {found.spec} × {found.target}")
     if by and found.check_digest and found.check_digest != by:
         return error(f"the report is by another check than the carried one: {found.check_digest}, not {by}")
-    run = Run.finished(spec, target, runner, found, where=where, log=log)
+    run = Run.from_report(spec, target, runner, found, where=where, log=log)
     if done.status not in (0, 1) or (done.status == 0) != (run.status == "pass"):
-        return error(f"the checks ended with {ended_with(done.status)}, and their report says {run.status}")
+        return error(f"the checks ended with {describe_status(done.status)}, and their report says {run.status}")
     return run
 
 
-def ended_with(status: int) -> str:
+def describe_status(status: int) -> str:
     """Describe an exit status."""
     number = -status if status < 0 else status - 128
     if 0 < number < 65:

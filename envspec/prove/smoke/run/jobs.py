@@ -23,7 +23,7 @@ from envspec.prove.smoke.run.foreground import LOG, OnText, finished_run, prepar
 from envspec.prove.smoke.run.process import FinishedProgram, ask_program, last_lines, run_step, tail
 from envspec.prove.smoke.run.runner import Runner
 from envspec.prove.smoke.run.slurm import DONE, JOBS, Job, Resources, asking_for, outputs, script, submission
-from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, write_submitted
+from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, write_submission
 
 Ask = Callable[[Sequence[str]], FinishedProgram]
 """Runs a short program."""
@@ -82,7 +82,7 @@ def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, TaskState]:
         return {}
     found = _squeue(sorted({_job_of(task) for task in wanted}, key=int), ask)
     for job in sorted({_job_of(task) for task in wanted - set(found)}, key=int):
-        found = {**_ended(job, ask), **found}
+        found = {**_look_up_ended_jobs(job, ask), **found}
     return {task: state for task, state in found.items() if task in wanted}
 
 
@@ -96,7 +96,7 @@ def find_job(name: str, ask: Ask) -> str | None:
     return next((number for number in numbers if number.isdecimal()), None)
 
 
-def may_have_taken(done: FinishedProgram) -> bool:
+def may_have_job(done: FinishedProgram) -> bool:
     """Say whether an sbatch that gave no number may have submitted its job all the same: it was ended, or lost Slurm's
     answer.
     """
@@ -114,7 +114,7 @@ def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, TaskState]:
     raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
 
 
-def _ended(job: str, ask: Ask) -> dict[str, TaskState]:
+def _look_up_ended_jobs(job: str, ask: Ask) -> dict[str, TaskState]:
     """Look up ended jobs: sacct keeps them longest, where a site has accounts; scontrol for MinJobAge seconds
     (slurm.conf).
     """
@@ -254,10 +254,10 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
     default request, the job is submitted without it.
     """
     results = plan.folders.results
-    jobs = tuple(_submitted(job, plan) for job in plan.jobs)
+    jobs = tuple(_submitted_job(job, plan) for job in plan.jobs)
     by = next((check_digest(case.carried) for case in plan.cases), None)
     submitted = replace(submitted, jobs=jobs, check=by)
-    write_submitted(results, submitted)
+    write_submission(results, submitted)
     for index, job in enumerate(plan.jobs):
         run_step(plan.script(job), results / JOBS / LOG)
         for task in job.tasks:
@@ -269,7 +269,7 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
         submitted = submitted.with_job(index, handed)
         if handed.job is not None:
             on_job(handed.job)
-        write_submitted(results, submitted)
+        write_submission(results, submitted)
     return submitted
 
 
@@ -283,13 +283,13 @@ def _hand_over(job: SubmittedJob) -> SubmittedJob:
         if found := find_job(job.name, ask_program):
             return replace(job, job=found)
     said = f"(status {done.status})\n{last_lines(done.said, 4)}"
-    if may_have_taken(done):
+    if may_have_job(done):
         return replace(job, unsure=f"sbatch gave no answer {said}")
     # one partition that doesn't exist is no reason to leave the others alone
     return replace(job, refused=f"sbatch refused the job {said}")
 
 
-def _submitted(job: Job, plan: JobPlan) -> SubmittedJob:
+def _submitted_job(job: Job, plan: JobPlan) -> SubmittedJob:
     tasks = tuple(
         SubmittedTask(task.case.spec, task.case.target, task.partition, outputs(task, plan.resources.nodes))
         for task in job.tasks
@@ -304,7 +304,7 @@ def _make(folder: Path) -> None:
         raise StorageError(f"{folder} can't be made: {error.strerror}") from None
 
 
-def find_lost(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
+def find_lost_jobs(submitted: Submitted, asking: Ask = ask_program) -> Submitted:
     """Find jobs without a recorded number by their name: sbatch's answer was lost, or the submitting process died.
     Raises Unreachable.
     """
@@ -332,7 +332,7 @@ class Expected:
         return self.job.task(self.at)
 
 
-def expected(submitted: Submitted) -> tuple[Expected, ...]:
+def expected_reports(submitted: Submitted) -> tuple[Expected, ...]:
     found: list[Expected] = []
     for job in submitted.jobs:
         for at, task in enumerate(job.tasks):
@@ -353,17 +353,17 @@ def wait(
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Run, ...]:
     """Wait until every task is over, and give the runs in the order of the submission. Raises StorageError."""
-    waiting = {one.index: one for one in expected(submitted)}
+    waiting = {one.index: one for one in expected_reports(submitted)}
     over_since: dict[int, float] = {}
     runs: dict[int, Run] = {}
     pause, longest = POLLS
     while True:
         states: Mapping[str, TaskState] | None
         try:
-            found = find_lost(submitted, asking)
+            found = find_lost_jobs(submitted, asking)
             if found != submitted:
-                write_submitted(results, found)
-                submitted, waiting = found, {one.index: one for one in expected(found) if one.index in waiting}
+                write_submission(results, found)
+                submitted, waiting = found, {one.index: one for one in expected_reports(found) if one.index in waiting}
             states = ask_states([name for one in waiting.values() if (name := one.slurm_name)], asking)
         except Unreachable as problem:
             states = None
@@ -400,7 +400,7 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
     folder = results / one.output
     if state is None or state.is_over:
         _read_anew(folder)
-    done = _done(folder / DONE)
+    done = _read_end(folder / DONE)
     where = _where(one, done, state)
     name = one.task.spec, one.task.target, "slurm"
     slurm_log = results / log if (log := one.job.log(one.at)) else None
@@ -431,7 +431,7 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
         reason = f"Slurm doesn't know job {one.slurm_name} any more, and the job left no result"
     else:
         reason = f"{over}, and left no result"
-    left = _left(folder / REPORT, one.task)
+    left = _read_partial_report(folder / REPORT, one.task)
     if left:
         reason += f"; its report: {left.headline}"
     if words := last_lines(said):
@@ -446,7 +446,7 @@ def _read_anew(folder: Path) -> None:
             os.listdir(path)
 
 
-def _left(path: Path, task: SubmittedTask) -> SmokeReport | None:
+def _read_partial_report(path: Path, task: SubmittedTask) -> SmokeReport | None:
     """Read the report of a run that didn't end by itself."""
     try:
         report = load_report(path)
@@ -461,7 +461,7 @@ class _Done:
     node: str = ""
 
 
-def _done(path: Path) -> _Done | None:
+def _read_end(path: Path) -> _Done | None:
     try:
         return decode(path.read_bytes(), _Done)
     except (OSError, ValueError):
@@ -488,6 +488,6 @@ def _words(state: TaskState | None) -> str:
 
 def titles(submitted: Submitted) -> Iterator[str]:
     """Name each expected report, in order."""
-    for one in expected(submitted):
+    for one in expected_reports(submitted):
         several = len(one.task.outputs) > 1
         yield f"{one.task.spec} × {one.task.target}" + (f" {Path(one.output).name}" if several else "")

@@ -88,10 +88,10 @@ class Local:
         return Places(PurePath(carried), PurePath(results))
 
     def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
-        return activated(self.folders.prefix(case), case, arguments)
+        return with_activation(self.folders.prefix(case), case, arguments)
 
 
-def activated(prefix: Path, case: SmokeCase, arguments: tuple[str, ...]) -> Command:
+def with_activation(prefix: Path, case: SmokeCase, arguments: tuple[str, ...]) -> Command:
     """Make the command of a program under a prefix's Python, with the prefix activated: conda packages set variables
     then.
     """

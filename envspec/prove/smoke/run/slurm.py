@@ -19,7 +19,7 @@ from textwrap import indent
 from envspec.base.errors import InputError
 from envspec.export.slurm import MEETING_POINT
 from envspec.prove.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
-from envspec.prove.smoke.run.command import joined, quoted, variable
+from envspec.prove.smoke.run.command import join, quote, variable
 from envspec.prove.smoke.run.runner import Runner, check
 
 DONE = "done.json"
@@ -257,16 +257,16 @@ def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nod
     """Render the batch script of a job."""
     parts = [_HEAD.format(name=job.name, done=DONE)]
     for index, task in enumerate(job.tasks):
-        carried, out = str(folders.carried(task.case)), variable("out")
+        carried, out = str(folders.carried_folder(task.case)), variable("out")
         checking = check(inner, task.case, options, carried, out)
-        parts += [f"{index})\n    run={quoted(str(folders.results / task.folder))}\n"]
-        parts += [f"    run_check() {{\n        {joined(checking.argv)}\n    }}\n"]
+        parts += [f"{index})\n    run={quote(str(folders.results / task.folder))}\n"]
+        parts += [f"    run_check() {{\n        {join(checking.argv)}\n    }}\n"]
         if nodes > 1:
             program = inner.python(task.case, carried, out, _multi_node(inner, task.case, options, carried, out, nodes))
             # --foreground: a signal to the job's processes reaches torchrun itself
             bounded = ("timeout", "--foreground", "--kill-after=30", str(MULTI_NODE_LIMIT), *program.argv)
             parts += [f"    count_ranks() {{\n        {_ranks(inner, task.case, carried, out)}\n    }}\n"]
-            parts += [f"    run_multi_node() {{\n        {joined(bounded)}\n    }}\n"]
+            parts += [f"    run_multi_node() {{\n        {join(bounded)}\n    }}\n"]
         parts += ["    ;;\n"]
     parts += ["esac\n\n"]
     values: Mapping[str, str] = {
@@ -274,7 +274,7 @@ def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nod
         "meeting": indent("\n".join(MEETING_POINT), "    "),
     }  # fmt: skip
     tail = _ONE if nodes == 1 else _SEVERAL
-    return "".join(parts) + tail.format(**values, script=quoted(str(folders.results / job.script)))
+    return "".join(parts) + tail.format(**values, script=quote(str(folders.results / job.script)))
 
 
 _COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)"
@@ -286,7 +286,7 @@ def _ranks(inner: Runner, case: SmokeCase, carried: str, out: str) -> str:
     """
     if not case.wants_gpu:
         return "echo 2"
-    return joined(inner.python(case, carried, out, ("-I", "-c", _COUNT)).argv)
+    return join(inner.python(case, carried, out, ("-I", "-c", _COUNT)).argv)
 
 
 def _multi_node(

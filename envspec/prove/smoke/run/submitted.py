@@ -68,7 +68,7 @@ class Submitted:
         return replace(self, jobs=(*self.jobs[:index], job, *self.jobs[index + 1 :]))
 
 
-def write_submitted(results: Path, submitted: Submitted) -> None:
+def write_submission(results: Path, submitted: Submitted) -> None:
     """Write the record. Raises StorageError."""
     path = results / STATE
     try:
@@ -77,7 +77,7 @@ def write_submitted(results: Path, submitted: Submitted) -> None:
         raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None
 
 
-def read_submitted(results: Path) -> Submitted:
+def read_submission(results: Path) -> Submitted:
     """Read the record. Raises InputError for a missing or damaged one."""
     path = results / STATE
     try:

@@ -28,7 +28,7 @@ def read(data: Mapping[str, Any]) -> Universal:
     asked = table(data.get("extras"), "extras")
     extras = {canonical_name(name): strings(wanted, name) for name, wanted in asked.items()}
     groups = tuple(dict.fromkeys(group for one in packages for group in _groups(one) if group != _MAIN))
-    brought = _brought(packages, extras)
+    brought = _extras_by_package(packages, extras)
     return Universal(
         tuple(_entry(one, brought) for one in packages if _source(one).get("type") not in ("directory", "file")),
         python,
@@ -37,7 +37,9 @@ def read(data: Mapping[str, Any]) -> Universal:
     )
 
 
-def _brought(packages: Iterable[Mapping[str, Any]], extras: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def _extras_by_package(
+    packages: Iterable[Mapping[str, Any]], extras: Mapping[str, Iterable[str]]
+) -> dict[str, list[str]]:
     """Return the extras that lead to each package: files before lock-version 2.1 say only that a package is
     optional."""
     edges = {

@@ -14,7 +14,7 @@ from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.other_formats import INTENTS, format_of
 from envspec.review.diff.foreign.files import malformed, text_of, toml_of, yaml_of
-from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, chosen, described, forks
+from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
 from envspec.review.diff.foreign.shape import check_pin
 from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
 from envspec.review.diff.side import Side
@@ -57,9 +57,9 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     if isinstance(before, _Waiting) and isinstance(after, _Waiting):
         python = wish.python or after.python or before.python or DEFAULT_PYTHON
         platforms = wish.platforms or DEFAULT_PLATFORMS
-        both = _whole(offers) if not wish.selects else {side: (chosen(wish, side, offers),) for side in offers}
+        both = _whole(offers) if not wish.selects else {side: (select(wish, side, offers),) for side in offers}
         looked = {side: _spread(platforms, python, selections) for side, selections in both.items()}
-        return _opened(before, looked["old"]), _opened(after, looked["new"])
+        return _open(before, looked["old"]), _open(after, looked["new"])
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
         raise InputError(
@@ -73,9 +73,9 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
         )
     if isinstance(before, _Waiting):
         assert isinstance(after, Side)
-        return _opened(before, _environments(after, before.python, chosen(wish, "old", offers))), after
+        return _open(before, _environments(after, before.python, select(wish, "old", offers))), after
     if isinstance(after, _Waiting):
-        return before, _opened(after, _environments(before, after.python, chosen(wish, "new", offers)))
+        return before, _open(after, _environments(before, after.python, select(wish, "new", offers)))
     return before, after
 
 
@@ -90,7 +90,7 @@ def first_pins(path: Path, environments: Iterable[Environment]) -> Lock:
     for environment in environments:
         if isinstance(found, _Waiting):
             looked = tuple(replace(environment, selection=one) for one in forks([found.offers]))
-            parts = tuple(_opened(found, looked).lock)
+            parts = tuple(_open(found, looked).lock)
         else:
             of_platform = [one for one in found.lock if one.inputs.platform in ("", environment.platform)]
             parts = tuple([one for one in of_platform if one.name == environment.name] or of_platform)
@@ -120,13 +120,17 @@ def _spread(platforms: Iterable[str], python: str, selections: tuple[Selection, 
     )
 
 
-def _opened(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
-    side = _checked(file.open(environments))
+def _open(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
+    side = _check(file.open(environments))
     selections = tuple(dict.fromkeys(one.selection for one in environments))
-    return replace(side, chosen=described(selections, file.offers), seen=tuple(dict.fromkeys(map(_seen, environments))))
+    return replace(
+        side,
+        chosen=describe(selections, file.offers),
+        seen=tuple(dict.fromkeys(map(_platform_and_python, environments))),
+    )
 
 
-def _seen(environment: Environment) -> tuple[str, str]:
+def _platform_and_python(environment: Environment) -> tuple[str, str]:
     return environment.platform, environment.python
 
 
@@ -157,28 +161,28 @@ def _read(path: Path) -> Side | _Waiting:
     with malformed(path):
         if form == "requirements":
 
-            def opened(environments: tuple[Environment, ...]) -> Side:
+            def read_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
                     lock, complete = module.read(text, environments)
                 return Side(str(path), lock, module.KNOWS, complete, format=form)
 
             list(module.lines(text))
-            return _Waiting(opened, Offers(), None)
+            return _Waiting(read_side, Offers(), None)
         if form in _TOML:
             universal: Universal | UvLock = module.read(toml_of(text))
 
-            def looked_at(environments: tuple[Environment, ...]) -> Side:
+            def lock_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
                     return Side(str(path), universal.lock(environments), module.KNOWS, format=form)
 
-            return _Waiting(looked_at, universal.offers, oldest_python(universal.python))
+            return _Waiting(lock_side, universal.offers, oldest_python(universal.python))
         found = module.read(yaml_of(text) if form in _YAML else text)
     lock: Lock = found[0] if isinstance(found, tuple) else found
     complete: bool = found[1] if isinstance(found, tuple) else True
-    return _checked(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form))
+    return _check(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form))
 
 
-def _checked(side: Side) -> Side:
+def _check(side: Side) -> Side:
     """Check that every package of a side has a name, a version and requirements that comparisons can read.
 
     All formats pass through here, so no reader can forget the check. Raises InputError.

@@ -97,29 +97,29 @@ class Wish:
 NO_WISH = Wish()
 
 
-def chosen(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
+def select(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
     """Return what a wish means for one side ("old" or "new"); `offers` has an entry for each side that offers choices.
 
     A name without a side may exist on one side only, because a pull request may add an extra.
     Raises InputError for names that neither side offers, and for choices that can't be installed together.
     """
     here = offers[side]
-    extras = {*_named("extra", wish.extras, side, offers), *(here.extras if wish.all_extras else ())}
-    groups = {*_named("group", wish.groups, side, offers), *(here.groups if wish.all_groups else ())}
+    extras = {*_names_on_side("extra", wish.extras, side, offers), *(here.extras if wish.all_extras else ())}
+    groups = {*_names_on_side("group", wish.groups, side, offers), *(here.groups if wish.all_groups else ())}
     if wish.default_groups:
         groups.update(here.default_groups)
-    packages = frozenset(_named("package", wish.packages, side, offers)) if wish.packages else None
+    packages = frozenset(_names_on_side("package", wish.packages, side, offers)) if wish.packages else None
     choices = [Choice("extra", name) for name in extras] + [Choice("group", name) for name in groups]
     choices += [Choice("package", name) for name in (here.packages if packages is None else packages)]
     if clash := here.clash(choices):
         raise InputError(
-            f"{_listed(clash)} of the {side} file can't be installed together",
+            f"{_join_choices(clash)} of the {side} file can't be installed together",
             hint=f"choose one of them: --{clash[0].kind} {clash[0].name}",
         )
     return Selection(frozenset(extras), frozenset(groups), packages)
 
 
-def _named(kind: str, names: Iterable[str], side: str, offers: Mapping[str, Offers]) -> Iterator[str]:
+def _names_on_side(kind: str, names: Iterable[str], side: str, offers: Mapping[str, Offers]) -> Iterator[str]:
     on_offer = {at: {choice.name for choice in one.choices if choice.kind == kind} for at, one in offers.items()}
     for text in names:
         at, colon, bare = text.partition(":")
@@ -130,7 +130,7 @@ def _named(kind: str, names: Iterable[str], side: str, offers: Mapping[str, Offe
         if not any(name in on_offer.get(one, ()) for one in sides):
             there = sorted({known for one in sides for known in on_offer.get(one, ())})
             files = f"the {at} file has" if colon else "the files have"
-            hint = f"choose from: {_shortened(there)}" if there else f"leave it out: {files} none"
+            hint = f"choose from: {_shorten(there)}" if there else f"leave it out: {files} none"
             raise InputError(f"{files} no {kind} called {name}", hint=hint)
         if side in sides and name in on_offer[side]:
             yield name
@@ -168,15 +168,15 @@ def _selection(choices: list[Choice], told: list[Choice], every: tuple[Choice, .
     )
 
 
-def described(selections: Iterable[Selection], offers: Offers) -> str:
+def describe(selections: Iterable[Selection], offers: Offers) -> str:
     """Say what was selected from a file's offers, for people: "extras cu12, viz (of 12); groups dev; ..."."""
-    texts = [_described(one, offers) for one in selections]
+    texts = [_describe(one, offers) for one in selections]
     if len(texts) == 1:
         return texts[0]
     return "; or ".join(f"fork {number}: {text}" for number, text in enumerate(texts, 1))
 
 
-def _described(one: Selection, offers: Offers) -> str:
+def _describe(one: Selection, offers: Offers) -> str:
     parts = []
     for kind, names, every in (("extra", one.extras, offers.extras), ("group", one.groups, offers.groups)):
         here = [name for name in every if name in names]
@@ -187,16 +187,16 @@ def _described(one: Selection, offers: Offers) -> str:
         elif len(here) == len(every):
             parts.append(f"all {plural(len(every), kind)}" if len(every) > 1 else f"{kind} {every[0]}")
         else:
-            parts.append(f"{kind}{'s' if len(here) > 1 else ''} {_shortened(here)} (of {len(every)})")
+            parts.append(f"{kind}{'s' if len(here) > 1 else ''} {_shorten(here)} (of {len(every)})")
     if one.packages is not None:
-        parts.append(f"packages {_shortened(sorted(one.packages))} (of {len(offers.packages)})")
+        parts.append(f"packages {_shorten(sorted(one.packages))} (of {len(offers.packages)})")
     return ", ".join(parts)
 
 
-def _listed(choices: Iterable[Choice]) -> str:
+def _join_choices(choices: Iterable[Choice]) -> str:
     return " and ".join(f"{choice.kind} {choice.name}" for choice in choices)
 
 
-def _shortened(names: list[str], most: int = 12) -> str:
+def _shorten(names: list[str], most: int = 12) -> str:
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*names[:most], *more])

@@ -119,11 +119,11 @@ def holds(
 ) -> bool:
     """Return whether a PEP 508 marker holds with the chosen extras and groups. Raises Malformed for what isn't a
     marker."""
-    return _evaluated(marker, frozenset(variables.items()), _of_marker(marker, extras), groups)
+    return _evaluate(marker, frozenset(variables.items()), _of_marker(marker, extras), groups)
 
 
 @lru_cache(maxsize=TEXTS)
-def _evaluated(
+def _evaluate(
     marker: str, variables: frozenset[tuple[str, str]], extras: frozenset[str], groups: frozenset[str]
 ) -> bool:
     """Evaluate once: a lock of uv has long markers, on many edges, and `packaging` normalises every chosen extra for
@@ -144,11 +144,11 @@ def _evaluated(
 @lru_cache(maxsize=TEXTS)
 def _of_marker(marker: str, extras: frozenset[str]) -> frozenset[str]:
     """Keep the extras that a marker compares: no other changes what it says."""
-    return frozenset(extra for extra in extras if canonical_name(extra) in _compared(marker))
+    return frozenset(extra for extra in extras if canonical_name(extra) in _compared_names(marker))
 
 
 @lru_cache(maxsize=TEXTS)
-def _compared(marker: str) -> frozenset[str]:
+def _compared_names(marker: str) -> frozenset[str]:
     return frozenset(canonical_name(one or other) for one, other in _TEXT.findall(marker))
 
 

@@ -131,7 +131,7 @@ class UvLock:
         inputs = TargetInputs(environment.platform, environment.python, environment.glibc, requirements=roots)
         return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
 
-    def named(self, edge: _Edge) -> list[_Package]:
+    def candidates(self, edge: _Edge) -> list[_Package]:
         """Return the packages that an edge may lead to: one, except in files that were edited by hand."""
         found = self._by_name.get(edge.name, [])
         if len(found) > 1 and edge.version is not None:
@@ -152,10 +152,10 @@ class _Walk:
     def run(self) -> tuple[tuple[str, ...], dict[str, Pin]]:
         """Return the requirements of the roots, and the pins by name."""
         selection = self.environment.selection
-        roots = [one for one in self.lock.roots if _selected(one, selection)]
-        self.active = frozenset(_activated(roots, selection))
+        roots = [one for one in self.lock.roots if _is_selected(one, selection)]
+        self.active = frozenset(_active_choices(roots, selection))
         while True:
-            reached, asked = self._reached(roots)
+            reached, asked = self._closure(roots)
             more = self.active.union(*(_extras_of(one.entry.name, extras) for one, extras in reached.items()))
             if more == self.active:
                 break
@@ -170,12 +170,12 @@ class _Walk:
         lines = (_line(edge) for edge in asked if edge.name in pins)
         return tuple(dict.fromkeys(lines)) or tuple(sorted(pins)), pins
 
-    def _reached(self, roots: list[_Package]) -> tuple[dict[_Package, frozenset[str]], list[_Edge]]:
+    def _closure(self, roots: list[_Package]) -> tuple[dict[_Package, frozenset[str]], list[_Edge]]:
         """Return every package reached, with its requested extras, and what the local packages require."""
         selection = self.environment.selection
         starts = [(one, selection.extras & one.extras.keys()) for one in roots]
         if not self.lock.roots:
-            starts = [(one, frozenset()) for one in self.lock.packages if self._forked(one)]
+            starts = [(one, frozenset()) for one in self.lock.packages if self._is_in_fork(one)]
         own = frozenset(roots)
         asked: list[_Edge] = []
 
@@ -191,13 +191,13 @@ class _Walk:
         return reach(starts, following), asked
 
     def _at(self, edge: _Edge) -> list[_Package]:
-        found = self.lock.named(edge)
+        found = self.lock.candidates(edge)
         if len(found) > 1:
             # nothing says which: the last of those whose fork is this one's
-            found = [one for one in found if self._forked(one)][-1:]
+            found = [one for one in found if self._is_in_fork(one)][-1:]
         return found
 
-    def _forked(self, package: _Package) -> bool:
+    def _is_in_fork(self, package: _Package) -> bool:
         markers = package.entry.markers
         return not markers or any(holds(marker, self.variables, self.active) for marker in markers)
 
@@ -222,11 +222,11 @@ class _Walk:
         return entry.pin(self.environment)
 
 
-def _selected(root: _Package, selection: Selection) -> bool:
+def _is_selected(root: _Package, selection: Selection) -> bool:
     return selection.packages is None or not root.entry.name or root.entry.name in selection.packages
 
 
-def _activated(roots: Iterable[_Package], selection: Selection) -> Iterator[str]:
+def _active_choices(roots: Iterable[_Package], selection: Selection) -> Iterator[str]:
     """Return the active choices as uv writes them into markers."""
     for root in roots:
         name = root.entry.name
