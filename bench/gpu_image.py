@@ -31,7 +31,7 @@ from support.machine import Machine
 from support.packages import Dist, packed_anew, wheel
 
 from bench.measure import Run, envspec, run, turns
-from envspec.image.compress import unpacked
+from envspec.image.compress import unpack
 from envspec.net.file_store import ARTIFACTS
 
 WHEELS = {
@@ -123,7 +123,7 @@ def plain(folder: Path) -> Iterator[Path]:
         tar = folder / "layer"
         kind = row["mediaType"].rpartition("+")[2]
         with (blobs / row["digest"].removeprefix("sha256:")).open("rb") as packed, tar.open("wb") as out:
-            shutil.copyfileobj(unpacked(kind, packed), out, 1 << 20)
+            shutil.copyfileobj(unpack(kind, packed), out, 1 << 20)
         yield tar
         tar.unlink()
 

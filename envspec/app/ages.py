@@ -31,7 +31,9 @@ def upload_times(
     found = packages(targets)
     times: dict[tuple[str, str], str | None] = {key: facts.uploaded for key, facts in shipped_files(found).items()}
     settings = load_settings(env)
-    wanted = sorted({(one.index, one.name) for one in found if one.indexed_files and not _dated(times, one.index, one)})
+    wanted = sorted(
+        {(one.index, one.name) for one in found if one.indexed_files and not _has_times(times, one.index, one)}
+    )
     if wanted:
         named = settings.index_urls(spec.pip.indexes)
         fetcher = index_fetcher(settings, named, env)
@@ -50,6 +52,6 @@ def upload_times(
     return times
 
 
-def _dated(times: Mapping[tuple[str, str], str | None], index: str, package: object) -> bool:
+def _has_times(times: Mapping[tuple[str, str], str | None], index: str, package: object) -> bool:
     files = getattr(package, "indexed_files", ())
     return all(times.get((index, artifact.file)) for artifact in files)

@@ -31,7 +31,7 @@ class WantedBuilds:
     platform: str | None
     python: str | None
 
-    def meant(self) -> tuple[Gpu, ...]:
+    def look_up_gpus(self) -> tuple[Gpu, ...]:
         """Look up the GPUs. Raises InputError for their names, and for versions that aren't any."""
         for option, value, pattern, example in (
             ("--cuda", self.cuda, r"\d{1,2}\.\d{1,2}(\.\d+)?|cpu", "12.6"),
@@ -90,7 +90,7 @@ def find_builds(package: str, wanted: WantedBuilds, *, conda: bool) -> list[Buil
             hint="the tables hold torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel, "
             "and --variants asks an index for variant wheels",
         )
-    gpus = wanted.meant()
+    gpus = wanted.look_up_gpus()
     version = wanted.version
     if version is not None:
         _refuse_unknown(version, conda)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.bundle_base import bundled_base
-from envspec.app.cache_size import keep_bounded
+from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect_conda_too
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import observer, say, warn
-from envspec.app.outputs import written
-from envspec.app.own_project import built_project, built_sources, refuse_newer_glibc
-from envspec.app.policy import refuse_fetched
+from envspec.app.outputs import open_output
+from envspec.app.own_project import build_project, built_sources, refuse_newer_glibc
+from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError, Place
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
@@ -88,7 +88,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
             place=Place(asked.path),
         )
     inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
-    refuse_fetched(spec, lock, chosen, asked.path, offline=False)
+    refuse_target(spec, lock, chosen, asked.path, offline=False)
     refuse_malicious(spec, (chosen,), asked.path, offline=False)
     refuse_git(chosen.pins, "a bundle")
     if asked.base is not None and not asked.with_base:
@@ -111,13 +111,13 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
     known = held_by(asked.since, chosen.name) if asked.since else frozenset()
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
-        built = _built(spec, lock, chosen, scratch) if asked.build_wheels else {}
+        built = _build_wheels(spec, lock, chosen, scratch) if asked.build_wheels else {}
         held, found = with_wheels(chosen, built)
         whole = held.fetched
         pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
         fetched = [pin for pin in pins if pin.name not in built or pin.kind != "pip"]
         found = {**found, **collect_conda_too(spec, chosen, fetched)}
-        carried: dict[str, str | bytes] = {**_carried(spec, lock, chosen, held, rules)}
+        carried: dict[str, str | bytes] = {**_carried_files(spec, lock, chosen, held, rules)}
         carried |= later_files(lock, held, found)
         carried |= _project(spec, chosen)
         brought = None
@@ -128,11 +128,11 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         if brought:
             carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
         of_base = brought.files if brought else {}
-        with observer().progress() as progress, written(asked.output, "-o", [asked.path]) as file:
+        with observer().progress() as progress, open_output(asked.output, "-o", [asked.path]) as file:
             progress.phase(f"writing {asked.output}")
             digest = write_bundle(file, held, carried, found, known, python, of_base, progress.came)
             size = file.tell()
-    keep_bounded()
+    prune_to_limit()
     return MadeBundle(
         target=chosen.name,
         size=size,
@@ -146,7 +146,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
     )
 
 
-def _built(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path) -> dict[str, Path]:
+def _build_wheels(spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path) -> dict[str, Path]:
     """Build the wheels of what the lock has as source, by package."""
     folder = scratch / "built"
     folder.mkdir()
@@ -168,7 +168,7 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
     return build, fetched_build(build, load_settings(os.environ), os.environ)
 
 
-def _carried(
+def _carried_files(
     spec: Spec, lock: SoundLock, target: LockedTarget, held: LockedTarget, rules: BuildRules
 ) -> dict[str, str]:
     """Give the carried files, as in an image, and the lists of pip's and conda's packages as the bundle holds them."""
@@ -181,5 +181,5 @@ def _carried(
 def _project(spec: Spec, target: LockedTarget) -> dict[str, bytes]:
     """Build the wheel of the spec's own project, by its path in the bundle."""
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
-        wheel = built_project(spec, target, scratch)
+        wheel = build_project(spec, target, scratch)
         return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()} if wheel else {}

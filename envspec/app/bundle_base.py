@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.app.image.base import opened_base
+from envspec.app.image.base import open_base
 from envspec.app.observer import observer
 from envspec.base.errors import InputError
 from envspec.base.open_folder import open_folder
@@ -61,7 +61,7 @@ def bundled_base(
         )
     with ExitStack() as stack:
         progress = stack.enter_context(observer().progress())
-        source = stack.enter_context(opened_base(plan, given, progress.came, offline=False))
+        source = stack.enter_context(open_base(plan, given, progress.came, offline=False))
         progress.phase("reading the base")
         base = source.image(plan.oci_platform, settings.cache())
         python = _python(plan, lock, target, base)

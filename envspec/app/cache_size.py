@@ -119,7 +119,7 @@ def _remove(settings: Settings, entries: Iterable[Entry]) -> tuple[set[Entry], t
     return gone, kept
 
 
-def keep_bounded() -> None:
+def prune_to_limit() -> None:
     """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. What
     goes wrong is told: the command has done its work."""
     try:

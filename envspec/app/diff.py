@@ -11,7 +11,7 @@ from pathlib import Path
 from envspec.app import inputs
 from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
-from envspec.app.verify import asked_of, claims_in
+from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.finding import Finding
 from envspec.lock.model import Lock
@@ -89,9 +89,9 @@ def compare(request: DiffRequest) -> Compared:
                 "--verify asks the indexes that a spec has, and two files have none",
                 hint="compare a spec with a revision: envspec diff SPEC --from REV --verify",
             )
-        found, complete = _verified(found, old.lock, new.lock, spec, offline=request.how.offline)
+        found, complete = _add_verification(found, old.lock, new.lock, spec, offline=request.how.offline)
     if request.audit:
-        found, read = _audited(found, old, new, spec, request)
+        found, read = _add_audit(found, old, new, spec, request)
         complete = complete and read
     path = inputs.folder_of(spec, request.locks_dir).path if spec else Path(request.other or request.path)
     return Compared(found, path, complete)
@@ -117,7 +117,7 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
     return before, Side(str(folder.path), lock)
 
 
-def _verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:
+def _add_verification(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:
     """Add what the indexes say of the pins that changed, and say whether all of them could be asked."""
     before = claims_in(spec, old, old.targets)
     wanted = new_claims(claims_in(spec, new, new.targets), before)
@@ -128,11 +128,11 @@ def _verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool
     if offline:
         told = tuple(Told(claim, targets, Outcome(unasked=_OFFLINE)) for claim, targets in claims.items())
     else:
-        told = asked_of(spec, new, claims) if claims else ()
+        told = ask_indexes(spec, new, claims) if claims else ()
     found = Verification(tuple(one for one in told if one.claim in wanted), len(wanted))
     answers = Answers(
-        held=frozenset(file for one in told if (file := _held(one)) is not None),
-        refuted=_refuted(found, frozenset(target.name for target in new)),
+        held=frozenset(file for one in told if (file := _file_of_index(one)) is not None),
+        refuted=_forgeries(found, frozenset(target.name for target in new)),
         asked=Asked(
             len(wanted), found.proved, len({one.claim for one, *_ in found.forged}), tuple(found.unasked.items())
         ),
@@ -140,7 +140,7 @@ def _verified(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool
     return with_answers(review, answers), not found.unasked
 
 
-def _held(told: Told) -> tuple[str, str] | None:
+def _file_of_index(told: Told) -> tuple[str, str] | None:
     """Return the file of a claim, if its index was found to hold it."""
     outcome, artifact = told.outcome, told.claim.pin.artifact
     if artifact is None or outcome.unasked is not None or not outcome.source:
@@ -150,7 +150,7 @@ def _held(told: Told) -> tuple[str, str] | None:
     return artifact.file, artifact.sha256
 
 
-def _refuted(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
+def _forgeries(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
     return tuple(
         Fact(
             "high",
@@ -163,14 +163,14 @@ def _refuted(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
     )
 
 
-def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: DiffRequest) -> tuple[Review, bool]:
+def _add_audit(review: Review, old: Side, new: Side, spec: Spec | None, request: DiffRequest) -> tuple[Review, bool]:
     """Add the findings to a review, and say whether everything was read: what wasn't is on stderr.
 
     Looks up only the versions in the review's rows. Two files have no spec, so their own indexes and the advisories to
     ignore are unknown. Raises InputError for a database that isn't one.
     """
     wanted = versions(review)
-    chosen = _chosen(wanted, old, new)
+    chosen = _packages_in(wanted, old, new)
     now = datetime.now(timezone.utc)
     try:
         with observer().progress("looking up releases") as progress:
@@ -191,11 +191,11 @@ def _audited(review: Review, old: Side, new: Side, spec: Spec | None, request: D
         (*facts.unread, *facts.unread_files),
         tuple(one for one in told if one[0]),
     )
-    known = {key: _known([one for one in chosen if _is(one, key)], facts, found) for key in wanted}
+    known = {key: _version_findings([one for one in chosen if _is(one, key)], facts, found) for key in wanted}
     return with_advisories(review, known, looked_up), not incomplete
 
 
-def _chosen(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
+def _packages_in(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
     """Give the packages of both sides in the wanted versions."""
     targets = [
         replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
@@ -214,7 +214,7 @@ def _is(package: AuditedPackage, key: Key) -> bool:
     return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
 
 
-def _known(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[Finding]) -> Known:
+def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[Finding]) -> Known:
     """Give the findings of a version, whatever licence or file a side has of it."""
     alike = tuple(alike)
     mine = [one for one in found if one.evidence.package in alike]

@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement
 
 from envspec.app import inputs
 from envspec.app.find_specs import spec_file
-from envspec.app.lock.make import Locked, LockRequest, exclusive, lock_held
+from envspec.app.lock.make import Locked, LockRequest, exclusive, lock_in_folder
 from envspec.app.observer import say
 from envspec.base.errors import EnvspecError, InputError, SpecError
 from envspec.base.texts import printable
@@ -41,7 +41,7 @@ def add(
     Raises EnvspecError, also for an edit that makes the spec a wrong one. Whatever ends the locking, the spec is then
     as it was before.
     """
-    wanted = [_checked(one, conda=conda) for one in packages]
+    wanted = [_check_requirement(one, conda=conda) for one in packages]
     edited = partial(edit.add, wanted=wanted, kind="conda" if conda else "pip", target=target)
     return _edit_and_lock(path, edited, request, no_lock=no_lock)
 
@@ -54,7 +54,7 @@ def remove(
     return _edit_and_lock(path, edited, request, no_lock=no_lock)
 
 
-def _checked(text: str, *, conda: bool) -> str:
+def _check_requirement(text: str, *, conda: bool) -> str:
     """Refuse what isn't a requirement before the spec is touched; a match spec is judged in its place in the spec."""
     text = text.strip()
     if conda and text:
@@ -75,11 +75,11 @@ def _edit_and_lock(path: str, edited: EditOfText, request: LockRequest, *, no_lo
     with exclusive(spec, request.locks_dir) as folder:
         before = read_text(path)
         after, edits = edited(before)
-        new = inputs.read_edited(path, after)
+        new = inputs.read_edit(path, after)
         if after != before and not request.dry_run:
             write_text(path, after)
         try:
-            return Edited(path, tuple(edits), None if no_lock else lock_held(new, folder, request))
+            return Edited(path, tuple(edits), None if no_lock else lock_in_folder(new, folder, request))
         except BaseException:
             if read_text(path) != before:
                 write_text(path, before)
@@ -94,5 +94,5 @@ def _read(path: str, edited: EditOfText) -> Spec:
     except SpecError:
         file = spec_file(path)
         with suppress(EnvspecError, ValueError):
-            return inputs.read_edited(file, edited(read_text(file))[0])
+            return inputs.read_edit(file, edited(read_text(file))[0])
         raise

@@ -26,7 +26,7 @@ def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(spec_file, paths)))
     for folder in _projects():
         if found := _in(folder / FOLDER):
-            return tuple(map(_shown, found))
+            return tuple(map(_display_path, found))
     hint = "name a spec: envspec check path/to/spec.toml"
     if (begin := next(filter(os.path.isfile, _BEGINS), None)) is not None:
         hint = f"begin one: envspec init NAME --from {begin}"
@@ -51,7 +51,7 @@ def spec_file(given: str) -> str:
             return given
         for folder in _projects():
             if (found := folder / FOLDER / f"{given}.toml").is_file():
-                return _shown(found)
+                return _display_path(found)
     except (OSError, ValueError):
         pass  # reading it says what is wrong with it
     return given
@@ -86,5 +86,5 @@ def _projects() -> Iterator[Path]:
     yield from above[1 : root + 1]
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     return os.path.relpath(path)

@@ -26,7 +26,7 @@ def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
     return problems
 
 
-def merge_rendered(base: Path, ours: Path, theirs: Path) -> bool:
+def merge_requirements_file(base: Path, ours: Path, theirs: Path) -> bool:
     """Merge a requirements.txt that was rendered from a lock; merge any other file as git itself would. Says whether
     OURS has no conflict. Raises StorageError."""
     texts = [file.read_bytes().decode(errors="surrogateescape") for file in (base, ours, theirs)]

@@ -60,7 +60,7 @@ def _architectures(name: str) -> set[str]:
 
 def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
     """Give the error for a name that the tables don't have, with the nearest ones that they have."""
-    message, hint = said_of(name)
+    message, hint = explain_unknown(name)
     return InputError(f"{option}{message}", hint=hint)
 
 
@@ -68,7 +68,7 @@ def unknown(name: str) -> tuple[str, str] | None:
     """Say what is wrong with a GPU's name, and what to write instead; None for a name that the tables have."""
     from envspec.facts import gpus
 
-    return None if gpus.find(name) else said_of(name)
+    return None if gpus.find(name) else explain_unknown(name)
 
 
 _INSTEAD = {
@@ -79,7 +79,7 @@ _INSTEAD = {
 }
 
 
-def said_of(name: str) -> tuple[str, str]:
+def explain_unknown(name: str) -> tuple[str, str]:
     """Say why a name stands for no GPU of the tables, and what to write instead."""
     from envspec.facts import gpus
     from envspec.facts.gpu_names import other_maker

@@ -86,9 +86,9 @@ def why(path: str, package: str, targets: Sequence[str], limit: int, locks_dir: 
     """
     spec, lock = inputs.only_read_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)
-    groups = _grouped(chosen, lambda target: _answer(target, package, limit))
+    groups = _group(chosen, lambda target: _answer(target, package, limit))
     if not any(answer.packages for _, answer in groups):
-        raise _not_locked(package, lock, chosen)
+        raise _missing_package(package, lock, chosen)
     return Grouped(spec, lock, groups)
 
 
@@ -106,7 +106,7 @@ def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
     )
 
 
-def _not_locked(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
+def _missing_package(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
     elsewhere = [target.name for target in lock if packages_named(target.pins, package)]
     asked = printable(package)
     if elsewhere:
@@ -149,7 +149,7 @@ def trees(
         raise InputError("--inverse needs --package", hint=f"envspec tree {path} --inverse --package PKG")
     spec, lock = inputs.look_at_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)
-    groups = _grouped(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
+    groups = _group(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
     if package is not None and not any(branches for _, branches in groups):
         raise AnswerNo(
             f"{printable(package)} isn't in the lock of {lock.name}",
@@ -197,7 +197,7 @@ def _condition(edge: Edge) -> str:
     return str(marker) if marker else ""
 
 
-def _grouped(
+def _group(
     targets: Iterable[LockedTarget], answer: Callable[[LockedTarget], Answer]
 ) -> tuple[tuple[tuple[str, ...], Answer], ...]:
     """Group the targets by their answer: each answer once, with the names of its targets, in the targets' order."""

@@ -93,7 +93,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver)
     draft = on_machines(draft, machines)
     begun = asked.begun or asked.prefix
-    parse = partial(inputs.read_edited, path)
+    parse = partial(inputs.read_edit, path)
     heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)

@@ -33,7 +33,7 @@ def read_spec(path: str) -> Spec:
     return load_spec(spec_file(path), capability=_capability_of, wrong_gpu=unknown, newest=_newest_python)
 
 
-def read_edited(path: str, text: str) -> Spec:
+def read_edit(path: str, text: str) -> Spec:
     """Read the text that the spec at a path is about to get. Raises SpecError."""
     from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_text
@@ -143,7 +143,7 @@ def read_signed_lock(
     elif stale == "refuse" and not case.is_of(found):
         from envspec.lock.freshness import reasons
 
-        raise AnswerNo(_changed(spec, reasons(case, found)), hint=f"envspec lock {spec.path}")
+        raise AnswerNo(_describe_changes(spec, reasons(case, found)), hint=f"envspec lock {spec.path}")
     return spec, found, file
 
 
@@ -245,11 +245,11 @@ def _warn_if_stale(case: SpecCase, lock: Lock) -> None:
 
         found = (*reasons(case, lock), *found)
     if found:
-        warn(_changed(spec, found))
+        warn(_describe_changes(spec, found))
         say(f"hint: envspec lock {spec.path}")
 
 
-def _changed(spec: Spec, found: tuple[Finding, ...]) -> str:
+def _describe_changes(spec: Spec, found: tuple[Finding, ...]) -> str:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}"
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.app import inputs
-from envspec.app.cache_size import keep_bounded
+from envspec.app.cache_size import prune_to_limit
 from envspec.app.default_prefix import default_prefix
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import observer, say
-from envspec.app.policy import refuse_fetched
-from envspec.app.run import chosen, run_installation, tell_outcome
+from envspec.app.policy import refuse_target
+from envspec.app.run import choose_target, run_installation, tell_outcome
 from envspec.base.settings import load_settings
 from envspec.install.environment import Installation
 from envspec.install.model import InstallOutcome
@@ -49,22 +49,22 @@ class Installed:
 def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
     """Install a target, or with `dry_run` only plan it. Raises EnvspecError."""
     spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
-    target = permitted(asked, spec, lock, _target(asked, spec, lock))
+    target = permit_target(asked, spec, lock, _target(asked, spec, lock))
     prefix = checked_prefix(asked.prefix or default_prefix(spec, lock, target, make=not dry_run))
     with observer().progress("reading the installed packages") as progress:
         made = Installation(spec, lock, target, prefix, os.environ, offline=asked.offline, progress=progress)
         outcome = made.look() if dry_run else run_installation(made)
     if not dry_run:
-        keep_bounded()
+        prune_to_limit()
     tell_outcome(outcome)
     return Installed(target, prefix, outcome)
 
 
-def permitted(asked: InstallRequest, spec: Spec, lock: SoundLock, target: LockedTarget) -> LockedTarget:
+def permit_target(asked: InstallRequest, spec: Spec, lock: SoundLock, target: LockedTarget) -> LockedTarget:
     """Give the target, which neither the site nor a report of malware forbids. Raises Forbidden, Malicious,
     OutsideError."""
     inputs.tell_lacking_compat(spec, (target,), "the environment")
-    refuse_fetched(spec, lock, target, asked.path, offline=asked.offline)
+    refuse_target(spec, lock, target, asked.path, offline=asked.offline)
     refuse_malicious(spec, (target,), asked.path, offline=asked.offline)
     return target
 
@@ -73,7 +73,7 @@ def _target(asked: InstallRequest, spec: Spec, lock: SoundLock) -> LockedTarget:
     """Give the named target or the only one; where the environment is `run`'s, the one that `run` takes."""
     if asked.target is not None or asked.prefix is not None or len(lock.targets) == 1:
         return inputs.one_target(lock, asked.target)
-    target, because = chosen(spec, tuple(lock), load_settings(os.environ), ask=asked.ask)
+    target, because = choose_target(spec, tuple(lock), load_settings(os.environ), ask=asked.ask)
     if because:
         say(f"note: target {target.name} of {spec.name}: {because}", style="cyan")
     return target

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from envspec.app import inputs
-from envspec.app.cache_size import keep_bounded
+from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
 from envspec.app.observer import observer, say
-from envspec.app.policy import refuse_fetched
+from envspec.app.policy import refuse_target
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding, errors
 from envspec.base.scratch import scratch_folder
@@ -68,9 +68,9 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
 
     Raises as `read_lock`; InputError where a named target, or every one, isn't for Linux; IndexFailure, StorageError.
     """
-    spec, lock, targets = _chosen(asked, _not_elf, "link reads the libraries of Linux")
+    spec, lock, targets = _choose_targets(asked, _not_elf, "link reads the libraries of Linux")
     facts = _facts(spec, targets, offline=asked.offline)
-    keep_bounded()
+    prune_to_limit()
     found = []
     for target in targets:
         packages = [
@@ -93,12 +93,12 @@ def compile_kernels(asked: LinkRequest) -> tuple[Spec, list[Compiled]]:
     Raises as `read_lock`; InputError where a named target, or every one, has no compiler that this machine runs;
     IndexFailure, StorageError.
     """
-    spec, lock, targets = _chosen(asked, _not_runnable, "there is nothing to compile with")
+    spec, lock, targets = _choose_targets(asked, _not_runnable, "there is nothing to compile with")
     pins = {(pin.index, pin.artifact): pin for target in targets for pin in holders(target).values()}
     size = sum(pin.artifact.size or 0 for pin in pins.values() if pin.artifact)
     say(f"running the compilers in {plural(len(pins), 'wheel')} ({byte_size(size)})")
     paths = collect(spec, list(pins.values()), offline=asked.offline)
-    keep_bounded()
+    prune_to_limit()
     found: list[Compiled] = []
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         for target in targets:
@@ -124,7 +124,7 @@ def _row(one: Compilation) -> dict[str, Any]:
     return {**vars(one), **compiler, "ok": one.ok}
 
 
-def _chosen(
+def _choose_targets(
     asked: LinkRequest, unfit: Callable[[LockedTarget], str | None], refusal: str
 ) -> tuple[Spec, SoundLock, list[LockedTarget]]:
     """Read the lock and choose its targets that aren't unfit for a reason. Raises InputError where none is left, or one
@@ -139,7 +139,7 @@ def _chosen(
         say(f"left out: {told}")
     chosen = [target for target in targets if target.name not in others]
     for target in chosen:
-        refuse_fetched(spec, lock, target, asked.path, offline=asked.offline)
+        refuse_target(spec, lock, target, asked.path, offline=asked.offline)
     return spec, lock, chosen
 
 
@@ -174,7 +174,7 @@ def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Map
     if not missing:
         return found
     pins = [pin for pin, _ in missing.values()]
-    say("\n".join(_told(pins)))
+    say("\n".join(_reading_notice(pins)))
     paths = collect(spec, pins, offline=offline)
     with observer().progress("reading", sum(path.stat().st_size for path in paths.values())) as progress:
         for digest, (pin, machine) in missing.items():
@@ -189,7 +189,7 @@ def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Map
     return found
 
 
-def _told(pins: Sequence[Pin]) -> Iterator[str]:
+def _reading_notice(pins: Sequence[Pin]) -> Iterator[str]:
     """Say how much will be read, and what most of it is: torch's and CUDA's wheels, where nothing is known of them."""
     sizes = [artifact_of(pin).size for pin in pins]
     size, unknown = byte_size(sum(size or 0 for size in sizes)), sizes.count(None)

@@ -22,7 +22,7 @@ class RunDisplay:
     def update(self, index: int, text: str) -> None:
         """Take what the run does now."""
 
-    def ended(self, index: int, run: Run) -> None:
+    def end_run(self, index: int, run: Run) -> None:
         """Take the result of a run that has ended."""
 
 

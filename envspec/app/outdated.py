@@ -73,7 +73,7 @@ def newer_releases(
                 except EnvspecError as error:
                     unread[key[1]] = str(error)
                 progress.count(done, len(jobs))
-        variants = better_variants(chosen, partial(_offered, resolver, unread))
+        variants = better_variants(chosen, partial(_offer, resolver, unread))
     own = bounds(standing(spec, lock.inputs.exclude_newer))
     found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
     if direct:
@@ -95,7 +95,7 @@ def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
     return resolver.pages.current(Upstream(url), pin.name)
 
 
-def _offered(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
+def _offer(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
     """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
     has one."""
     from envspec.net.index_proxy.pages import Upstream

@@ -40,7 +40,7 @@ def within_repository(lock: Path) -> PurePosixPath:
 
 
 @contextmanager
-def written(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[BinaryIO]:
+def open_output(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[BinaryIO]:
     """Open a file that is written whole or not at all; `option` gave its path. Raises NotPlain, StorageError."""
     from envspec.base import atomic
 
@@ -53,5 +53,5 @@ def written(path: Path, option: str, specs: Iterable[str] = ()) -> Iterator[Bina
 
 def write_text(path: Path, text: str, option: str = "-o", specs: Iterable[str] = ()) -> None:
     """Write a text file, whole or not at all."""
-    with written(path, option, specs) as file:
+    with open_output(path, option, specs) as file:
         file.write(text.encode())

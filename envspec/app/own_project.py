@@ -39,7 +39,7 @@ def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path) -> WheelBuild
     )
 
 
-def built_project(spec: Spec, target: LockedTarget, scratch: Path) -> Path | None:
+def build_project(spec: Spec, target: LockedTarget, scratch: Path) -> Path | None:
     """Build the wheel of the spec's own project in an empty folder; None without one. Raises InputError, IndexFailure,
     ToolError, StorageError."""
     from envspec.export.project import project_of

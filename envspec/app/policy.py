@@ -93,7 +93,7 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
     return judge_use(policy, unsigned)
 
 
-def refuse_written(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline: bool) -> None:
+def refuse_new_lock(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline: bool) -> None:
     """Judge a lock that was just made, before it is written, or that is fresh. Raises Forbidden, OutsideError."""
     from envspec.review.policy.judge import judge_lock
 
@@ -130,9 +130,11 @@ def bound_in_time(spec: Spec, policy: Policy | None) -> str | None:
     return not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
 
 
-def refuse_fetched(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:
-    """What can be judged only where indexes are asked, before a target is installed or bundled: where they are, and how
-    old its files are. Raises Forbidden, PolicyError, OutsideError."""
+def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:
+    """Judge a target before it is installed or bundled: the addresses of its indexes, and the age of its files.
+
+    Raises Forbidden, PolicyError, OutsideError.
+    """
     policy = site_policy()
     if policy is not None:
         used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.pins}

@@ -109,13 +109,13 @@ def enter(asked: RunRequest) -> Ready:
     cache = str(cache_dir(os.environ, home_of(os.environ)))
     ready = memo.recall(cache, key)
     if ready is None or not hold(ready.prefix):
-        ready = _made(asked, path, key)
+        ready = _make_ready(asked, path, key)
     if ready.said:
         say(f"note: {ready.said}", style="cyan")
     return ready
 
 
-def _made(asked: RunRequest, path: str, key: str) -> Ready:
+def _make_ready(asked: RunRequest, path: str, key: str) -> Ready:
     sources = _sources(asked, path)
     found = plan(asked, path)
     for _ in range(_TRIES):
@@ -168,7 +168,7 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
         refuse_unfit(this_host(), lock, target)
         because = remark(spec, target, _able()) or ""
     else:
-        target, because = chosen(spec, tuple(lock), settings, ask=ask)
+        target, because = choose_target(spec, tuple(lock), settings, ask=ask)
     place = checked_prefix(default_prefix(spec, lock, target, make=False))
     return Planned(spec, lock, target, because, place, path, settings)
 
@@ -182,7 +182,9 @@ def _able() -> LocalMachine:
     return replace(this_machine(), has_python=lambda version: True)
 
 
-def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, ask: bool) -> tuple[LockedTarget, str]:
+def choose_target(
+    spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, ask: bool
+) -> tuple[LockedTarget, str]:
     """Choose the target for this machine, and say why. With `ask`, the observer chooses where only the user can.
     Raises InputError."""
     from envspec.install.environments.choose import ChosenTarget, choose
@@ -191,7 +193,7 @@ def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, a
     if isinstance(found, ChosenTarget):
         return found.target, found.because
     names = [target.name for target in found.targets]
-    described = {target.name: _described(target) for target in found.targets}
+    described = {target.name: _describe(target) for target in found.targets}
     name = observer().choose(f"{spec.name}: {found.because}", described) if ask else None
     if name is None:
         raise InputError(
@@ -203,7 +205,7 @@ def chosen(spec: Spec, targets: Sequence[LockedTarget], settings: Settings, *, a
     return found.targets[names.index(name)], "as you said"
 
 
-def _described(target: LockedTarget) -> str:
+def _describe(target: LockedTarget) -> str:
     inputs = target.inputs
     return f"CUDA {inputs.cuda}, {', '.join(inputs.gpus) or 'any GPU'}" if inputs.cuda else "CPU"
 
@@ -211,22 +213,22 @@ def _described(target: LockedTarget) -> str:
 def make(asked: RunRequest, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.app import inputs
-    from envspec.app.cache_size import keep_bounded
+    from envspec.app.cache_size import prune_to_limit
     from envspec.app.malicious import refuse_malicious
-    from envspec.app.policy import refuse_fetched
+    from envspec.app.policy import refuse_target
     from envspec.install.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
 
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
-        refuse_fetched(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
+        refuse_target(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
         refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline)
         say(f"making the environment of {planned.target.name} in {planned.prefix}")
         inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     with observer().progress("reading the installed packages") as progress:
         outcome = run_installation(planned.installation(asked, progress))
     if outcome.status != "unchanged":
-        keep_bounded()
+        prune_to_limit()
         tell_outcome(outcome)
         say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {plural(len(planned.target.pins), 'package')}")
     return ready_of(planned.spec, planned.target, planned.prefix, planned.said)

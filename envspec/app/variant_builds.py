@@ -63,7 +63,7 @@ def find_variants(package: str, index: str | None, wanted: WantedBuilds) -> list
     nothing was asked about counts as met. The best come first, as the release orders namespaces.
 
     Raises InputError, OutsideError, and AnswerNo where there is none."""
-    machines: list[str | None] = [gpu.capability for gpu in wanted.meant()]
+    machines: list[str | None] = [gpu.capability for gpu in wanted.look_up_gpus()]
     found = [
         row
         for row in _variant_rows(package, index)

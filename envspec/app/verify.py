@@ -42,7 +42,7 @@ def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: P
     claims = claims_in(spec, lock, chosen)
     old = inputs.lock_at(revision, spec, locks_dir) if revision is not None else None
     asked = claims if old is None else new_claims(claims, claims_in(spec, old, old.targets))
-    found = Verification(asked_of(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    found = Verification(ask_indexes(spec, lock, asked), len(claims), unasked_parts(lock, old))
     return Verified(spec, lock, chosen, found)
 
 
@@ -51,7 +51,7 @@ def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims
     return apply_bounds(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
 
 
-def asked_of(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+def ask_indexes(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
     """Ask this machine's indexes and channels for claims of a lock."""
     policy = site_policy()
     second = policy.second if policy is not None else {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
-from envspec.cli.locked import lock_options, show_edited
+from envspec.cli.locked import lock_options, show_edit
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import LockRequest
@@ -51,5 +51,5 @@ def command(
 
     request = replace(request, allow_needed=allow_needed, allow_static=allow_static)
     done = add(path, packages, request, conda=conda, target=target, no_lock=no_lock)
-    show_edited("add", done, request.locks_dir, verbose=verbose, as_json=as_json)
+    show_edit("add", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0

@@ -14,7 +14,7 @@ from envspec.base.texts import clean_text, printable
 from envspec.cli import options
 from envspec.cli.console import columns, out, out_json, silence_stdout
 from envspec.cli.look_up import look_up
-from envspec.cli.table import coloured
+from envspec.cli.table import colour_word
 from envspec.review.audit.model import as_json, subject
 
 if TYPE_CHECKING:
@@ -106,31 +106,31 @@ def _show(report: AuditReport) -> None:
     """Print the report for people: one paragraph per finding, the worst first."""
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     head = f"{report.spec}: {len(report.names)} packages of {', '.join(report.targets)} ({report.database.name}{read})"
-    lines = [_wrapped(head, "")]
+    lines = [_wrap(head, "")]
     for one in report.findings:
         level = "ignored" if one.accepted is not None else one.severity
         where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
         sources = one.evidence.package.builds if one.package else ()
         builds = f" (builds {', '.join(sources)})" if sources else ""
-        lines += ["", f"{coloured(level)}: {printable(f'{subject(one)}{builds}{where}')}  [{one.code}]"]
-        lines.append(_wrapped(one.message, "  "))
+        lines += ["", f"{colour_word(level)}: {printable(f'{subject(one)}{builds}{where}')}  [{one.code}]"]
+        lines.append(_wrap(one.message, "  "))
         if one.accepted is not None:
-            lines.append(_wrapped(f"ignored: {one.accepted}", "  "))
+            lines.append(_wrap(f"ignored: {one.accepted}", "  "))
         elif one.remedy:
-            lines.append(_wrapped(f"remedy: {one.remedy.replace('SPEC', report.spec)}", "  "))
+            lines.append(_wrap(f"remedy: {one.remedy.replace('SPEC', report.spec)}", "  "))
     lines += [""] if report.not_asked or not report.findings else []
     for one_reason in report.not_asked:
         names, codes = one_reason.packages, ", ".join(one_reason.codes)
         # a target's conda packages are hundreds
         more = len(names) - _NAMES
         shown = ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES])} and {more} more"
-        lines.append(_wrapped(f"not checked for {codes}: {one_reason.reason}: {shown}", ""))
+        lines.append(_wrap(f"not checked for {codes}: {one_reason.reason}: {shown}", ""))
     if not report.findings and not report.unread:
         lines.append("nothing found")
     out("\n".join(lines))
 
 
-def _wrapped(text: str, indent: str) -> str:
+def _wrap(text: str, indent: str) -> str:
     from textwrap import fill
 
     return fill(

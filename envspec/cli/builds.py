@@ -12,7 +12,7 @@ from envspec.app.builds import PLATFORMS, BuildRow, WantedBuilds, find_builds
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out
-from envspec.cli.table import aligned
+from envspec.cli.table import align
 
 if TYPE_CHECKING:
     from envspec.app.variant_builds import VariantRow
@@ -64,7 +64,7 @@ def command(
         if as_json:
             options.print_json("variants", {"package": package, "variants": [asdict(row) for row in variants]})
         else:
-            out("\n".join(aligned(_variants(variants))))
+            out("\n".join(align(_variants(variants))))
         return 0
     if index is not None:
         raise InputError("--index is for --variants", hint="add --variants")
@@ -74,7 +74,7 @@ def command(
         rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in found]
         options.print_json("builds", {"package": "pytorch" if conda else "torch", "builds": rows})
     else:
-        out("\n".join(aligned(_table(found, conda), heading=True)))
+        out("\n".join(align(_table(found, conda), heading=True)))
     return 0
 
 

@@ -14,7 +14,7 @@ from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, printable
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.cli.table import aligned
+from envspec.cli.table import align
 
 EPILOG = """\b
 Examples:
@@ -64,7 +64,7 @@ def size(as_json: bool) -> int:
         return _print(found)
     kinds = found.contents.by_kind()
     rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in kinds.items()]
-    for line in aligned(rows, right="12"):
+    for line in align(rows, right="12"):
         out(line)
     environments = kinds.get("environments", (0, 0))[1]
     out(f"{byte_size(found.contents.size - environments)} in {found.settings.cache_dir}")

@@ -132,11 +132,11 @@ def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
         return first.text
     folder = recipes if first.code.startswith("recipe-") else locks
     if len(group) == 1:
-        return _shown(folder, str(first.file)) + first.message.removeprefix(str(first.file))
+        return _display_path(folder, str(first.file)) + first.message.removeprefix(str(first.file))
     common = _folder(str(first.file))
     names = [str(reason.file).removeprefix(f"{common}/") for reason in group]
     named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return f"{_shown(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
+    return f"{_display_path(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
 
 
 def _folder(path: str) -> str:
@@ -144,5 +144,5 @@ def _folder(path: str) -> str:
     return found[0] if found else ""
 
 
-def _shown(folder: Path, path: str) -> str:
+def _display_path(folder: Path, path: str) -> str:
     return posixpath.normpath((folder / path).as_posix())

@@ -57,7 +57,7 @@ def ask_json() -> None:
     _json_asked.append(True)
 
 
-def json_is_asked() -> bool:
+def wants_json() -> bool:
     return bool(_json_asked)
 
 
@@ -67,7 +67,7 @@ def begin_output() -> None:
         said.clear()
 
 
-def printed_json() -> bool:
+def has_printed_json() -> bool:
     """Say whether a JSON document has been printed on stdout, or begun."""
     return bool(_documents)
 
@@ -79,7 +79,7 @@ def say(text: str, *, style: str | None = None, always: bool = False) -> None:
         return
     if style and _wants_colour(sys.stderr):
         head, colon, rest = text.partition(":")
-        text = f"{_styled(head + colon, f'{_CODES[style]};1')}{rest}"
+        text = f"{_with_codes(head + colon, f'{_CODES[style]};1')}{rest}"
     # talk that nobody can hear is no reason to fail
     with suppress(OSError):
         if _drawn:
@@ -97,7 +97,7 @@ def out(text: str, *, newline: bool = True) -> None:
     """Print lines of an answer on stdout. Lines wider than the terminal go on below, and no word is broken."""
     if _hushed:
         return
-    click.echo(_fitted(_safe(text)), nl=newline, color=True)
+    click.echo(_fit(_safe(text)), nl=newline, color=True)
 
 
 def columns() -> int | None:
@@ -116,7 +116,7 @@ def out_file(text: str) -> None:
     control characters.
     """
     if sys.stdout.isatty():
-        click.echo(_fitted(_safe(text)), nl=False, color=True)
+        click.echo(_fit(_safe(text)), nl=False, color=True)
     else:
         click.echo(text, nl=False)
 
@@ -131,15 +131,15 @@ def json_text(value: Any) -> str:
     """Return a JSON document, without secrets and with terminal control characters escaped."""
     import json
 
-    text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
+    text = json.dumps(_redact(value), indent=2, ensure_ascii=False)
     return text if text.isascii() else _NOT_PLAIN.sub(_json_escape, text)
 
 
-def styled(text: str, style: str) -> str:
+def style_text(text: str, style: str) -> str:
     """Style a text for `out` ("red", "dim", "red;bold"), where stdout is a terminal that wants colour."""
     if not _wants_colour(sys.stdout):
         return text
-    return _styled(text, ";".join(_CODES[one] for one in style.split(";")))
+    return _with_codes(text, ";".join(_CODES[one] for one in style.split(";")))
 
 
 class Drawn(Protocol):
@@ -158,7 +158,7 @@ _drawn: list[Drawn] = []
 
 
 @contextmanager
-def drawn_alone(drawn: Drawn) -> Iterator[None]:
+def draw_alone(drawn: Drawn) -> Iterator[None]:
     """Draw until the block ends. What was drawn before pauses meanwhile: both have the terminal's last lines."""
     before = _drawn[-1] if _drawn else None
     if before is not None:
@@ -221,7 +221,7 @@ def _wants_colour(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
-def _styled(text: str, codes: str) -> str:
+def _with_codes(text: str, codes: str) -> str:
     return f"{''.join(f'{_MARK}{code}m' for code in codes.split(';'))}{text}{_MARK}0m"
 
 
@@ -235,7 +235,7 @@ _HEAD = re.compile(r"[ │├└─|`-]*")
 _BELOW = str.maketrans("├└─`-", "│    ")
 
 
-def _fitted(text: str) -> str:
+def _fit(text: str) -> str:
     width = columns()
     if width is None or len(text) <= width:
         return text
@@ -244,32 +244,32 @@ def _fitted(text: str) -> str:
 
 def _pieces(line: str, width: int) -> Iterator[str]:
     """Break a line between words. What goes on below is indented, and a tree's trunk goes on beside it."""
-    if _seen(line) <= width:
+    if _visible_width(line) <= width:
         yield line
         return
     (head,) = _HEAD.findall(line)[:1]
     here = head
     indent = f"{head.translate(_BELOW)}    "
     for word in re.split(r"(?<! )(?= )", line[len(head) :]):
-        if _seen(here + word) > width and here.strip(" │├└─|`-"):
+        if _visible_width(here + word) > width and here.strip(" │├└─|`-"):
             yield here.rstrip()
             here, word = indent, word.lstrip()
         here += word
     yield here
 
 
-def _seen(text: str) -> int:
+def _visible_width(text: str) -> int:
     """Count what is seen of a text: colours take no room."""
     return len(_COLOUR.sub("", text))
 
 
-def _redacted(value: Any) -> Any:
+def _redact(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {redact(key) if isinstance(key, str) else key: _redacted(inner) for key, inner in value.items()}
+        return {redact(key) if isinstance(key, str) else key: _redact(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(inner) for inner in value]
+        return [_redact(inner) for inner in value]
     return value
 
 

@@ -12,7 +12,7 @@ from envspec.app.outputs import within_repository, write_text
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import json_text, out, out_file, say, styled, warn
+from envspec.cli.console import json_text, out, out_file, say, style_text, warn
 from envspec.cli.diff_choices import choices
 from envspec.cli.look_up import look_up
 
@@ -101,13 +101,13 @@ def command(
     compared = compare(DiffRequest(path, other, revision, wish, locks_dir, verify, audit, how))
     found, lock = compared.review, compared.lock
     for one_form, file in also:
-        write_text(file, _rendered(found, one_form, lock), "--also")
+        write_text(file, _render(found, one_form, lock), "--also")
     if as_json or form == "json":
         options.print_json("diff", _document(found))
     elif form == "text":
-        out(_rendered(found, form, lock, styled), newline=False)
+        out(_render(found, form, lock, style_text), newline=False)
     else:
-        out_file(_rendered(found, form, lock))
+        out_file(_render(found, form, lock))
     if found.asked:
         for reason, names in found.asked.unasked:
             warn(f"couldn't be asked: {few(names)}: {printable(reason)}")
@@ -131,7 +131,7 @@ def _refuse_without(context: click.Context, *, audit: bool, verify: bool) -> Non
             raise InputError(f"{flag} needs --audit", hint=f"add --audit, or leave out {flag}")
 
 
-def _annotated(found: Review, lock: Path, form: str) -> str:
+def _annotations(found: Review, lock: Path, form: str) -> str:
     from envspec.lock.read import load_text
     from envspec.review.audit.sarif import lines_of
     from envspec.review.diff.annotations import as_annotations, as_code_quality
@@ -140,11 +140,11 @@ def _annotated(found: Review, lock: Path, form: str) -> str:
     return render(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
 
 
-def _rendered(found: Review, form: str, lock: Path, style: Callable[[str, str], str] = lambda line, _: line) -> str:
+def _render(found: Review, form: str, lock: Path, style: Callable[[str, str], str] = lambda line, _: line) -> str:
     if form == "json":
         return json_text({"schema": "envspec/diff/1", **_document(found)})
     if form in ("github", "gitlab"):
-        return _annotated(found, lock, form)
+        return _annotations(found, lock, form)
     if form == "markdown":
         from envspec.review.diff.markdown import markdown
 

@@ -16,7 +16,7 @@ from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.failure import place_json
-from envspec.cli.table import aligned_each, finding_lines
+from envspec.cli.table import align_rows, finding_lines
 from envspec.prove.doctor.feasibility import Hardware
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def command(
         _refuse_without_spec(targets, gpus, driver, glibc)
         found = examine_machine()
     else:
-        found = judge_spec(path, targets, _described(gpus, driver, glibc), locks_dir)
+        found = judge_spec(path, targets, _hardware(gpus, driver, glibc), locks_dir)
     if as_json:
         options.print_json("doctor", _document(path, found))
     else:
@@ -86,7 +86,7 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
         raise InputError("--target needs a SPEC", hint="envspec doctor specs/NAME.toml --target NAME")
 
 
-def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> Hardware | None:
+def _hardware(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> Hardware | None:
     """Give the hardware that the options describe, None without such options. Raises InputError."""
     if not (gpus or driver or glibc):
         return None
@@ -101,7 +101,7 @@ def _described(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> 
 
 def _lines(path: str | None, found: Diagnosis) -> Iterator[str]:
     rows = [(check.check, check.state.ljust(7), printable(check.summary)) for check in found.checks]
-    for lines, check in zip(aligned_each(rows), found.checks, strict=True):
+    for lines, check in zip(align_rows(rows), found.checks, strict=True):
         yield from lines
         yield from finding_lines(check.findings)
     if found.hardware is None:
@@ -112,7 +112,7 @@ def _lines(path: str | None, found: Diagnosis) -> Iterator[str]:
     yield from finding_lines(found.findings)
     told = (one.reason or (f"torch {', '.join(one.torch)}" if one.torch else "") for one in found.targets)
     rows = [(one.target, one.status.ljust(10), why) for one, why in zip(found.targets, told, strict=True)]
-    for lines, verdict in zip(aligned_each(rows), found.targets, strict=True):
+    for lines, verdict in zip(align_rows(rows), found.targets, strict=True):
         yield from lines
         yield from finding_lines(verdict.findings)
 

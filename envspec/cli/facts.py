@@ -10,7 +10,7 @@ from envspec.app.edition import current_facts, edition_document
 from envspec.base.texts import plural
 from envspec.cli import options
 from envspec.cli.console import out
-from envspec.cli.table import aligned
+from envspec.cli.table import align
 
 EPILOG = """\b
 Examples:
@@ -39,5 +39,5 @@ def command(as_json: bool) -> int:
         (one.table, f"{one.rows:,}", one.reaches_to, ", ".join(f"{kind} {count}" for kind, count in one.proof.items()))
         for one in tables
     ]
-    out("\n".join(aligned([("TABLE", "ROWS", "REACHES TO", "PROOF"), *rows], heading=True)))
+    out("\n".join(align([("TABLE", "ROWS", "REACHES TO", "PROOF"), *rows], heading=True)))
     return 0

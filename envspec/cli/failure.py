@@ -35,10 +35,10 @@ class Failure:
 
 def tell(error: EnvspecError) -> None:
     """Print an error: `error: file:line:column: message`, then its hint."""
-    told(Failure.of(error))
+    print_failure(Failure.of(error))
 
 
-def told(failure: Failure) -> Failure:
+def print_failure(failure: Failure) -> Failure:
     """Print what made a command fail, each error with its hint; gives it back."""
     for one in failure.errors:
         say(f"error: {one}", style="red", always=True)

@@ -30,11 +30,11 @@ def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
     envspec reports a conflict, leaves conflict markers in OURS and ends with exit code 1. git then calls it a conflict
     too, and no command of envspec takes the file for a lock.
     """
-    from envspec.app.git import merge_lock, merge_rendered
+    from envspec.app.git import merge_lock, merge_requirements_file
 
     where = printable(path)
     if PurePosixPath(path).name != LOCK_NAME:
-        if merge_rendered(base, ours, theirs):
+        if merge_requirements_file(base, ours, theirs):
             return 0
         say(f"{where}: can't be merged")
         say(f"hint: after merging the lock: envspec lock {_spec_of(str(PurePosixPath(path).parent))}")

@@ -10,7 +10,7 @@ import click
 from envspec.app.gpu_names import KnownGpu, find_gpus
 from envspec.cli import options
 from envspec.cli.console import out
-from envspec.cli.table import aligned
+from envspec.cli.table import align
 
 EPILOG = """\b
 Examples:
@@ -35,7 +35,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
     if as_json:
         options.print_json("gpus", {"gpus": [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]})
     else:
-        out("\n".join(aligned([_HEADING, *_rows(found)], heading=True)))
+        out("\n".join(align([_HEADING, *_rows(found)], heading=True)))
     return 0
 
 

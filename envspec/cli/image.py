@@ -9,7 +9,7 @@ import click
 
 from envspec.app.image.make import make_images
 from envspec.app.image.prepare import ImageOrder, base_recipes, features, linux_targets
-from envspec.app.image.verify import verified
+from envspec.app.image.verify import verify_image
 from envspec.app.observer import interruption_says
 from envspec.base.errors import InputError
 from envspec.base.texts import byte_size, printable
@@ -113,7 +113,7 @@ def command(
 
 def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
     """Compare an image with the lock, and say how it differs. Gives the exit code."""
-    found = verified(order, where)
+    found = verify_image(order, where)
     if as_json:
         rows = [
             {"target": target, "differences": [one.document for one in differences]}

@@ -14,7 +14,7 @@ from envspec.app.observer import interruption_says
 from envspec.base.errors import InputError
 from envspec.base.texts import plural, printable
 from envspec.cli import options
-from envspec.cli.console import out, say, styled
+from envspec.cli.console import out, say, style_text
 
 if TYPE_CHECKING:
     from envspec.install.model import Change
@@ -86,7 +86,7 @@ def _tell(made: Installed, *, dry_run: bool) -> None:
     target, prefix, outcome = made.target, made.prefix, made.outcome
     for change in outcome.changes:
         sign, colour = _SIGNS[change.action]
-        out(f"{styled(sign, colour)} {_line(change)}")
+        out(f"{style_text(sign, colour)} {_line(change)}")
     if outcome.status == "unchanged":
         out(f"{prefix} is {target.name} already: nothing to do")
         return

@@ -13,7 +13,7 @@ from envspec.app.observer import interruption_says
 from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
-from envspec.cli.console import out, styled
+from envspec.cli.console import out, style_text
 from envspec.cli.table import finding_lines
 from envspec.prove.link.target import torch_abi
 
@@ -66,15 +66,15 @@ def command(compiling: bool, as_json: bool, **asked: Any) -> int:
 
 
 def _lines(found: LinkedTarget | Compiled) -> Iterator[str]:
-    yield from _linked(found) if isinstance(found, LinkedTarget) else _compiled(found)
+    yield from _link_lines(found) if isinstance(found, LinkedTarget) else _compile_lines(found)
 
 
-def _linked(found: LinkedTarget) -> Iterator[str]:
+def _link_lines(found: LinkedTarget) -> Iterator[str]:
     files = sum(len(package.facts.files) for package in found.packages)
     read = f"{plural(files, 'compiled file')} of {plural(len(found.packages), 'wheel')}"
     errors = sum(finding.severity == "error" for finding in found.findings)
     there = "nothing is missing in these" if found.unread else "all that importing needs is there"
-    verdict = styled(plural(errors, "error"), "red;bold") if errors else there
+    verdict = style_text(plural(errors, "error"), "red;bold") if errors else there
     yield f"{found.target.name}: {read}: {verdict}"
     yield from finding_lines(
         replace(one, message=f"{one.package} {one.evidence.version}: {one.message}") for one in found.findings
@@ -87,9 +87,9 @@ def _linked(found: LinkedTarget) -> Iterator[str]:
         yield f"  not read: {'; '.join(parts)}"
 
 
-def _compiled(found: Compiled) -> Iterator[str]:
+def _compile_lines(found: Compiled) -> Iterator[str]:
     good = sum(one.ok for one in found.compilations)
-    verdict = "compiles" if found.ok else styled("doesn't compile", "red;bold")
+    verdict = "compiles" if found.ok else style_text("doesn't compile", "red;bold")
     counted = f"{good} of {plural(len(found.compilations), 'kernel')}"
     yield f"{found.target}: {counted} built for its GPUs: {verdict}"
     for one in found.compilations:
@@ -98,7 +98,7 @@ def _compiled(found: Compiled) -> Iterator[str]:
             yield f"  {one.gpu}  {who}: {one.made}"
         else:
             reason = one.error or f"asked for {one.asked}, it made code for {one.made}"
-            yield f"  {styled(one.gpu, 'red;bold')}  {who}: {printable(reason.partition(chr(10))[0])}"
+            yield f"  {style_text(one.gpu, 'red;bold')}  {who}: {printable(reason.partition(chr(10))[0])}"
     if found.absent:
         yield f"  not in the target's wheels: {', '.join(found.absent)}"
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.app.cache_size import keep_bounded
+from envspec.app.cache_size import prune_to_limit
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import AnswerNo, EnvspecError, Place
 from envspec.base.texts import printable
 from envspec.base.user_config import HOST, trust_index
 from envspec.cli import options
 from envspec.cli.console import out_json, say
-from envspec.cli.failure import Failure, parts, told
-from envspec.cli.locked import lock_document, print_locked, show_locked
+from envspec.cli.failure import Failure, parts, print_failure
+from envspec.cli.locked import lock_document, print_lock_json, show_lock
 
 if TYPE_CHECKING:
     from envspec.spec.model import Spec
@@ -113,7 +113,7 @@ def command(
         except EnvspecError as error:
             if len(parsed) == 1:
                 raise
-            failure = told(Failure.of(_placed(error, spec)))
+            failure = print_failure(Failure.of(_place_at_spec(error, spec)))
             if request.dry_run and isinstance(error, AnswerNo):
                 # nothing is written, so that all are asked
                 results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
@@ -124,15 +124,15 @@ def command(
             if as_json:
                 out_json(failure.document())
             return failure.exit_code
-        show_locked(done, request.locks_dir, verbose=verbose, as_json=as_json)
+        show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
         results.append(lock_document(done))
-    keep_bounded()
+    prune_to_limit()
     if as_json:
-        print_locked(results)
+        print_lock_json(results)
     return refused
 
 
-def _placed(error: EnvspecError, spec: Spec) -> EnvspecError:
+def _place_at_spec(error: EnvspecError, spec: Spec) -> EnvspecError:
     """Give an error without a place, such as the resolver's, the spec as its place."""
     for one in parts(error):
         one.place = one.place or Place(spec.path)

@@ -37,26 +37,26 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
     return with_request
 
 
-def show_edited(command: str, done: Edited, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
+def show_edit(command: str, done: Edited, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
     """Print what an edit of a spec changed, in it and in its lock."""
     if not as_json:
         for text in done.edits or ("asks for that already",):
             out(f"{done.path}: {text}")
     if done.locked is not None:
-        show_locked(done.locked, locks_dir, verbose=verbose, as_json=as_json)
+        show_lock(done.locked, locks_dir, verbose=verbose, as_json=as_json)
     if as_json:
         locked = done.locked and lock_document(done.locked)
         options.print_json(command, {"spec": done.path, "edits": [asdict(one) for one in done.edits], "lock": locked})
 
 
-def show_locked(done: Locked, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
+def show_lock(done: Locked, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
     """Print what changed in a lock, unless JSON is printed later, and say what has to be done with its recipes."""
     from envspec.app.lock.make import tell_recipes
-    from envspec.app.lock.summary import describe, shortened
+    from envspec.app.lock.summary import describe, shorten
 
     if not as_json:
         path, lock = done.folder.path, done.lock
-        for line in done.changes if verbose else shortened(done.changes, done.old, lock):
+        for line in done.changes if verbose else shorten(done.changes, done.old, lock):
             out(line)
         if done.status == "fresh":
             out(f"{path} is fresh: {describe(lock)}. `--upgrade` looks for newer versions.")
@@ -81,6 +81,6 @@ def lock_document(done: Locked) -> dict[str, object]:
     }
 
 
-def print_locked(documents: Sequence[dict[str, object]]) -> None:
+def print_lock_json(documents: Sequence[dict[str, object]]) -> None:
     """Print what `lock --json` prints of its specs."""
     options.print_json("lock", {"specs": documents, "facts": edition_document()})

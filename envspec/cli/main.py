@@ -20,8 +20,8 @@ from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.shortage import shortage
 from envspec.cli.become import close_umask
-from envspec.cli.console import begin_output, out_json, printed_json, say, say_traceback, silence_stdout
-from envspec.cli.failure import Failure, told
+from envspec.cli.console import begin_output, has_printed_json, out_json, say, say_traceback, silence_stdout
+from envspec.cli.failure import Failure, print_failure
 from envspec.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def run(argv: list[str]) -> int:
         if isinstance(failure, int):
             return failure
         wanted = argv[: argv.index("--")] if "--" in argv else argv
-        if "--json" in wanted and not printed_json():
+        if "--json" in wanted and not has_printed_json():
             with suppress(OSError):
                 out_json(failure.document())
         return failure.exit_code
@@ -278,36 +278,38 @@ def _attempt(argv: list[str]) -> int | Failure:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except EnvspecError as error:
-        return told(Failure.of(error))
+        return print_failure(Failure.of(error))
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         # click makes an Abort of an interruption, which knows what is done already
-        return _interrupted(str(error.__cause__ or error))
+        return _interruption(str(error.__cause__ or error))
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        return told(_misuse(error))
+        return print_failure(_misuse(error))
     except BrokenPipeError:
         # whoever reads stdout has seen enough
         silence_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 - it ends in a message and an exit code
         if _interrupts:
-            return _interrupted("")
+            return _interruption("")
         if os.environ.get("ENVSPEC_TRACEBACK"):
             say_traceback()
             return 1
         if short := shortage("envspec", f"{type(error).__name__}: {error}"):
             # what its frames hold, and those of what it came from, is needed for the message
             error.__traceback__ = error.__context__ = error.__cause__ = None
-            return told(Failure.of(short))
+            return print_failure(Failure.of(short))
         if isinstance(error, FileNotFoundError) and not _here():
-            return told(Failure.saying("the current folder doesn't exist any more", hint="change to one that exists"))
+            return print_failure(
+                Failure.saying("the current folder doesn't exist any more", hint="change to one that exists")
+            )
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             # no file of ours: these are opened where errors are expected
             silence_stdout()
-            return told(Failure.saying(f"the output can't be written: {error.strerror}"))
-        return told(
+            return print_failure(Failure.saying(f"the output can't be written: {error.strerror}"))
+        return print_failure(
             Failure.saying(
                 f"envspec has a fault: {type(error).__name__}: {error}",
                 hint="please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened",
@@ -315,7 +317,7 @@ def _attempt(argv: list[str]) -> int | Failure:
         )
 
 
-def _interrupted(what: str) -> Failure:
+def _interruption(what: str) -> Failure:
     message = f"interrupted: {what or 'nothing was changed'}"
     say(message, always=True)
     return Failure.saying(message, exit_code=130)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from envspec.app.observer import RunDisplay
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size, printable
-from envspec.cli.console import drawing, drawn_alone, json_is_asked, say
+from envspec.cli.console import draw_alone, drawing, say, wants_json
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -137,13 +137,13 @@ class InLines(Progress):
         now = time.monotonic()
         # what has lasted longest holds up the rest
         steps = [(what, since) for what, since in list(self._steps.values()) if now - since >= self._every / 2]
-        told = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or self._told(now)
+        told = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or self._line(now)
         more = f"; and {len(steps) - 3} more" if steps[3:] else ""
         done, total = self._read
         read = f"; METADATA of {done} of {total} packages read" if total else ""
         say(f"still at work after {now - self._started:.0f} s: {told}{more}{read}")
 
-    def _told(self, now: float) -> str:
+    def _line(self, now: float) -> str:
         of = f" of {byte_size(self._total)}" if self._total else ""
         detail = f"{byte_size(self._bytes)}{of}" if self._bytes else self._detail
         lasted = f" ({now - self._since:.0f} s)" if self._since - self._started >= 1 else ""
@@ -163,7 +163,7 @@ def progress(text: str = "", total: int | None = None) -> Iterator[Progress]:
             if text:
                 shown.phase(text, total)
             yield shown
-        elif json_is_asked():
+        elif wants_json():
             yield Progress()
         else:
             with InLines(text=text or "working").telling() as lines:
@@ -177,7 +177,7 @@ def resolution() -> Iterator[Progress]:
         if drawn is not None:
             with OnTerminal(drawn, "reading metadata", None).telling() as on_terminal:
                 yield on_terminal
-        elif json_is_asked():
+        elif wants_json():
             yield Progress()
         else:
             with InLines().telling() as lines:
@@ -186,13 +186,13 @@ def resolution() -> Iterator[Progress]:
 
 @contextmanager
 def _bars() -> Iterator[Bars | None]:
-    if json_is_asked() or not sys.stderr.isatty():
+    if wants_json() or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import Progress as Bars
 
     drawn = Bars(*_columns(), console=drawing(), transient=True)
-    with drawn_alone(drawn):
+    with draw_alone(drawn):
         yield drawn
 
 
@@ -244,7 +244,7 @@ class RunTable(RunDisplay):
             self._texts[index] = text
             self._draw()
 
-    def ended(self, index: int, run: Run) -> None:
+    def end_run(self, index: int, run: Run) -> None:
         self._ended[index] = run
         self._draw()
 
@@ -275,11 +275,11 @@ class RunTable(RunDisplay):
 @contextmanager
 def runs(titles: Sequence[str]) -> Iterator[RunDisplay]:
     """Show a table of smoke runs on stderr until the block ends, if it's a terminal."""
-    if json_is_asked() or not sys.stderr.isatty():
+    if wants_json() or not sys.stderr.isatty():
         yield RunDisplay()
         return
     from rich.live import Live
 
     live = Live(console=drawing(), transient=True, refresh_per_second=8)
-    with drawn_alone(live):
+    with draw_alone(live):
         yield RunTable(live, titles)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.cli import options
-from envspec.cli.locked import lock_options, show_edited
+from envspec.cli.locked import lock_options, show_edit
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import LockRequest
@@ -44,5 +44,5 @@ def command(
     from envspec.app.edit import remove
 
     done = remove(path, packages, request, conda=conda, target=target, no_lock=no_lock)
-    show_edited("remove", done, request.locks_dir, verbose=verbose, as_json=as_json)
+    show_edit("remove", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0

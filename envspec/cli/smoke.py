@@ -16,7 +16,7 @@ from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import columns, out, say
 from envspec.cli.failure import tell
-from envspec.cli.table import coloured
+from envspec.cli.table import colour_word
 from envspec.prove.smoke.report.as_json import as_json as results_json
 from envspec.prove.smoke.report.compare import Comparison
 from envspec.prove.smoke.report.lines import WIDTH, lines
@@ -125,7 +125,7 @@ def _show(found: SmokeOutcome, *, as_json: bool) -> int:
     if as_json:
         options.print_json("smoke", results_json(found.results))
     else:
-        out("\n".join(lines(found.results, columns() or WIDTH, coloured)))
+        out("\n".join(lines(found.results, columns() or WIDTH, colour_word)))
     if any(run.status != "skip" for run in found.results.runs):
         say(f"reports and logs: {found.folder}")
     return found.unwritten[-1].exit_code if found.unwritten else _EXIT[found.results.verdict]
@@ -134,14 +134,14 @@ def _show(found: SmokeOutcome, *, as_json: bool) -> int:
 def _compare(first: Path, second: Path, *, as_json: bool) -> int:
     found = compare_reports(first, second)
     if as_json:
-        tables = {name: list(map(_named, getattr(found, name))) for name in ("facts", "checks", "figures")}
+        tables = {name: list(map(_name_columns, getattr(found, name))) for name in ("facts", "checks", "figures")}
         options.print_json("smoke-compare", {"ok": found.ok, **vars(found), **tables})
     else:
         out("\n".join(_differences(found)))
     return 0 if found.ok else AnswerNo.exit_code
 
 
-def _named(row: tuple[Any, ...]) -> dict[str, Any]:
+def _name_columns(row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(("name", "one", "other", "share"), row, strict=False))
 
 

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from envspec.base.texts import printable
-from envspec.cli.console import columns, styled
+from envspec.cli.console import columns, style_text
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
@@ -42,9 +42,7 @@ def heading(names: tuple[str, ...], lock: Lock) -> str:
     return ", ".join(names)
 
 
-def aligned(
-    rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = ""
-) -> Iterator[str]:
+def align(rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = "") -> Iterator[str]:
     """Render the rows as lines, each column as wide as its widest cell, without empty columns and trailing spaces.
 
     On a terminal, cells go on below where the row would be too wide. A cell that is a word of `COLOURS` is coloured.
@@ -52,14 +50,14 @@ def aligned(
     heading   the first row names the columns: where even the longest words don't fit, each row is a list by these names
     right     the columns, by their numbers ("12"), whose cells stand at the right
     """
-    for lines in aligned_each(rows, indent, heading=heading, right=right):
+    for lines in align_rows(rows, indent, heading=heading, right=right):
         yield from lines
 
 
-def aligned_each(
+def align_rows(
     rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = ""
 ) -> Iterator[list[str]]:
-    """Render the rows as `aligned` does, and give each row's lines by themselves."""
+    """Render the rows as `align` does, and give each row's lines by themselves."""
     cells = [list(row) for row in rows]
     if not cells:
         return
@@ -70,15 +68,15 @@ def aligned_each(
     if widths is None and heading:
         names, *others = cells
         yield []
-        yield from (_listed(names, row, indent) for row in others)
+        yield from (_list_cells(names, row, indent) for row in others)
         return
     for row in cells:
-        parts = [_wrapped(cell, width) for cell, width in zip(row, widths or map(len, row), strict=True)]
+        parts = [_wrap(cell, width) for cell, width in zip(row, widths or map(len, row), strict=True)]
         yield [
             (
                 indent
                 + _GAP.join(
-                    _padded(cell, widths[place] if widths else len(cell), place in at_right)
+                    _pad(cell, widths[place] if widths else len(cell), place in at_right)
                     for place, cell in enumerate(line)
                 )
             ).rstrip()
@@ -86,24 +84,24 @@ def aligned_each(
         ]
 
 
-def coloured(word: str, width: int = 0) -> str:
+def colour_word(word: str, width: int = 0) -> str:
     """Pad a word of `COLOURS` to a width, in its colour where stdout is a terminal that wants colour."""
     padded = word.ljust(width)
     colour = COLOURS.get(word.strip())
-    return styled(padded, colour) if colour else padded
+    return style_text(padded, colour) if colour else padded
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """Give the lines of findings for people: severity, place, targets, message and code, then the remedy."""
     for one in findings:
         place = f"{one.place}: " if one.place else ""
-        yield f"  {coloured(one.severity)}: {printable(place + one.text)}  [{one.code}]"
+        yield f"  {colour_word(one.severity)}: {printable(place + one.text)}  [{one.code}]"
         if one.remedy:
             yield f"    remedy: {printable(one.remedy)}"
 
 
-def _padded(cell: str, width: int, right: bool) -> str:
-    return cell.rjust(width) if right else coloured(cell, width)
+def _pad(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else colour_word(cell, width)
 
 
 def _widths(cells: Sequence[Sequence[str]], most: int | None, indent: int) -> list[int] | None:
@@ -121,7 +119,7 @@ def _widths(cells: Sequence[Sequence[str]], most: int | None, indent: int) -> li
     return found
 
 
-def _wrapped(cell: str, width: int) -> list[str]:
+def _wrap(cell: str, width: int) -> list[str]:
     if len(cell) <= width:
         return [cell]
     from textwrap import wrap
@@ -129,7 +127,7 @@ def _wrapped(cell: str, width: int) -> list[str]:
     return wrap(cell, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _listed(names: Sequence[str], row: Sequence[str], indent: str) -> list[str]:
+def _list_cells(names: Sequence[str], row: Sequence[str], indent: str) -> list[str]:
     """Give a row as its first cell and a line for each other, by the columns' names."""
     width = max(map(len, names))
     others = zip(names[1:], row[1:], strict=True)

@@ -12,7 +12,7 @@ import click
 from envspec.app.graph import Branch, trees
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, styled
+from envspec.cli.console import out, style_text
 from envspec.cli.table import heading
 
 EPILOG = """\b
@@ -93,7 +93,7 @@ def _label(branch: Branch, *, inverse: bool) -> str:
 
 
 def _dim(text: str) -> str:
-    return styled(text, "dim")
+    return style_text(text, "dim")
 
 
 def _draws_unicode() -> bool:

@@ -9,7 +9,7 @@ import click
 
 from envspec.app import inputs
 from envspec.cli import options
-from envspec.cli.locked import lock_document, lock_options, print_locked, show_locked
+from envspec.cli.locked import lock_document, lock_options, print_lock_json, show_lock
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import LockRequest
@@ -45,7 +45,7 @@ def command(
 
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
     done = lock_spec(inputs.read_spec(path), replace(request, upgrade=upgrade, targets=targets, named_by=""))
-    show_locked(done, request.locks_dir, verbose=verbose, as_json=as_json)
+    show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
     if as_json:
-        print_locked([lock_document(done)])
+        print_lock_json([lock_document(done)])
     return 0

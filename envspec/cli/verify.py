@@ -16,7 +16,7 @@ from envspec.base.texts import clean_text, printable
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, warn
 from envspec.cli.sign import show_signer
-from envspec.cli.table import coloured, heading
+from envspec.cli.table import colour_word, heading
 from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
@@ -109,15 +109,15 @@ def command(
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
-    def told(word: str, one: Told, code: str) -> str:
-        return f"{coloured(word)}: {printable(label(one.claim))}, {heading(one.targets, lock)}  [{code}]"
+    def line_of(word: str, one: Told, code: str) -> str:
+        return f"{colour_word(word)}: {printable(label(one.claim))}, {heading(one.targets, lock)}  [{code}]"
 
     for one, outcome, difference in (*found.forged, *found.unexpected):
-        yield told(difference.severity, one, difference.code)
+        yield line_of(difference.severity, one, difference.code)
         by = f" (by {printable(outcome.source)})" if one.second is not None else ""
         yield f"  {clean_text(difference.message)}{by}"
     for one, reason in found.yanked:
-        yield told("warning", one, "yanked")
+        yield line_of("warning", one, "yanked")
         yield f"  {clean_text(reason) or 'its index gives no reason'}"
     for sentence, names in found.unproved.items():
         yield f"not proved: {_few(names)}: {printable(sentence)}"

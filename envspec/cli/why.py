@@ -52,7 +52,7 @@ def _lines(names: tuple[str, ...], answer: Explanation, lock: Lock) -> Iterator[
     if not answer.packages:
         yield f"{heading(names, lock)}: nothing requires it"
         return
-    yield f"{heading(names, lock)}: {'; '.join(map(_described, answer.packages))}"
+    yield f"{heading(names, lock)}: {'; '.join(map(_describe, answer.packages))}"
     if not answer.paths:
         yield "  nothing in the spec leads to this package: conda's solver added it"
     for number, path in enumerate(answer.paths, 1):
@@ -64,7 +64,7 @@ def _lines(names: tuple[str, ...], answer: Explanation, lock: Lock) -> Iterator[
         yield "  ... and more paths: raise --limit to see them"
 
 
-def _described(package: ExplainedPackage) -> str:
+def _describe(package: ExplainedPackage) -> str:
     build = f" {package.build}" if package.build else ""
     licence = printable(package.licence) if package.licence else "licence unknown"
     return f"{package.name} {package.version}{build} ({package.index}, {licence})"

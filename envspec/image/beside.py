@@ -12,7 +12,7 @@ _AHEAD = 8
 """Pieces that may wait: they are what the memory has of a layer."""
 
 
-def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def join_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Join small pieces: handing one over takes as long as hashing a few KB."""
     held: list[bytes] = []
     size = 0

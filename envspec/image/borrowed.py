@@ -57,7 +57,7 @@ class _Taken:
         kept = self.folder / str(self.count)
         with kept.open("wb") as out:
             copyfileobj(content, out, 1 << 20)
-        return LayerEntry(place, member.size, partial(_opened, kept), mode=PROGRAM if member.mode & 0o111 else FILE)
+        return LayerEntry(place, member.size, partial(_open, kept), mode=PROGRAM if member.mode & 0o111 else FILE)
 
 
 def borrowed_entries(one: Borrowed, source: BaseSource, oci_platform: str, folder: Path) -> list[LayerEntry]:
@@ -96,5 +96,5 @@ def _place(path: str, copies: Sequence[tuple[str, str]]) -> str | None:
     return None
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     return path.open("rb")

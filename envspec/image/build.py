@@ -58,14 +58,14 @@ def build_image(
     those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError,
     OSError."""
     assert kind in KINDS, kind
-    packed = tuple(_packed(one, layout, kind, plan.epoch, progress) for one in layers)
+    packed = tuple(_pack(one, layout, kind, plan.epoch, progress) for one in layers)
     config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)
     document = manifest_document(config, base, packed, {**image_labels(plan, base), **labels, **annotations})
     manifest = layout.add(document_bytes(document), MANIFEST)
     return BuiltImage(plan, base, manifest, config, packed)
 
 
-def _packed(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Progress) -> PackedLayer:
+def _pack(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Progress) -> PackedLayer:
     progress.phase(f"packing {one.name}")
     with layout.adding() as (file, adding):
         made = pack(one, file, kind, epoch, progress.came)

@@ -38,7 +38,7 @@ def compressor(kind: str) -> Compressor:
         raise _missing(error) from None
 
 
-def unpacked(kind: str, file: IO[bytes]) -> IO[bytes]:
+def unpack(kind: str, file: IO[bytes]) -> IO[bytes]:
     """Give what a layer unpacks to, as a stream that unpacks no more than it is asked for; `kind` is one of `KINDS`,
     or "" for one that isn't packed. Raises ToolError; what isn't packed so raises OSError, EOFError, ValueError or
     zlib.error where it is read."""

@@ -39,7 +39,9 @@ class LinkedPackages:
             file, record = self.records[pin.name]
             for path in record["files"]:
                 yield _entry(self.folder / path, f"{root}/{path}")
-            yield text_entry(f"{root}/{CONDA_META}/{file}", json.dumps(_placed(record, pin), indent=2, sort_keys=True))
+            yield text_entry(
+                f"{root}/{CONDA_META}/{file}", json.dumps(_portable_record(record, pin), indent=2, sort_keys=True)
+            )
 
 
 def history_entry(root: str) -> LayerEntry:
@@ -80,13 +82,13 @@ def link_packages(
     return LinkedPackages(folder, records)
 
 
-def _placed(record: Mapping[str, Any], pin: Pin) -> dict[str, Any]:
+def _portable_record(record: Mapping[str, Any], pin: Pin) -> dict[str, Any]:
     """Give a record without this machine and its mirrors: the lock's names for channels instead of addresses."""
     kept = {name: value for name, value in record.items() if name not in _OF_THIS_MACHINE}
     return {**kept, "url": f"{pin.index}/{artifact_of(pin).file}", "channel": channel_of(pin)[0]}
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
@@ -95,4 +97,4 @@ def _entry(path: Path, place: str) -> LayerEntry:
     if path.is_symlink():
         return link_entry(place, os.readlink(path))
     mode = PROGRAM if found.st_mode & 0o111 else FILE
-    return LayerEntry(place, found.st_size, partial(_opened, path), mode=mode)
+    return LayerEntry(place, found.st_size, partial(_open, path), mode=mode)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import IO, BinaryIO
 
 from envspec.base.errors import ToolError
-from envspec.image.beside import beside, gathered
+from envspec.image.beside import beside, join_pieces
 from envspec.image.compress import compressor, media_type
 
 FILE = 0o644
@@ -136,7 +136,7 @@ def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnByte
     stream = compressor(kind)
     plain, packed = hashlib.sha256(), _Hashed(out)
     with beside(plain.update) as hashed, beside(lambda piece: packed.write(stream.compress(piece))) as written:
-        for piece in gathered(tar_pieces(plan.entries(), epoch)):
+        for piece in join_pieces(tar_pieces(plan.entries(), epoch)):
             hashed(piece)
             written(piece)
             on_bytes(len(piece))
@@ -149,7 +149,7 @@ def diff_id(plan: LayerPlan, epoch: int, on_bytes: OnBytes = lambda count: None)
     """Give the digest of a layer's tar, and write it nowhere."""
     plain = hashlib.sha256()
     with beside(plain.update) as hashed:
-        for piece in gathered(tar_pieces(plan.entries(), epoch)):
+        for piece in join_pieces(tar_pieces(plan.entries(), epoch)):
             hashed(piece)
             on_bytes(len(piece))
     return f"sha256:{plain.hexdigest()}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import IO, BinaryIO
 
 from envspec.base.errors import InputError
-from envspec.image.compress import unpacked
+from envspec.image.compress import unpack
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import packing
 from envspec.net.limits import LIMITS
@@ -75,7 +75,7 @@ class _Unpacked:
 
     def __init__(self, file: IO[bytes], layer: Descriptor) -> None:
         self._packed = _Hashed(file)
-        self._file = unpacked(packing(layer), self._packed)  # type: ignore[arg-type]
+        self._file = unpack(packing(layer), self._packed)  # type: ignore[arg-type]
         # of a plain tar both are one, and hashed twice
         self._plain = _Hashed(self._file)
         bounds = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)

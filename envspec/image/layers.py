@@ -152,7 +152,7 @@ def layer_of(kind: str, name: str) -> str:
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
     system = tuple(system_entries(inputs.plan, inputs.base))
-    files = (_carried(path, text) for path, text in inputs.carried.items())
+    files = (_carried_entry(path, text) for path, text in inputs.carried.items())
     carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
     own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
     found = [
@@ -170,7 +170,7 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
     whose = _whose(inputs)
     for name in PACKAGES:
         pins = [pin for pin in in_install_order(inputs.target) if layer_of(pin.kind, pin.name) == name]
-        part = [_carried(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
+        part = [_carried_entry(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
         key: list[Any] = [
             inputs.scheme.prefix,
             inputs.plan.python,
@@ -249,7 +249,7 @@ def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
 
-def _carried(path: str, text: str) -> LayerEntry:
+def _carried_entry(path: str, text: str) -> LayerEntry:
     return text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM)
 
 

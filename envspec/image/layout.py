@@ -20,7 +20,7 @@ from envspec.base.errors import InputError, NotPlain, Place
 from envspec.base.open_folder import OpenFolder
 from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor, OnBytes
-from envspec.image.manifest import DIGEST, DOCUMENT_BYTES, checked, descriptor_of, document_bytes
+from envspec.image.manifest import DIGEST, DOCUMENT_BYTES, check_content, descriptor_of, document_bytes
 from envspec.packages.archive_entries import TarMember
 
 _VERSION = {"imageLayoutVersion": "1.0.0"}
@@ -109,7 +109,7 @@ class Layout:
                 if name not in names and (name.endswith(".part") or len(name) == 64):
                     blobs.unlink(name)
 
-    def clear_begun(self) -> None:
+    def clear_leftovers(self) -> None:
         """Remove what a killed run may have left of the index."""
         for name in (f".{_MARK}", f".{INDEX_FILE}"):
             with suppress(OSError, NotPlain):
@@ -203,7 +203,7 @@ def layout_source(path: Path, folder: OpenFolder) -> BaseSource:
     layout, where = Layout(folder), str(path)
 
     def read(blob: Descriptor) -> bytes:
-        return checked(layout.read(blob), blob, where)
+        return check_content(layout.read(blob), blob, where)
 
     return BaseSource(where, top_of(layout, where), read, layout.open)
 
@@ -218,7 +218,7 @@ _ENTRIES = 10_000
 
 
 @contextmanager
-def opened_archive(path: Path) -> Iterator[BaseSource]:
+def open_archive(path: Path) -> Iterator[BaseSource]:
     """Open an archive until the block ends. Raises InputError for a file that isn't one, OSError."""
     try:
         with tarfile.open(path, mode="r:", tarinfo=TarMember) as archive:
@@ -236,7 +236,7 @@ def opened_archive(path: Path) -> Iterator[BaseSource]:
 def _source(path: Path, archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> BaseSource:
     where = str(path)
 
-    def opened(name: str) -> BinaryIO:
+    def open_member(name: str) -> BinaryIO:
         member = members.get(name)
         file = archive.extractfile(member) if member else None
         if file is None:
@@ -244,10 +244,10 @@ def _source(path: Path, archive: tarfile.TarFile, members: dict[str, tarfile.Tar
         return cast("BinaryIO", file)
 
     def blob(one: Descriptor) -> BinaryIO:
-        return opened(f"{BLOBS}/{one.digest.removeprefix('sha256:')}")
+        return open_member(f"{BLOBS}/{one.digest.removeprefix('sha256:')}")
 
     def read(one: Descriptor) -> bytes:
-        return checked(blob(one).read(DOCUMENT_BYTES + 1), one, where)
+        return check_content(blob(one).read(DOCUMENT_BYTES + 1), one, where)
 
-    content = opened(INDEX_FILE).read(DOCUMENT_BYTES) if INDEX_FILE in members else b""
+    content = open_member(INDEX_FILE).read(DOCUMENT_BYTES) if INDEX_FILE in members else b""
     return BaseSource(where, top_of_index(content, where), read, blob)

@@ -110,7 +110,7 @@ def descriptor_of(row: Any, where: str) -> Descriptor:
     raise _odd(where, "a descriptor has no media type, no sha256 or no size")
 
 
-def checked(content: bytes, blob: Descriptor, where: str) -> bytes:
+def check_content(content: bytes, blob: Descriptor, where: str) -> bytes:
     """Give the bytes of a blob that are what its descriptor says. Raises InputError."""
     if len(content) != blob.size or f"sha256:{hashlib.sha256(content).hexdigest()}" != blob.digest:
         raise _odd(where, f"the content of {blob.digest} isn't what its digest says")
@@ -151,7 +151,7 @@ def _document(blob: Descriptor, read: Read, where: str) -> dict[str, Any]:
     if blob.size > DOCUMENT_BYTES:
         raise _odd(where, f"{blob.digest} has {blob.size} bytes, and {DOCUMENT_BYTES} are the most for a document")
     try:
-        found = read_json(checked(read(blob), blob, where))
+        found = read_json(check_content(read(blob), blob, where))
     except (ValueError, RecursionError) as error:
         raise _odd(where, f"{blob.digest} isn't JSON: {error}") from None
     if not isinstance(found, dict):

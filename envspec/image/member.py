@@ -83,32 +83,32 @@ class _Content:
         if size < 0:
             return b"".join(iter(partial(self.read, _PIECE), b""))
         try:
-            piece = self._inflated(self._stream, size) if self._stream else self._packed(size)
+            piece = self._inflate(self._stream, size) if self._stream else self._read_packed(size)
         except Exception as error:
             # zlib-ng's own, a class of no type that is known
             if type(error).__name__ != "error":
                 raise
-            raise self._changed(str(error)) from None
+            raise self._read_error(str(error)) from None
         self._sum = self._checksum(piece, self._sum)
         if not piece and self._sum != self._member.crc:
-            raise self._changed("it has another checksum")
+            raise self._read_error("it has another checksum")
         return piece
 
-    def _inflated(self, stream: _Stream, size: int) -> bytes:
+    def _inflate(self, stream: _Stream, size: int) -> bytes:
         piece = b""
         while not piece and not stream.eof:
-            packed = stream.unconsumed_tail or self._packed(_PIECE)
+            packed = stream.unconsumed_tail or self._read_packed(_PIECE)
             piece = stream.decompress(packed, size)
             if not packed and not piece:
                 break
         return piece
 
-    def _packed(self, size: int) -> bytes:
+    def _read_packed(self, size: int) -> bytes:
         found = self._file.read(min(size, self._left))
         self._left -= len(found)
         return found
 
-    def _changed(self, what: str) -> ToolError:
+    def _read_error(self, what: str) -> ToolError:
         return ToolError(
             f"{self._member.name} of {self._member.path.name} can't be read: {what}",
             hint="check whether another program writes to envspec's cache, then run again",

@@ -29,7 +29,7 @@ class SliceParts:
         return f"{FOLDER}/{layer}.json"
 
 
-def parted(document: Mapping[str, Any], layer_of: Callable[[str, str], str]) -> SliceParts:
+def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]) -> SliceParts:
     """Share a `target.json` out. `layer_of` names the layer of a package, by its kind and its name.
 
     Beside the packages, the layer of torch gets what that torch is compiled for. The digest of the slice stands

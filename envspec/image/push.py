@@ -58,7 +58,7 @@ class _Counts:
         self._done.add(blob.digest)
         if self._repository.has_blob(blob.digest):
             self.there += 1
-        elif base is not None and self._mounted(blob, base):
+        elif base is not None and self._mount(blob, base):
             self.mounted += 1
         else:
             self._progress.phase(f"pushing {blob.digest[:19]}", blob.size)
@@ -66,7 +66,7 @@ class _Counts:
                 self._repository.upload(blob.digest, file, blob.size, self._progress.came)
             self.sent, self.bytes = self.sent + 1, self.bytes + blob.size
 
-    def _mounted(self, blob: Descriptor, base: BaseImage) -> bool:
+    def _mount(self, blob: Descriptor, base: BaseImage) -> bool:
         if base.source.origin is None or base.source.origin[0] != self._repository.origin:
             return False
         return self._repository.mount(blob.digest, base.source.origin[1])

@@ -46,7 +46,7 @@ def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> Im
     """Choose the target's Python: the lock's build, else the base's own, else the build that envspec knows for the
     version; the base's own alone where the spec asks for that. Raises InputError where there is none of them."""
     if locked is not None and not plan.base_python:
-        return _built(locked)
+        return _image_python(locked)
     for place in reversed(_PLACES):
         if f"{place}/python{plan.python}" in base.paths:
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
@@ -62,7 +62,7 @@ def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> Im
             f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
             hint=f"take a base that has it, or {_FROM_CONDA.format(plan.python)}",
         )
-    return _built(known)
+    return _image_python(known)
 
 
 def standalone_python(plan: Plan, locked: LockedPython | None) -> LockedPython:
@@ -87,7 +87,7 @@ def _known_build(plan: Plan) -> LockedPython | None:
     return LockedPython(known.platform, known.version, known.build, known.file, known.sha256)
 
 
-def _built(build: LockedPython) -> ImagePython:
+def _image_python(build: LockedPython) -> ImagePython:
     machine = TRIPLES[build.platform].partition("-")[0]
     home = f"{PYTHON}/cpython-{build.version}-linux-{machine}-gnu/bin"
     return ImagePython(home, f"build:{build.sha256}", True, build)

@@ -42,7 +42,7 @@ class BaseNeeds:
         return tuple(sorted({*self.packages, *(name for names in self.of_features.values() for name in names)}))
 
 
-def wanted(plan: Plan) -> BaseNeeds:
+def base_needs(plan: Plan) -> BaseNeeds:
     """Say what a target's base must have."""
     features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
     if set(_FABRIC) <= set(plan.debian):
@@ -53,7 +53,7 @@ def wanted(plan: Plan) -> BaseNeeds:
     return BaseNeeds(tuple(name for name in plan.debian if name not in own), features)
 
 
-def refuse_unpinned(plan: Plan, target: LockedTarget, without: Collection[str]) -> Plan:
+def require_digests(plan: Plan, target: LockedTarget, without: Collection[str]) -> Plan:
     """Raise InputError for programs of other images of which the lock has no digest: the same lock has to give the same
     image. Gives the plan without those of `without`."""
     lacking = [one for one in plan.borrowed if "@" not in one.image.pinned]
@@ -68,10 +68,10 @@ def refuse_unpinned(plan: Plan, target: LockedTarget, without: Collection[str]) 
                 hint=f"lock again with `--upgrade-images` where its registry or a mirror answers{waived}",
             )
     own = tuple(one for one in plan.toolkit if one.name not in in_conda)
-    return replace(reduced(plan, left_out), toolkit=own)
+    return replace(drop_features(plan, left_out), toolkit=own)
 
 
-def reduced(plan: Plan, left_out: Collection[str]) -> Plan:
+def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     """Give the plan of an image that lacks these features: it says so, and starts none of them."""
     if not left_out:
         return plan
@@ -92,7 +92,7 @@ def refuse_poor(
     where the command can leave out nothing. `path` is the spec's, for the hint."""
     there = base.files.packages()
     known = {*there, *(name.removesuffix(_SINCE_64_BIT_TIME) for name in there)}
-    need, where = wanted(plan), base.source.where
+    need, where = base_needs(plan), base.source.where
     lacking = {feature: _missing(names, known) for feature, names in need.of_features.items()}
     if python is not None and not python.headers and "compile" in lacking:
         lacking["compile"] += (f"libpython{plan.python}-dev",)
@@ -149,7 +149,7 @@ def _glibc(there: Mapping[str, str]) -> str:
 
 def base_recipe(plan: Plan) -> str:
     """Render the small Dockerfile of a base for a target."""
-    names = " ".join(wanted(plan).every)
+    names = " ".join(base_needs(plan).every)
     install = "apt-get install -y -qq --no-install-recommends"
     headers = (
         f"    && if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi \\\n"

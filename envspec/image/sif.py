@@ -24,7 +24,7 @@ def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> b
             "a SIF is made by Apptainer, and PATH has no apptainer or singularity",
             hint="leave out --sif, and run `apptainer build FILE.sif oci-archive:FILE.tar` where Apptainer is",
         )
-    more = [_REPRODUCIBLE] if _REPRODUCIBLE in _said(program, env) else []
+    more = [_REPRODUCIBLE] if _REPRODUCIBLE in _build_help(program, env) else []
     command = [program, "build", *more, str(sif.absolute()), f"oci-archive:{archive.absolute()}"]
     # mksquashfs takes the times of its own tables from there
     done = programs.run(command, {**env, "SOURCE_DATE_EPOCH": str(epoch)})
@@ -34,5 +34,5 @@ def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> b
     return bool(more)
 
 
-def _said(program: str, env: Mapping[str, str]) -> str:
+def _build_help(program: str, env: Mapping[str, str]) -> str:
     return programs.run([program, "build", "--help"], env).stdout.decode(errors="replace")

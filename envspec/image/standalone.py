@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from envspec.base.errors import IndexFailure
-from envspec.image.compress import unpacked
+from envspec.image.compress import unpack
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.packages.archive_entries import TarMember, path_fault
 
@@ -28,13 +28,13 @@ _SCRIPT = 1 << 16
 
 
 @contextmanager
-def opened_build(archive: Path, scratch: Path, prefix: str) -> Iterator[list[LayerEntry]]:
+def open_build(archive: Path, scratch: Path, prefix: str) -> Iterator[list[LayerEntry]]:
     """Give the entries of a build below `prefix` of an image, which can be read until the block ends. Raises
     IndexFailure for an archive that isn't one, OSError."""
     plain = scratch / "python.tar"
     try:
         with archive.open("rb") as packed, plain.open("wb") as out:
-            shutil.copyfileobj(unpacked("gzip", packed), out)
+            shutil.copyfileobj(unpack("gzip", packed), out)
         with tarfile.open(plain, tarinfo=TarMember) as opened:
             yield list(_entries(opened, prefix, archive.name))
     except (tarfile.TarError, EOFError, ValueError) as error:
@@ -66,7 +66,7 @@ def _entries(opened: tarfile.TarFile, prefix: str, name: str) -> Iterator[LayerE
             )
         mode = PROGRAM if member.mode & 0o111 else FILE
         if _SAYS_PREFIX.fullmatch(below) or (below.startswith("bin/") and member.size < _SCRIPT):
-            yield text_entry(place, _placed(_content(opened, member).read(), prefix, below), mode)
+            yield text_entry(place, _relocate(_content(opened, member).read(), prefix, below), mode)
         else:
             yield LayerEntry(place, member.size, partial(_content, opened, member), mode=mode)
 
@@ -77,7 +77,7 @@ def _content(opened: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     return file
 
 
-def _placed(text: bytes, prefix: str, below: str) -> bytes:
+def _relocate(text: bytes, prefix: str, below: str) -> bytes:
     """Put an image's own prefix in the place of the builders'."""
     text = _PREFIX.sub(prefix.encode(), text)
     if "_sysconfigdata_" in below:

@@ -59,12 +59,12 @@ class TreeInputs:
 def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
     """List the entries of a tree from its own root, each below its folder. Raises InputError, IndexFailure."""
     root = f"{inputs.scheme.root}/"
-    found = [replace(one, path=one.path.removeprefix(root)) for one in _placed(inputs)]
+    found = [replace(one, path=one.path.removeprefix(root)) for one in _first_entries(inputs)]
     tops = {PurePosixPath(one.path).parts[0] for one in found if "/" in one.path}
     return list(in_order([*map(folder_entry, sorted(tops)), *found, *_own(inputs)]))
 
 
-def _placed(inputs: TreeInputs) -> Iterator[LayerEntry]:
+def _first_entries(inputs: TreeInputs) -> Iterator[LayerEntry]:
     """Give what has the tree's path before its own."""
     scheme = inputs.scheme
     for one in inputs.build:

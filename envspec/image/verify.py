@@ -57,10 +57,10 @@ def by_content(
         on_layer(layer.name)
         content = diff_id(layer, plan.epoch, on_bytes)
         made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
-    return tuple(_compared(plan, image, base, tuple(made), more, annotations))
+    return tuple(_compare_layers(plan, image, base, tuple(made), more, annotations))
 
 
-def _compared(
+def _compare_layers(
     plan: Plan,
     image: ImageManifest,
     base: BaseImage,

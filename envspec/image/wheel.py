@@ -85,15 +85,15 @@ def wheel_entries(path: Path, pin: Pin, scheme: Scheme) -> Iterator[LayerEntry]:
         if path_fault(place):
             raise IndexFailure(f"{path.name} has the entry {name!r}: {path_fault(place)}", hint=_HINT)
         mode = PROGRAM if is_script or info.external_attr >> 16 & 0o111 else FILE
-        if is_script and (script := _rewritten(archive, info, scheme)) is not None:
-            yield record.added(text_entry(place, script, mode), script)
+        if is_script and (script := _rewrite_shebang(archive, info, scheme)) is not None:
+            yield record.add(text_entry(place, script, mode), script)
         else:
-            record.kept(place, name)
+            record.keep(place, name)
             yield LayerEntry(place, info.file_size, WheelMember.of(path, info), mode=mode)
     for command, text in _commands(archive, stem, scheme, path):
-        yield record.added(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
+        yield record.add(text_entry(f"{scheme.root}/bin/{command}", text, PROGRAM), text.encode())
     for own, content in _own(pin).items():
-        yield record.added(text_entry(f"{scheme.site}/{stem}.dist-info/{own}", content), content)
+        yield record.add(text_entry(f"{scheme.site}/{stem}.dist-info/{own}", content), content)
     yield record.entry()
 
 
@@ -125,7 +125,7 @@ def _place(name: str, stem: str, package: str, scheme: Scheme) -> tuple[str, boo
     return f"{scheme.site if kind in _SIDES else scheme.root}/{rest}", False
 
 
-def _rewritten(archive: zipfile.ZipFile, info: zipfile.ZipInfo, scheme: Scheme) -> bytes | None:
+def _rewrite_shebang(archive: zipfile.ZipFile, info: zipfile.ZipInfo, scheme: Scheme) -> bytes | None:
     """Give a script with its environment's Python in its first line; None for one that has its own."""
     if info.file_size > _TO_REWRITE:
         return None
@@ -181,15 +181,15 @@ class _Record:
             if self._known.get(info.filename, ("", ""))[1] not in ("", str(info.file_size)):
                 del self._known[info.filename]
 
-    def kept(self, place: str, name: str) -> None:
-        self._rows.append((self._listed(place), *self._known.get(name, ("", ""))))
+    def keep(self, place: str, name: str) -> None:
+        self._rows.append((self._relative_path(place), *self._known.get(name, ("", ""))))
 
-    def added(self, entry: LayerEntry, content: bytes) -> LayerEntry:
+    def add(self, entry: LayerEntry, content: bytes) -> LayerEntry:
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-        self._rows.append((self._listed(entry.path), f"sha256={digest}", str(len(content))))
+        self._rows.append((self._relative_path(entry.path), f"sha256={digest}", str(len(content))))
         return entry
 
-    def _listed(self, place: str) -> str:
+    def _relative_path(self, place: str) -> str:
         within = f"{self._site}/"
         # a place is a plain path (`path_fault`)
         return place.removeprefix(within) if place.startswith(within) else posixpath.relpath(place, self._site)

@@ -61,7 +61,7 @@ def test_a_file_that_is_piped_on_is_what_it_is(capsys: pytest.CaptureFixture[str
 
 def test_only_our_own_colours_are_colours(shown: Callable[[], str]) -> None:
     shown()
-    console.out(console.styled("fine \x1b[31mred", "green;bold") + " \x1b[5m \ufdd00123456789abcdef31m")
+    console.out(console.style_text("fine \x1b[31mred", "green;bold") + " \x1b[5m \ufdd00123456789abcdef31m")
     assert shown() == "\x1b[32m\x1b[1mfine \\x1b[31mred\x1b[0m \\x1b[5m \\ufdd00123456789abcdef31m\n"
 
 
@@ -72,7 +72,7 @@ def test_a_quiet_command_leaves_nobody_quiet_after_it(capsys: pytest.CaptureFixt
 
 
 def test_no_colour_where_it_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    console.out(console.styled("word", "red"))
+    console.out(console.style_text("word", "red"))
     console.say("error: word", style="red")
     assert capsys.readouterr() == ("word\n", "error: word\n")
 

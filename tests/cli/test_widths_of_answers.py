@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "prove" / "smoke"))
 from smoke_samples import several
 
 from envspec.cli.console import columns, out
-from envspec.cli.table import coloured
+from envspec.cli.table import colour_word
 from envspec.prove.smoke.report.lines import WIDTH, lines
 
 pytest_plugins = ["cli_fixtures"]
@@ -43,11 +43,11 @@ def test_audit_outdated_link_and_inspect(
 
 
 def test_smoke(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    out("\n".join(lines(several(), columns() or WIDTH, coloured)))
+    out("\n".join(lines(several(), columns() or WIDTH, colour_word)))
     whole = capsys.readouterr().out
     for width in WIDTHS:
         on_a_terminal(monkeypatch, width)
-        out("\n".join(lines(several(), columns() or WIDTH, coloured)))
+        out("\n".join(lines(several(), columns() or WIDTH, colour_word)))
         fits(capsys.readouterr().out, whole, width)
 
 

@@ -15,7 +15,7 @@ from support.oci import envspec
 from support.other_python import envspec_of
 from uv import find_uv_bin
 
-from envspec.image.compress import unpacked
+from envspec.image.compress import unpack
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
@@ -70,7 +70,7 @@ def site_packages(project: Path, machine: str) -> dict[str, bytes]:
                 continue
             packed = archive.extractfile(f"blobs/sha256/{layer['digest'].removeprefix('sha256:')}")
             assert packed is not None
-            with tarfile.open(fileobj=unpacked("zstd", packed), mode="r|") as files:
+            with tarfile.open(fileobj=unpack("zstd", packed), mode="r|") as files:
                 for member in files:
                     content = files.extractfile(member) if member.isfile() else None
                     path = member.name.partition("/site-packages/")[2]

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from envspec.base.errors import ToolError
-from envspec.image.compress import unpacked
+from envspec.image.compress import unpack
 from envspec.image.layer import (
     LayerEntry,
     LayerPlan,
@@ -77,7 +77,7 @@ def test_what_is_packed_unpacks_to_its_content(kind: str) -> None:
     out = io.BytesIO()
     packed = pack(plan(ENTRIES), out, kind, 7)
     assert packed.blob.size == len(out.getvalue()) and packed.diff_id == diff_id(plan(ENTRIES), 7)
-    assert unpacked(kind, io.BytesIO(out.getvalue())).read(-1) == b"".join(tar_pieces(ENTRIES, 7))
+    assert unpack(kind, io.BytesIO(out.getvalue())).read(-1) == b"".join(tar_pieces(ENTRIES, 7))
 
 
 def test_zstd_gives_the_same_bytes_with_any_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:

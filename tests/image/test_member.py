@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import ToolError
-from envspec.image.beside import beside, gathered
+from envspec.image.beside import beside, join_pieces
 from envspec.image.member import WheelMember
 
 NOISE = random.Random(7).randbytes(300_000)
@@ -49,7 +49,7 @@ def test_a_file_that_was_changed_meanwhile_is_told(archive: Path, tmp_path: Path
 
 def test_pieces_are_joined_in_their_order() -> None:
     pieces = [bytes([number % 256]) * (number * 977 % 400_000) for number in range(60)]
-    found = list(gathered(pieces))
+    found = list(join_pieces(pieces))
     assert b"".join(found) == b"".join(pieces) and min(map(len, found[:-1])) >= 1 << 20
 
 

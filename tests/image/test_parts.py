@@ -10,7 +10,7 @@ import pytest
 from envspec_check.lock import read_target
 
 from envspec.image.layers import layer_of
-from envspec.image.parts import SliceParts, parted
+from envspec.image.parts import SliceParts, split_slice
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*/*/target.json"))
 
@@ -28,7 +28,7 @@ def test_what_is_shared_out_is_put_together_again(tmp_path: Path) -> None:
     for number, path in enumerate(SHIPPED):
         (tmp_path / str(number)).mkdir()
         document = json.loads(path.read_text("utf-8"))
-        assert read_target(str(placed(parted(document, layer_of), tmp_path / str(number)))) == document, path
+        assert read_target(str(placed(split_slice(document, layer_of), tmp_path / str(number)))) == document, path
 
 
 def moved(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def moved(document: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "layer"), [("torch", "torch"), ("nvidia-cublas-cu12", "nvidia"), ("numpy", "rest")])
 def test_a_package_that_moves_changes_one_text(name: str, layer: str) -> None:
     document = json.loads(next(one for one in SHIPPED if "llm-v2.9/cu128-hopper" in str(one)).read_text("utf-8"))
-    before, after = (parted(one, layer_of) for one in (document, moved(document, name)))
+    before, after = (split_slice(one, layer_of) for one in (document, moved(document, name)))
     assert after.target == before.target
     assert {one for one, text in after.of_layers.items() if text != before.of_layers[one]} == {layer}
-    newer = parted({**document, "code": {"sm": ["9.9"], "ptx": []}}, layer_of)
+    newer = split_slice({**document, "code": {"sm": ["9.9"], "ptx": []}}, layer_of)
     assert newer.target == before.target, "what torch is compiled for goes with torch"
 
 

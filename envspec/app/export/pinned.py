@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from envspec.export.plan import SpecPlan
 
 
-def tell_unpinned(
+def tell_missing_pins(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
     """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""

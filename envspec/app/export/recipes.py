@@ -34,7 +34,7 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Find
     return found, _command(spec.path, there, recipes) if found else ""
 
 
-def superseded(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:
+def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:
     """Find the files of earlier exports that no recipe uses once these files of these targets are written. Shared files
     stay while other targets there may need them.
     """

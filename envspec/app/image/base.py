@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool) -> Iterator[BaseSource]:
+def open_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool) -> Iterator[BaseSource]:
     """Open the base of a target's image until the block ends; `on_bytes` is told of what is fetched. Raises InputError,
     IndexFailure."""
     if given is not None and (Path(given).is_dir() or (os.sep in given and given.startswith((".", os.sep)))):
@@ -35,10 +35,10 @@ def opened_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bo
         with folder:
             yield layout_source(Path(given), folder)
         return
-    yield registry_source(_pinned(plan, given), on_bytes, offline=offline)
+    yield registry_source(_pinned_name(plan, given), on_bytes, offline=offline)
 
 
-def _pinned(plan: Plan, given: str | None) -> str:
+def _pinned_name(plan: Plan, given: str | None) -> str:
     """Give the base's name with its digest. Raises InputError where there is none: a name alone may lead to another
     image tomorrow."""
     name = given or plan.base.pinned

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from envspec.app.cache_size import keep_bounded
-from envspec.app.image.base import opened_base
+from envspec.app.cache_size import prune_to_limit
+from envspec.app.image.base import open_base
 from envspec.app.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
-from envspec.app.image.prepare import ImageOrder, built_here, permit, prepared
+from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
 from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
 from envspec.app.observer import observer, say
-from envspec.app.outputs import location, written
+from envspec.app.outputs import location, open_output
 from envspec.base.errors import InputError, NotPlain
 from envspec.base.open_folder import Location, open_folder
 from envspec.base.progress import Progress
@@ -29,7 +29,7 @@ from envspec.export.make import make_plan
 from envspec.image.build import BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
-from envspec.image.requirements import refuse_unpinned
+from envspec.image.requirements import require_digests
 
 
 @dataclass(frozen=True)
@@ -78,26 +78,26 @@ def make_images(order: ImageOrder) -> tuple[MadeImage | None, MadeSquashfs | Non
         with ExitStack() as stack:
             image = _make_image(order, stack)
     one_file = make_squashfs(order, order.squashfs) if order.squashfs is not None else None
-    keep_bounded()
+    prune_to_limit()
     return image, one_file
 
 
 def _make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     output = output_of(order.output) if order.output else None
     plans = [
-        (target, refuse_unpinned(make_plan(order.spec, order.lock, target), target, order.without))
+        (target, require_digests(make_plan(order.spec, order.lock, target), target, order.without))
         for target in order.targets
     ]
-    built = {target.name: built_here(order, target, stack) for target in order.targets}
+    built = {target.name: source_wheels(order, target, stack) for target in order.targets}
     progress = stack.enter_context(observer().progress())
     bases = [
-        (target, plan, stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline)))
+        (target, plan, stack.enter_context(open_base(plan, order.base, progress.came, offline=order.offline)))
         for target, plan in plans
     ]
     layout = _layout(output, order, stack)
     images = []
     for target, plan, source in bases:
-        ready = prepared(order, target, plan, built[target.name], source, progress, stack)
+        ready = prepare(order, target, plan, built[target.name], source, progress, stack)
         own = (ready.labels, ready.annotations)
         images.append(build_image(ready.plan, ready.base, ready.layers, *own, layout, order.compression, progress))
     top = image_index(tuple(images), layout)
@@ -116,7 +116,7 @@ def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layou
         except OSError as error:
             raise storage_error(error, output.path, option="-o") from None
         layout.refuse_other()
-        layout.clear_begun()
+        layout.clear_leftovers()
         return layout
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     return Layout(stack.enter_context(open_folder(scratch)))
@@ -155,7 +155,7 @@ def _put(
         places["folder"] = str(output.path)
     if isinstance(output, ToArchive):
         progress.phase(f"writing {output.path}", sum(blob.size for blob in blobs))
-        with written(output.path, "-o", [order.spec.path]) as file:
+        with open_output(output.path, "-o", [order.spec.path]) as file:
             write(file, on_bytes=progress.came)
         told.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
@@ -186,7 +186,7 @@ def _make_sif(
         if not build_sif(archive, scratch / "image.sif", os.environ, epoch):
             told = f"note: another build of {printable(str(sif))} has other bytes: this Apptainer has no --reproducible"
             say(told, style="cyan")
-        with (scratch / "image.sif").open("rb") as made, written(sif, "--sif", [order.spec.path]) as file:
+        with (scratch / "image.sif").open("rb") as made, open_output(sif, "--sif", [order.spec.path]) as file:
             shutil.copyfileobj(made, file, 1 << 20)
 
 

@@ -14,7 +14,7 @@ from envspec import __version__
 from envspec.app import inputs
 from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
-from envspec.app.policy import refuse_fetched
+from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
@@ -28,9 +28,9 @@ from envspec.image.conda import LinkedPackages
 from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.layer import LayerEntry, LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans
-from envspec.image.parts import parted
+from envspec.image.parts import split_slice
 from envspec.image.python import image_python
-from envspec.image.requirements import FEATURES, base_recipe, reduced, refuse_newer, refuse_poor
+from envspec.image.requirements import FEATURES, base_recipe, drop_features, refuse_newer, refuse_poor
 from envspec.install.host import this_host
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
@@ -104,7 +104,7 @@ def permit(order: ImageOrder) -> None:
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
     for target in order.targets:
-        refuse_fetched(order.spec, order.lock, target, order.spec.path, offline=order.offline)
+        refuse_target(order.spec, order.lock, target, order.spec.path, offline=order.offline)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class ReadyImage:
     annotations: Mapping[str, str]
 
 
-def prepared(
+def prepare(
     order: ImageOrder,
     target: LockedTarget,
     plan: Plan,
@@ -133,12 +133,12 @@ def prepared(
     progress.phase("reading the base")
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
-    plan = reduced(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
+    plan = drop_features(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
     refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline)
     document = json.loads(plan.carried[SLICE])
-    slice_parts = parted(document, layer_of)
+    slice_parts = split_slice(document, layer_of)
     bill = sbom(order.lock, target)
     labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
     if document.get("without"):
@@ -148,10 +148,10 @@ def prepared(
         labels[BUILT] = " ".join(f"{name}@sha256:{sha256_of(path)}" for name, (path, _) in sorted(built.items()))
     conda = linked_packages(order, target, progress, stack)
     build = python.build if python else None
-    brought = brought_python(order, build, python.prefix, stack) if python and build else ()
+    brought = fetch_python(order, build, python.prefix, stack) if python and build else ()
     project = own_project(order, target, stack)
     carried = {**plan.carried, SLICE: slice_parts.target}
-    borrowed = [(one, _borrowed(order, plan, one, progress, stack)) for one in plan.borrowed]
+    borrowed = [(one, _reach_image(order, plan, one, progress, stack)) for one in plan.borrowed]
     inputs = LayerInputs(
         *(plan, target, base.files, python, carried, slice_parts.of_layers, files),
         *(conda, brought, project, built, borrowed),
@@ -173,18 +173,18 @@ def linked_packages(
     return link_packages(target, channels, Path(placed), folder, progress, offline=order.offline)
 
 
-def brought_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
+def fetch_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
     """Fetch a build of Python, and open it for its place in an image."""
-    from envspec.image.standalone import opened_build
+    from envspec.image.standalone import open_build
     from envspec.install.python_builds import fetched_build
 
     settings = load_settings(os.environ)
     archive = fetched_build(build, settings, os.environ, offline=order.offline)
     scratch = stack.enter_context(scratch_folder(settings.cache()))
-    return stack.enter_context(opened_build(archive, scratch, prefix))
+    return stack.enter_context(open_build(archive, scratch, prefix))
 
 
-def _borrowed(
+def _reach_image(
     order: ImageOrder, plan: Plan, one: Borrowed, progress: Progress, stack: ExitStack
 ) -> Callable[[], list[LayerEntry]]:
     """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
@@ -198,7 +198,7 @@ def _borrowed(
     return entries
 
 
-def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
+def source_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
     """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
     or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
     from envspec.app.own_project import built_sources
@@ -210,7 +210,7 @@ def built_here(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Bui
 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
     """Build the wheel of the spec's own project; None without one."""
-    from envspec.app.own_project import built_project
+    from envspec.app.own_project import build_project
 
     settings = load_settings(os.environ)
-    return built_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())))
+    return build_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())))

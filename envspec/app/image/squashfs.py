@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.app import inputs
-from envspec.app.cache_size import keep_bounded
+from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect
 from envspec.app.image.prepare import (
     ImageOrder,
-    brought_python,
-    built_here,
+    fetch_python,
     linked_packages,
     own_project,
+    source_wheels,
 )
-from envspec.app.install import InstallRequest, permitted
+from envspec.app.install import InstallRequest, permit_target
 from envspec.app.observer import observer
-from envspec.app.outputs import written
+from envspec.app.outputs import open_output
 from envspec.app.own_project import refuse_newer_glibc
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
@@ -89,9 +89,9 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
         tree = _inputs(order, target, plan, path, progress, stack)
         entries = tree_entries(tree)
         progress.phase(f"writing {file}")
-        with written(file, OPTION, [order.spec.path]) as opened:
+        with open_output(file, OPTION, [order.spec.path]) as opened:
             write_squashfs(program, entries, opened, order.compression, plan.epoch, os.environ, progress.came)
-            size, digest = _measured(opened.fileno())
+            size, digest = _measure(opened.fileno())
     at = path if tree.conda else None
     return MadeSquashfs(file, target.name, len(target.pins), len(entries), size, digest, at)
 
@@ -99,7 +99,7 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
 def _inputs(
     order: ImageOrder, target: LockedTarget, plan: Plan, path: str, progress: Progress, stack: ExitStack
 ) -> TreeInputs:
-    built = built_here(order, target, stack)
+    built = source_wheels(order, target, stack)
     refuse_newer_glibc(target, {name: path for name, (path, _) in built.items()})
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect(order.spec, wheels, again=True, offline=order.offline)
@@ -107,11 +107,11 @@ def _inputs(
     conda = linked_packages(order, target, progress, stack, path)
     build: Sequence[LayerEntry] = ()
     if not target.pin("python", "conda"):
-        build = brought_python(order, standalone_python(plan, order.lock.python(target)), path, stack)
+        build = fetch_python(order, standalone_python(plan, order.lock.python(target)), path, stack)
     return TreeInputs(plan, target, path, build, carried, files, conda, own_project(order, target, stack), built)
 
 
-def _measured(file: int) -> tuple[int, str]:
+def _measure(file: int) -> tuple[int, str]:
     """Take the size and the digest of an open file, which another program wrote."""
     digest, at = hashlib.sha256(), 0
     while piece := os.pread(file, _PIECE, at):
@@ -124,8 +124,8 @@ def install_squashfs(asked: InstallRequest, file: Path) -> MadeSquashfs:
     """Write a target's environment as one file, to be mounted at the request's prefix; sources are built here. Raises
     EnvspecError."""
     spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
-    target = permitted(asked, spec, lock, inputs.one_target(lock, asked.target))
+    target = permit_target(asked, spec, lock, inputs.one_target(lock, asked.target))
     order = ImageOrder(spec, lock, (target,), build_sources=True, offline=asked.offline)
     made = make_squashfs(order, file, str(checked_prefix(asked.prefix)) if asked.prefix else ENVIRONMENT)
-    keep_bounded()
+    prune_to_limit()
     return made

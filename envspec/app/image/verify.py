@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from envspec.app.image.base import opened_base
+from envspec.app.image.base import open_base
 from envspec.app.image.output import ToArchive, ToFolder, ToRegistry, output_of
-from envspec.app.image.prepare import ImageOrder, built_here, permit, prepared
+from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
 from envspec.app.observer import observer
 from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
@@ -18,20 +18,20 @@ from envspec.export.make import make_plan
 from envspec.image.base import BaseSource
 from envspec.image.config import WITHOUT
 from envspec.image.layer import Descriptor
-from envspec.image.layout import layout_source, opened_archive
+from envspec.image.layout import layout_source, open_archive
 from envspec.image.manifest import read_image
-from envspec.image.requirements import FEATURES, refuse_unpinned
+from envspec.image.requirements import FEATURES, require_digests
 from envspec.image.verify import by_content, by_labels, label_of
 from envspec.net.file_store import ARTIFACTS
 
 
-def verified(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
+def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
     """Compare an image with what the lock gives, target by target. Raises InputError, Forbidden, IndexFailure,
     ToolError, StorageError."""
     permit(order)
     found = {}
     with ExitStack() as stack:
-        image_source = stack.enter_context(_opened(where, offline=order.offline))
+        image_source = stack.enter_context(_open(where, offline=order.offline))
         progress = stack.enter_context(observer().progress())
         for target in order.targets:
             plan = make_plan(order.spec, order.lock, target)
@@ -40,9 +40,9 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
             if not differences:
                 said = label_of(image, WITHOUT).split(",")
                 own = replace(order, without=tuple(name for name in FEATURES if name in said))
-                plan, built = refuse_unpinned(plan, target, own.without), built_here(own, target, stack)
-                source = stack.enter_context(opened_base(plan, order.base, progress.came, offline=order.offline))
-                ready = prepared(own, target, plan, built, source, progress, stack)
+                plan, built = require_digests(plan, target, own.without), source_wheels(own, target, stack)
+                source = stack.enter_context(open_base(plan, order.base, progress.came, offline=order.offline))
+                ready = prepare(own, target, plan, built, source, progress, stack)
                 differences = by_content(
                     ready.plan,
                     image,
@@ -58,7 +58,7 @@ def verified(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
 
 
 @contextmanager
-def _opened(where: str, *, offline: bool) -> Iterator[BaseSource]:
+def _open(where: str, *, offline: bool) -> Iterator[BaseSource]:
     """Open an image: a folder, a tar or one of a registry. Raises InputError, IndexFailure."""
     place = output_of(where.partition("@")[0]) if "@" in where else output_of(where)
     if isinstance(place, ToRegistry):
@@ -73,7 +73,7 @@ def _opened(where: str, *, offline: bool) -> Iterator[BaseSource]:
         with location(Path(path)).open() as folder:
             yield layout_source(path, folder)
     elif isinstance(place, ToArchive):
-        with opened_archive(path) as source:
+        with open_archive(path) as source:
             yield source
 
 

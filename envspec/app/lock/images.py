@@ -37,7 +37,7 @@ def stale_images(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
     return image_reasons(spec, lock, used) if used else ()
 
 
-def are_wanted(spec: Spec, old: Lock | None, recipes: Path) -> bool:
+def wants_images(spec: Spec, old: Lock | None, recipes: Path) -> bool:
     """Say whether images are wanted: the spec has an `[image]`, its lock has digests, or recipes were exported."""
     return bool(old and old.images) or recipes.is_dir() or any(key.startswith("image") for key in spec.places)
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from envspec.app import inputs
 from envspec.app.edition import tell_edition
-from envspec.app.lock.images import ImageDigests, are_wanted, stale_images
+from envspec.app.lock.images import ImageDigests, stale_images, wants_images
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import observer, say, warn
-from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_spec, refuse_written
+from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_new_lock, refuse_spec
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.texts import nearest, printable
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -109,7 +109,7 @@ def lock_spec(spec: Spec, request: LockRequest) -> Locked:
     Raises EnvspecError, with the lock as it was.
     """
     with exclusive(spec, request.locks_dir) as folder:
-        return lock_held(spec, folder, request)
+        return lock_in_folder(spec, folder, request)
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
         say(f"hint: the recipes in {recipes} differ from the new lock: {again}{inputs.elsewhere(locks_dir)}")
 
 
-def lock_held(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
+def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
     """Do what `lock_spec` does, in a folder that is `exclusive` already."""
     policy, old = refuse_spec(spec), _old(folder)
     renew = request.upgrade.everything or request.images
@@ -153,13 +153,13 @@ def lock_held(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
             _refuse_what_is_refused_now(spec, old, policy, request)
         return Locked(spec, folder, resolved, old, "fresh")
     _refuse_unknown_packages(request, spec, old)
-    asked = request.images or are_wanted(spec, old, inputs.recipes_of(spec, request.locks_dir))
+    asked = request.images or wants_images(spec, old, inputs.recipes_of(spec, request.locks_dir))
     digests = ImageDigests(spec, old, renew=renew, offline=request.offline or not asked)
     if resolved is None:
-        spec, resolved = _resolved(spec, old, policy, request)
+        spec, resolved = _resolve(spec, old, policy, request)
         refuse_malicious(spec, resolved, str(folder.path), offline=request.offline)
         if policy is not None:
-            refuse_written(policy, spec, resolved, str(folder.path), offline=request.offline)
+            refuse_new_lock(policy, spec, resolved, str(folder.path), offline=request.offline)
     new = digests.put_into(resolved)
     status: Literal["unchanged", "would-change", "written"] = "unchanged"
     if request.dry_run:
@@ -172,7 +172,7 @@ def lock_held(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
 def _refuse_what_is_refused_now(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> None:
     """Raise AnswerNo where a fresh lock couldn't be made again: an older envspec, or older facts, may have made it."""
     try:
-        _resolved(spec, old, policy, request)
+        _resolve(spec, old, policy, request)
     except OutsideError as error:
         warn(f"{spec.path}: its lock is fresh; whether it could be made again isn't known: {error.message}")
 
@@ -198,7 +198,7 @@ def _standing(
     wanted = policy is not None and policy.advisories
     refuse_malicious(spec, found, str(folder.path), offline=request.offline or not wanted, quiet=True)
     if policy is not None:
-        refuse_written(policy, spec, found, str(folder.path), offline=request.offline)
+        refuse_new_lock(policy, spec, found, str(folder.path), offline=request.offline)
     return found
 
 
@@ -210,7 +210,7 @@ def _old(folder: LockFolder) -> Lock | None:
         return error.lock
 
 
-def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> tuple[Spec, Lock]:
+def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> tuple[Spec, Lock]:
     """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
     resolution needs are added to its allow-source, until it needs no more.
     """
@@ -224,7 +224,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: Lock
         told: list[Finding] = []
         try:
             with _resolvers(spec, request, told.append) as resolvers:
-                bounded = _bounded(spec, old, request)
+                bounded = _with_moments(spec, old, request)
                 asked = RelockRequest(
                     bounded,
                     old,
@@ -251,7 +251,7 @@ def _resolved(spec: Spec, old: Lock | None, policy: Policy | None, request: Lock
                 notice(one)
 
 
-def _bounded(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
+def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
     """Give the spec with a moment for each of its durations: those that stand in the lock, or counted from now where
     the lock begins or pins may move. Targets share one moment, so it stays where only some are locked."""
     upgraded = request.upgrade.everything or request.upgrade.packages

@@ -17,10 +17,10 @@ def describe(lock: Lock) -> str:
     packages = {(pin.kind, pin.name) for target in lock for pin in target.pins}
     torches = [f"{release} in {', '.join(names)}" for release, names in lock.torches.items()]
     more = f"; torch differs: {'; '.join(torches)}" if len(torches) > 1 else ""
-    return f"{_counted(len(lock.targets), 'target')}, {_counted(len(packages), 'package')}{more}"
+    return f"{_count(len(lock.targets), 'target')}, {_count(len(packages), 'package')}{more}"
 
 
-def _counted(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
@@ -47,7 +47,7 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
     return lines
 
 
-def shortened(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
+def shorten(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
     """Return ten of the changes and a count of the others; first what a spec asks for by name."""
     if len(lines) <= _MOST:
         return list(lines)
@@ -55,7 +55,7 @@ def shortened(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
     ordered = sorted(lines, key=lambda line: line.split()[1] not in asked)
     kinds = Counter(line.partition(" ")[0] for line in ordered[_MOST:])
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("added", "changed", "removed") if kinds[kind])
-    left = _counted(len(lines) - _MOST, "more change")
+    left = _count(len(lines) - _MOST, "more change")
     return [*ordered[:_MOST], f"… and {left}: {counts} (--verbose lists them)"]
 
 

@@ -13,7 +13,7 @@ from envspec.app.outputs import location, write_text
 from envspec.app.smoke.cases import Skipped, choose_cases
 from envspec.app.smoke.request import SmokeRequest
 from envspec.app.smoke.runners import make_runner
-from envspec.app.smoke.slurm import plan_jobs, submitted_jobs
+from envspec.app.smoke.slurm import plan_jobs, submit_jobs
 from envspec.base.atomic import refuse_read_only
 from envspec.base.errors import InputError, StorageError
 from envspec.base.settings import load_settings
@@ -60,12 +60,12 @@ def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
         runner = make_runner(asked.runner, asked, folders)
         interrupted = f"finished runs are in {folders.results}"
         with interruption_says(interrupted), observer().runs([case.name for case in cases]) as display:
-            runs = run_cases(runner, cases, asked.checks, folders, display.update, display.ended)
+            runs = run_cases(runner, cases, asked.checks, folders, display.update, display.end_run)
         return _outcome(asked, (*runs, *_not_run(skipped, asked.runner)), folders.results)
     plan, skipped = plan_jobs(asked, cases, skipped, folders)
     if not plan.cases:
         return _outcome(asked, _not_run(skipped, "slurm"), folders.results)
-    submitted = submitted_jobs(plan, skipped, no_wait=asked.no_wait)
+    submitted = submit_jobs(plan, skipped, no_wait=asked.no_wait)
     if asked.no_wait:
         whole = not submitted.failed and all(job.job is not None for job in submitted.jobs)
         return HandedOver(folders.results, whole)
@@ -136,7 +136,7 @@ def _wait(asked: SmokeRequest, submitted: Submitted, results: Path) -> SmokeOutc
     failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
     running = f"the jobs keep running, and envspec smoke --attach {results} waits for them"
     with interruption_says(running), observer().runs(list(titles(submitted))) as display:
-        runs = wait(submitted, results, display.update, display.ended)
+        runs = wait(submitted, results, display.update, display.end_run)
     return _outcome(asked, (*runs, *failed, *_not_run(submitted.skipped, "slurm")), results)
 
 

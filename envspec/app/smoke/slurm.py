@@ -64,7 +64,7 @@ def _asking() -> Callable[[SmokeCase], tuple[str, ...]]:
     return words
 
 
-def submitted_jobs(plan: JobPlan, skipped: tuple[Skipped, ...], *, no_wait: bool) -> Submitted:
+def submit_jobs(plan: JobPlan, skipped: tuple[Skipped, ...], *, no_wait: bool) -> Submitted:
     """Make the environments and submit the jobs. With `no_wait`, refusals are told: there will be no report of them.
 
     Raises ToolError, StorageError.

@@ -15,7 +15,7 @@ import click
 from envspec.app import inputs
 from envspec.app.export.files import Superseded, write_files
 from envspec.app.export.formats import FORMATS, PROJECTS
-from envspec.app.export.pinned import tell_unpinned
+from envspec.app.export.pinned import tell_missing_pins
 from envspec.app.export.render import ALL, CHOICES, render_files
 from envspec.base.errors import InputError, Place
 from envspec.cli import options
@@ -105,7 +105,7 @@ def command(
             names = set(recipes.FORMATS if ALL in formats else formats)
             if Path(output, folder, "flake.lock").is_file():
                 names.discard("nix")
-            tell_unpinned(path, plan, {target.name for target in chosen}, names, required=require_pinned)
+            tell_missing_pins(path, plan, {target.name for target in chosen}, names, required=require_pinned)
         if output == "-":
             out_file(next(iter(made.values())))
             if len(made) > 1:
@@ -118,7 +118,7 @@ def command(
         texts |= named
         if plan:
             plans.append((folder, plan, made))
-            superseded.append(partial(_superseded, plan, output, folder, {target.name for target in chosen}, made))
+            superseded.append(partial(_earlier_files, plan, output, folder, {target.name for target in chosen}, made))
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
@@ -143,22 +143,22 @@ def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
     return recipes.place_of(spec.name) if os.path.abspath(own) == os.path.abspath(folder) else "."
 
 
-def _superseded(
+def _earlier_files(
     plan: SpecPlan, output: str, folder: str, targets: Container[str], made: Mapping[str, str]
 ) -> Superseded:
     """Find what becomes of earlier exports' files in a spec's folder below the named one."""
-    from envspec.app.export.recipes import superseded
+    from envspec.app.export.recipes import earlier_files
 
-    return superseded(plan, Path(output, folder), targets, made).below(folder)
+    return earlier_files(plan, Path(output, folder), targets, made).below(folder)
 
 
 def _tell(output: str, texts: Mapping[str, str]) -> None:
     """Name the written files; shared files appear as their folders."""
-    for name in dict.fromkeys(map(_shown, texts)):
+    for name in dict.fromkeys(map(_display_name, texts)):
         say(f"wrote {os.path.normpath(Path(output, name))}")
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     for folder in recipes.SHARED:
         above, found, _ = f"/{name}".partition(f"/{posixpath.basename(folder)}/")
         if found:

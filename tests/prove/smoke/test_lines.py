@@ -13,7 +13,7 @@ from smoke_strategies import results
 from support.examples import examples
 
 from envspec.cli import console
-from envspec.cli.table import coloured
+from envspec.cli.table import colour_word
 from envspec.prove.smoke.report.lines import WIDTH, lines
 from envspec.prove.smoke.report.result import Results
 
@@ -54,7 +54,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_colour_is_all_that_colour_adds(terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # a style is an escape sequence no sooner than it leaves
-    text = console._safe("\n".join(lines(several(), marked=coloured)))
+    text = console._safe("\n".join(lines(several(), marked=colour_word)))
     assert "\x1b[31m" in text and "\x1b[32m" in text
     monkeypatch.setenv("NO_COLOR", "1")
     assert re.sub(r"\x1b\[[0-9;]*m", "", text) == "\n".join(lines(several()))
