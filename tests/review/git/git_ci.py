@@ -184,3 +184,12 @@ def runner(tmp_path: Path, theirs: State | None) -> Runner:
 
 
 BUMPED = BASE.bump(pin("numpy", "2.2"))
+
+
+MODULES = ("json", "os", "pathlib", "sys", "urllib", "venv", "pip", "typing", "ensurepip", "subprocess")
+
+
+def plant_modules(folder: Path, mark: Path) -> None:
+    """What Python would import where it looks into the folder that it is started in."""
+    for name in MODULES:
+        (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\n", encoding="utf-8")

@@ -27,7 +27,7 @@ def test_a_replaced_file_fails_where_it_was_asked_to(tmp_path: Path) -> None:
     found = job.review(FAIL_ON="high")
     assert (found["risk"], found["gate"], found["fresh"]) == ("high", "1", "true")
     assert job.verdict() == 1
-    assert (tmp_path / "temp" / "envspec-pages" / "specs_demo.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "temp" / "envspec-pages" / "1-specs_demo.html").read_text().startswith("<!doctype html>")
     assert "::error file=locks/demo/envspec.lock,line=" in job.compared
 
 
@@ -136,7 +136,7 @@ def test_the_code_that_failed_most_counts(tmp_path: Path) -> None:
 def test_only_envspec_comes_on_the_path(tmp_path: Path) -> None:
     """The job's own python and pip stay what they were. pip here is a stand-in: nothing is downloaded."""
     job = runner(tmp_path, BASE)
-    job.program(tmp_path / "bin" / "python-of-the-job", '#!/bin/sh\nmkdir -p "$3/bin"; ln -sf /bin/true "$3/bin/pip"\n')
+    job.program(tmp_path / "bin" / "python-of-the-job", '#!/bin/sh\nmkdir -p "$4/bin"; ln -sf /bin/true "$4/bin/pip"\n')
     ran = job.bash(
         STEPS["Install envspec"]["run"],
         PYTHON=str(tmp_path / "bin" / "python-of-the-job"),

@@ -16,6 +16,7 @@ from git_ci import (
     GITLAB,
     NOTE,
     Runner,
+    plant_modules,
     runner,
 )
 from git_project import BASE, SPEC, pin
@@ -142,7 +143,7 @@ def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes
     ran = in_gitlab(job, url, ENVSPEC_FAIL_ON="high")
     assert ran.returncode == 1 and "as high as ENVSPEC_FAIL_ON" in ran.stdout
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
-    assert (job.clone / "envspec-pages" / "specs_demo.html").is_file()
+    assert (job.clone / "envspec-pages" / "1-specs_demo.html").is_file()
     rows = json.loads((job.clone / "envspec-quality.json").read_text())
     assert [(row["check_name"], row["severity"]) for row in rows] == [("envspec-hash-changed", "critical")]
     lock = (job.clone / "locks" / "demo" / "envspec.lock").read_text().splitlines()
@@ -181,3 +182,25 @@ def test_gitlab_fails_with_a_stale_lock(tmp_path: Path, gitlab: tuple[str, type[
     path.write_text(path.read_text().replace('"numpy"', '"numpy>=3"'))
     ran = in_gitlab(job, url)
     assert ran.returncode == 1 and "A lock doesn't fit its spec" in ran.stdout
+
+
+@pytest.mark.slow
+def test_gitlab_runs_and_overwrites_nothing_of_the_merge_request(
+    tmp_path: Path, gitlab: tuple[str, type[_Notes]]
+) -> None:
+    """Modules that Python would import, links where the job writes, and a page that isn't its own."""
+    url, server = gitlab
+    job, mark, outside = runner(tmp_path, BUMPED), tmp_path / "MARK", tmp_path / "outside"
+    plant_modules(job.clone, mark)
+    outside.mkdir()
+    for name in ("check.txt", "section.md", "review.md", "review.env", "quality.json"):
+        (outside / name).write_text("mine")
+        (job.clone / f"envspec-{name}").symlink_to(outside / name)
+    pages = job.clone / "envspec-pages"
+    pages.mkdir()
+    (pages / "evil.json").write_text('{"risk": "high", "packages": [{"name": "evil", "new": true}]}')
+    ran = in_gitlab(job, url, ENVSPEC_TOKEN="good")
+    assert ran.returncode == 0 and "numpy" in ran.stdout, ran.stdout + ran.stderr
+    assert not mark.exists() and {path.read_text() for path in outside.iterdir()} == {"mine"}
+    assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=low\nENVSPEC_NEW_PACKAGES=\n"
+    assert [method for method, *_ in server.asked if method != "GET"] == ["POST"]
