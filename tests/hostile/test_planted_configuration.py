@@ -7,9 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 from support.index import Index
 from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
@@ -18,7 +19,7 @@ from support.packages import wheel
 from support.victim import ALPHA, git
 
 from envspec.base.programs import ENVSPEC
-from envspec.cli.main import COMMANDS
+from envspec.cli.main import COMMANDS, HIDDEN, cli
 from envspec.review.git.setup import drivers
 
 pytestmark = pytest.mark.e2e
@@ -68,6 +69,21 @@ TEXTS = {
     ".config/git/config": '[core]\nfsmonitor = "touch {marks}/xdg"\n',
     "keyringrc.cfg": "[backend]\ndefault-keyring=typing.Keyring\nkeyring-path={folder}\n",
     "dummy.toml": "",
+    ".venv/pyvenv.cfg": "home = {folder}/bin\nversion = 3.99\n",
+    ".python-versions": "{folder}/python\n",
+    ".tool-versions": "python 3.99\n",
+    "mise.toml": '[tools]\npython = "3.99"\n[hooks]\nenter = "touch {marks}/mise"\n',
+    "uv.lock": "version = 1\n",
+    "requirements.txt": "--index-url {url}\nevil\n",
+    "pixi.toml": '[workspace]\nchannels = ["{url}"]\n[activation]\nscripts = ["typing.py"]\n',
+    "config.toml": '[mirrors]\ndefault = "{url}"\n',
+    "envspec.toml": '[mirrors]\ndefault = "{url}"\n',
+    "python3._pth": "{folder}\nimport site\n",
+    ".pdbrc": "import os; os.system('touch {marks}/pdbrc')\n",
+    ".pypirc": "[distutils]\nindex-servers = evil\n[evil]\nrepository = {url}\n",
+    ".bash_login": "touch {marks}/bash_login\n",
+    ".inputrc": "$include {folder}/.bashrc\n",
+    ".config/fish/config.fish": "touch {marks}/fish\n",
 }
 
 OF_GIT = """
@@ -114,47 +130,59 @@ config = !touch {marks}/alias
 """
 """A configuration in .git itself, which no commit can plant, but an archive of a work tree can."""
 
-RUNS: dict[str, list[tuple[str, ...]]] = {
-    "check": [("check",)],
-    "lock": [("lock", "specs/demo.toml", "--upgrade")],
-    "add": [("add", "specs/demo.toml", "beta")],
-    "remove": [("remove", "specs/demo.toml", "beta")],
-    "upgrade": [("upgrade", "specs/demo.toml")],
-    "diff": [
-        ("diff", "specs/demo.toml", "--from", "HEAD", "--format", "markdown"),
-        ("diff", "specs/demo.toml", "--from", "HEAD", "--verify"),
-        ("diff", "specs/demo.toml", "--from", "1" * 40),
-    ],
-    "outdated": [("outdated", "specs/demo.toml")],
-    "why": [("why", "specs/demo.toml", "alpha")],
-    "tree": [("tree", "specs/demo.toml")],
-    "export": [("export", "specs/demo.toml", "--format", "all", "-o", "out")],
-    "install": [("install", "specs/demo.toml", "--prefix", "made")],
-    "run": [("run", "specs/demo.toml", "--", "true")],
-    "shell": [("shell", "specs/demo.toml")],
-    "bundle": [("bundle", "specs/demo.toml", "-o", "bundle.tar")],
-    "image": [("image", "specs/demo.toml", "-o", "image.tar"), ("image", "specs/demo.toml", "--squashfs", "x.sqfs")],
-    "smoke": [
-        ("smoke", "specs/demo.toml", "-o", "{results}", "--steps", "1"),
-        *(("smoke", "specs/demo.toml", "-o", "{results}-" + name, "--runner", name) for name in ("docker", "slurm")),
-    ],
-    "doctor": [("doctor",), ("doctor", "specs/demo.toml")],
-    "gpus": [("gpus",)],
-    "builds": [("builds", "torch")],
-    "facts": [("facts",)],
-    "inspect": [("inspect", "made")],
-    "verify": [("verify", "specs/demo.toml"), ("verify", "specs/demo.toml", "--from", "HEAD")],
-    "sign": [("sign", "specs/demo.toml", "--key", "{key}")],
-    "link": [("link", "specs/demo.toml")],
-    "audit": [("audit", "specs/demo.toml", "--offline")],
-    "report": [("report", "specs/demo.toml", "-o", "report.html")],
-    "cache": [("cache", "size"), ("cache", "prune", "--older-than", "30d")],
-    "explain": [("explain", "no-build")],
-    "schema": [("schema",)],
-    "init": [("init", "new"), ("init", "from", "--from", "pyproject.toml")],
-    "git-setup": [("git-setup",)],
-    "completion": [("completion", "bash")],
+WORDS = {
+    **dict.fromkeys(("path", "paths", "specs"), "specs/demo.toml"),
+    **dict.fromkeys(("file", "base", "ours", "theirs"), "locks/demo/envspec.lock"),
+    **{"packages": "beta", "package": "alpha", "name": "new", "names": "H100", "code": "no-build", "shell": "bash"},
+    "kinds": "metadata",
 }
+"""What is given for a command's argument, by its name. A command with another one gets a word here."""
+
+RUNS: dict[str, list[tuple[str, ...]]] = {
+    "lock": [("specs/demo.toml", "--upgrade")],
+    "diff": [
+        ("specs/demo.toml", "--from", "HEAD", "--format", "markdown"),
+        ("specs/demo.toml", "--from", "HEAD", "--verify"),
+        ("specs/demo.toml", "--from", "1" * 40),
+    ],
+    "export": [("specs/demo.toml", "--format", "all", "-o", "out")],
+    "install": [("specs/demo.toml", "--prefix", "made")],
+    "run": [("specs/demo.toml", "--", "true")],
+    "bundle": [("specs/demo.toml", "-o", "bundle.tar")],
+    "image": [("specs/demo.toml", "-o", "image.tar"), ("specs/demo.toml", "--squashfs", "x.sqfs")],
+    "smoke": [
+        ("specs/demo.toml", "-o", "{results}", "--steps", "1"),
+        *(("specs/demo.toml", "-o", "{results}-" + name, "--runner", name) for name in ("docker", "slurm")),
+    ],
+    "doctor": [(), ("specs/demo.toml",)],
+    "builds": [("torch",)],
+    "inspect": [("made",)],
+    "verify": [("specs/demo.toml",), ("specs/demo.toml", "--from", "HEAD")],
+    "sign": [("specs/demo.toml", "--key", "{key}")],
+    "audit": [("specs/demo.toml", "--offline")],
+    "report": [("specs/demo.toml", "-o", "report.html")],
+    "cache prune": [("--older-than", "30d")],
+    "init": [("new",), ("from", "--from", "pyproject.toml")],
+    "git-merge": [(*["locks/demo/envspec.lock"] * 4,)],
+}
+"""The arguments of the commands that need or mean more than a word for each of theirs."""
+
+
+def commands(group: click.Group, names: Iterable[str], above: str = "") -> Iterator[tuple[str, ...]]:
+    """Every command that there is, with arguments: a new one is tried without a word here."""
+    for name in names:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, command.list_commands(click.Context(command)), f"{name} ")
+            continue
+        asked = [one.name or "" for one in command.params if isinstance(one, click.Argument)]
+        words = tuple(WORDS[one] for one in asked if one != "other")
+        yield from ((*above.split(), name, *given) for given in RUNS.get(above + name, [words]))
+
+
+ALL = [*commands(cli, (*COMMANDS, *HIDDEN))]
+FEW = [each for each in ALL if each[0] in ("check", "lock", "diff", "run")]
 
 
 def script(place: Path, text: str) -> None:
@@ -179,25 +207,26 @@ def plant(folder: Path, marks: Path, url: str) -> None:
 
 
 def test_every_command_is_tried() -> None:
-    assert set(RUNS) == set(COMMANDS)
-
-
-FEW = ("check", "lock", "diff", "run")
+    tried = [" ".join(each) for each in ALL]
+    lost = [name for name in (*COMMANDS, *HIDDEN, *RUNS) if not any(f"{one} ".startswith(f"{name} ") for one in tried)]
+    assert not lost and len({each[0] for each in ALL}) == len(COMMANDS) + len(HIDDEN)
 
 
 @pytest.mark.parametrize(
-    ("way", "paths", "commands"),
+    ("way", "paths", "every"),
     [
         ("program", "plain", FEW),
         # both ways in which the folder could be looked through, for programs and for modules
-        pytest.param("module", "relative", [*RUNS], marks=pytest.mark.slow),
-        pytest.param("module", "plain", [*RUNS], marks=pytest.mark.nightly),
-        pytest.param("program", "relative", [*RUNS], marks=pytest.mark.nightly),
-        pytest.param("program", "plain", [*RUNS], marks=pytest.mark.nightly),
+        pytest.param("module", "relative", ALL, marks=pytest.mark.slow),
+        pytest.param("module", "plain", ALL, marks=pytest.mark.nightly),
+        pytest.param("program", "relative", ALL, marks=pytest.mark.nightly),
+        pytest.param("program", "plain", ALL, marks=pytest.mark.nightly),
     ],
     ids=lambda each: each if isinstance(each, str) else f"{len(each)}-commands",
 )
-def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str, commands: Collection[str]) -> None:
+def test_nothing_of_it_starts(
+    tmp_path: Path, index: Index, way: str, paths: str, every: Collection[tuple[str, ...]]
+) -> None:
     index.add(ALPHA, wheel("beta", "1.0"))
     machine = Machine(tmp_path / "machine", index.url)
     write_lock(machine, {"cpu": [pip_pin(ALPHA)]}, python=PYTHON, platform=SUBDIR)
@@ -223,7 +252,7 @@ def test_nothing_of_it_starts(tmp_path: Path, index: Index, way: str, paths: str
         words = [str(program)] if way == "program" else [sys.executable, "-m", "envspec"]
         env = machine.environment({"SHELL": "/bin/sh"})
         env["PATH"] = os.pathsep.join(["", ".", "bin", env["PATH"]][0 if paths == "relative" else 3 :])
-        for command in (each for name in commands for each in RUNS[name]):
+        for command in every:
             given = [word.format(results=tmp_path / "results", key=key) for word in command]
             ran = subprocess.run(
                 [*words, *given], cwd=machine.folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
