@@ -1,24 +1,28 @@
-"""Runs `envspec ARGUMENTS` in a forked child that is killed at its Nth change of the filesystem, for each N read from
-stdin. Prints `killed`, or `done` where there is no Nth."""
+"""Runs `envspec ARGUMENTS` in a forked child that is killed at its Nth step, for each N read from stdin: before its Nth
+change of the filesystem, or before the Nth time that it sends something. Prints `killed`, or `done` where there is no
+Nth. 0 lets one run to its end, and imports here what it imported: the next ones begin sooner. More arguments may follow
+a number.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from importlib import import_module
 
 from envspec.cli.main import run
 
-CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link"}
+STEPS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "http.client.send"}
 left = 0
 
 
 def hook(event: str, args: tuple[object, ...]) -> None:
-    """Audit hooks come before the change."""
+    """Audit hooks come before the step."""
     global left
     if left:
         opens = event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if event in CHANGES or opens:
+        if event in STEPS or opens:
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -29,13 +33,23 @@ if __name__ == "__main__":
     sys.dont_write_bytecode = True
     sys.addaudithook(hook)
     for line in sys.stdin:
+        step, *more = line.split()
+        out, into = os.pipe()
         child = os.fork()
         if child == 0:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
-            left = int(line)
-            os._exit(run(sys.argv[1:]))
+            left = int(step)
+            status = run([*sys.argv[1:], *more])
+            if not int(step):
+                os.write(into, " ".join(name for name in sys.modules if name.startswith("envspec.")).encode())
+            os._exit(status)
+        os.close(into)
+        with os.fdopen(out) as pipe:
+            names = pipe.read().split()
+        for name in names:
+            import_module(name)
         status = os.waitpid(child, 0)[1]
         sys.stdout.write("killed\n" if os.WIFSIGNALED(status) else f"done {os.WEXITSTATUS(status)}\n")
         sys.stdout.flush()

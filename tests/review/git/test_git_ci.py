@@ -147,7 +147,7 @@ def test_the_gitlab_job_installs_nothing_that_isnt_named() -> None:
     assert ran.returncode != 0 and "ENVSPEC_REPOSITORY: names the repository" in ran.stderr
     ran = gitlab_setup(ENVSPEC_REPOSITORY="https://example.org/envspec.git", ENVSPEC_COMMIT="main")
     assert ran.returncode != 0 and "must be a commit" in ran.stdout
-    assert gitlab_setup(ENVSPEC_INSTALL="envspec==0.1.0").stdout == "python -m pip install --quiet envspec==0.1.0\n"
+    assert gitlab_setup(ENVSPEC_INSTALL="envspec==0.1.0").stdout == "python -I -m pip install --quiet envspec==0.1.0\n"
 
 
 def test_the_gitlab_job_installs_with_hashes() -> None:
