@@ -28,15 +28,15 @@ from envspec.install.bundle import (
     PROJECT,
     SUMS,
     build_files,
+    earlier_files,
     explicit_list,
-    held_by,
     later_files,
     place_of,
     with_wheels,
     write_bundle,
 )
 from envspec.install.collect import refuse_git
-from envspec.install.python_builds import are_asked_for, fetched_build
+from envspec.install.python_builds import are_asked_for, fetch_build
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
 from envspec.spec.model import Spec
@@ -109,7 +109,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         warn(f"installing compiles {', '.join(compiled)} against the bundle's own packages, and needs the compilers")
     if sources:
         warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
-    known = held_by(asked.since, chosen.name) if asked.since else frozenset()
+    known = earlier_files(asked.since, chosen.name) if asked.since else frozenset()
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         built = _build_wheels(spec, lock, chosen, scratch) if asked.build_wheels else {}
         held, found = with_wheels(chosen, built)
@@ -165,7 +165,7 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
         said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
         say(f"note: the bundle has no Python: {said}", style="cyan")
         return None
-    return build, fetched_build(build, load_settings(os.environ), os.environ)
+    return build, fetch_build(build, load_settings(os.environ), os.environ)
 
 
 def _carried_files(

@@ -14,7 +14,7 @@ from envspec.app.observer import observer
 from envspec.base.errors import InputError
 from envspec.base.open_folder import open_folder
 from envspec.base.settings import load_settings
-from envspec.export.apptainer import render_bundled
+from envspec.export.apptainer import render_in_bundle
 from envspec.export.plan import Plan
 from envspec.image.base import BaseImage
 from envspec.image.build import copy_base
@@ -22,7 +22,7 @@ from envspec.image.layout import Layout
 from envspec.image.python import ImagePython, image_python
 from envspec.image.requirements import refuse_poor
 from envspec.install.bundle import BASE, BASE_SUMS, DEFINITION, PYTHON
-from envspec.install.python_builds import fetched_build
+from envspec.install.python_builds import fetch_build
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
 
@@ -44,7 +44,7 @@ class BundledBase:
         """Render the definition, by its path, for a bundle with these further paths."""
         own = {DEFINITION, BASE_SUMS, *([PYTHON] if self.python else [])}
         parts = sorted({path.partition("/")[0] for path in carried} | own)
-        return {DEFINITION: render_bundled(self.plan, parts, BASE, self.digest)}
+        return {DEFINITION: render_in_bundle(self.plan, parts, BASE, self.digest)}
 
 
 def bundled_base(
@@ -75,7 +75,7 @@ def bundled_base(
         layout.put_index(manifest, _NAME)
         files = {str(path.relative_to(scratch / BASE)): path for path in (scratch / BASE).rglob("*") if path.is_file()}
         build = python.build if python else None
-        brought = (build, fetched_build(build, settings, os.environ)) if build else None
+        brought = (build, fetch_build(build, settings, os.environ)) if build else None
         return BundledBase(plan, manifest.digest, files, brought)
 
 

@@ -43,13 +43,13 @@ def build_project(spec: Spec, target: LockedTarget, scratch: Path) -> Path | Non
     """Build the wheel of the spec's own project in an empty folder; None without one. Raises InputError, IndexFailure,
     ToolError, StorageError."""
     from envspec.export.project import project_of
-    from envspec.install.project import bundled_project
+    from envspec.install.project import build_for_bundle
 
     project = project_of(spec, target)
     if project is None:
         return None
     say(f"building {project.name}")
-    return bundled_project(spec, project, wheel_builder(spec, target, scratch))
+    return build_for_bundle(spec, project, wheel_builder(spec, target, scratch))
 
 
 def built_sources(
@@ -81,7 +81,7 @@ def built_sources(
     rules, kept = builder.rules, BuiltWheels(builder.cache)
     known = [pin for pin in sources if rules.concerns(pin) or pin.built_with is not None]
     keys = {pin.name: rules.key(pin, builder.host) for pin in known}
-    found = {name: (wheel, key) for name, key in keys.items() if (wheel := kept.kept(key))}
+    found = {name: (wheel, key) for name, key in keys.items() if (wheel := kept.find(key))}
     lacking = [pin for pin in sources if pin.name not in found]
     if not lacking:
         return found
@@ -101,7 +101,7 @@ def built_sources(
         )
     _make_whole(builder, lacking, use)
     files = builder.collect(lacking)
-    for pin in rules.ordered(lacking):
+    for pin in rules.in_order(lacking):
         say(f"building {pin.name} {pin.version}")
         found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
     return found
@@ -117,7 +117,7 @@ def _make_whole(builder: WheelBuilder, sources: list[Pin], use: str) -> None:
             f"{whole[0].name} is built against conda's packages, which aren't there while {use} is made",
             hint="publish a wheel of it on an index of your own, or let the machine that installs it build it",
         )
-    builder.environment(whole[0].name, builder.rules.seen(whole[0]), builder.prefix)
+    builder.environment(whole[0].name, builder.rules.visible_pins(whole[0]), builder.prefix)
 
 
 def refuse_newer_glibc(target: LockedTarget, built: Mapping[str, Path]) -> None:

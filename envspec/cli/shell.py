@@ -31,11 +31,11 @@ def command(path: str | None, target: str | None, offline: bool, keep_pythonpath
 
     It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
     """
-    from envspec.install.environments.shells import shell_of, started
+    from envspec.install.environments.shells import shell_command, shell_of
 
     ready = enter(RunRequest(path, target, locks_dir, offline))
     shell = shell_of(os.environ)
     env = variables(ready, keep_pythonpath=keep_pythonpath)
     say(f"{ready.spec} ({ready.target}) in {os.path.basename(shell)}: `exit` or Ctrl-D leaves it")
-    program, words, more = started(shell, ready, env)
+    program, words, more = shell_command(shell, ready, env)
     become(words, program, {**env, **more})

@@ -17,9 +17,9 @@ from envspec.export.apptainer_scripts import (
     bundled_post,
     compile_post,
     definition,
-    exported,
+    export_variables,
     final_post,
-    installed_from,
+    installation_files,
     offline_final_post,
     offline_post,
     safe_text,
@@ -98,12 +98,12 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from _micromamba_files(plan)
     for one in plan.borrowed:
         yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
-    yield from section("files", [*_carried(plan), *([] if plan.compiling else _requirements(plan))])
+    yield from section("files", [*_carried_lines(plan), *([] if plan.compiling else _requirements(plan))])
     yield from section("post", final_post(plan))
     yield from _at_run_time(plan)
 
 
-def render_bundled(plan: Plan, parts: Iterable[str], base: str, digest: str) -> str:
+def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -> str:
     """Render the definition that lies in a bundle with its base: nothing else is needed, and no network.
 
     parts   what else is in the bundle's folder
@@ -115,10 +115,10 @@ def render_bundled(plan: Plan, parts: Iterable[str], base: str, digest: str) -> 
         f"  apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
         f"The base is {digest}.",
     ]
-    return definition(_bundled(plan, usage, parts, base))
+    return definition(_bundle_definition(plan, usage, parts, base))
 
 
-def _bundled(plan: Plan, usage: Iterable[str], parts: Iterable[str], base: str) -> Iterator[str]:
+def _bundle_definition(plan: Plan, usage: Iterable[str], parts: Iterable[str], base: str) -> Iterator[str]:
     yield from hash_heading(plan, usage)
     yield ""
     yield from ("Bootstrap: oci", f"From: {base}", "Stage: compile", "")
@@ -157,12 +157,12 @@ def _offline(plan: Plan) -> Iterator[str]:
     yield from section("post", offline_post(plan, BUNDLE))
     yield from ("Bootstrap: localimage", f"From: {beside}{BASE}", "Stage: final", "")
     yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}"])
-    yield from section("files", _carried(plan))
+    yield from section("files", _carried_lines(plan))
     yield from section("post", offline_final_post(plan))
     yield from _at_run_time(plan)
 
 
-def _carried(plan: Plan) -> list[str]:
+def _carried_lines(plan: Plan) -> list[str]:
     return [*carried_files(plan), f"{plan.slice} {CARRIED}/{SLICE}"]
 
 
@@ -173,7 +173,7 @@ def carried_files(plan: Plan) -> list[str]:
 
 
 def _requirements(plan: Plan) -> list[str]:
-    return [f"{file} {at(file)}" for file in installed_from(plan)]
+    return [f"{file} {at(file)}" for file in installation_files(plan)]
 
 
 def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
@@ -194,7 +194,7 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
     exports = [
         "# what the caller has active comes in unless it is set here; an unset isn't heeded",
         f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= PYTHONPATH=',
-        *exported(plan.env),
+        *export_variables(plan.env),
         *(compat.choice(plan.driver_floor) if any(one.name == compat.NAME for one in plan.toolkit) else ()),
     ]
     yield from section("environment", exports)

@@ -27,7 +27,7 @@ from envspec.export.plan import (
     Plan,
 )
 from envspec.export.python_build import TABLE
-from envspec.export.quote import comment, filled, one_line, shell
+from envspec.export.quote import comment, fill, one_line, shell
 from envspec.export.sums import SUMS
 
 
@@ -46,9 +46,9 @@ def word(text: str) -> str:
     return re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
 
 
-def exported(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
+def export_variables(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Set variables for all programs that follow, some on a line."""
-    return (f"export {line}" for line in filled(f"{name}={word(value)}" for name, value in variables))
+    return (f"export {line}" for line in fill(f"{name}={word(value)}" for name, value in variables))
 
 
 def safe_text(text: str) -> str:
@@ -85,7 +85,7 @@ _CACHE = f"{SETTINGS}/cache"
 _HOST_VARIABLE = "[$]{CONDA_CHANNEL_HOST}"
 
 
-def installed_from(plan: Plan) -> Iterator[str]:
+def installation_files(plan: Plan) -> Iterator[str]:
     """Name the files that the environment is installed from."""
     if plan.explicit:
         yield plan.explicit
@@ -120,7 +120,7 @@ def compile_post(plan: Plan) -> Iterator[str]:
 
 def _build_env(plan: Plan) -> Iterator[str]:
     assert plan.compiling is not None
-    yield from exported(plan.compiling.env.items())
+    yield from export_variables(plan.compiling.env.items())
 
 
 def _python_headers(plan: Plan) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _carried_sums(plan: Plan) -> Iterator[str]:
 def _environment(plan: Plan) -> Iterator[str]:
     """Make the whole environment, each file by its hash."""
     yield from _carried_sums(plan)
-    sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installed_from(plan))
+    sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installation_files(plan))
     yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
     yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
     yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"

@@ -52,7 +52,7 @@ def project_wheel(plan: Plan, uv: str, folder: str, scratch: str, more: str = ""
     has and without a network. `scratch` is a folder for what is made besides, `more` one of Python's packages beside
     those of the environment."""
     assert plan.project is not None
-    made = _made(scratch)
+    made = _output_folder(scratch)
     yield _UV_ENV
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" PYTHONNOUSERSITE=1 PYTHONPATH={more}'
     if plan.project.compiled:
@@ -72,11 +72,12 @@ def project_install(plan: Plan, uv: str, scratch: str, options: str = "") -> str
     uv would record that it came from there."""
     assert plan.project is not None
     return (
-        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline --find-links {_made(scratch)}/wheels"
+        f"{uv} pip install --quiet --no-config --no-deps --no-index --offline"
+        f" --find-links {_output_folder(scratch)}/wheels"
         f" --python {ENVIRONMENT}{options} {shell(plan.project.name)}"
     )
 
 
-def _made(scratch: str) -> str:
+def _output_folder(scratch: str) -> str:
     """The folder of what the build of the spec's project makes."""
     return f"{scratch}/project-build"

@@ -58,7 +58,7 @@ def carried_files() -> Mapping[str, str]:
     return MappingProxyType({**found, **check_files()})
 
 
-def carried_by(scripts: Collection[str]) -> Iterator[str]:
+def carried_names(scripts: Collection[str]) -> Iterator[str]:
     """Name the carried files of images that have these scripts: services', or what only some specs need. What starts an
     image starts each service whose script is there.
     """

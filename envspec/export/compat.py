@@ -39,7 +39,7 @@ def lacking(spec: Spec, target: LockedTarget, what: str) -> str | None:
     )
 
 
-def borrowed(cuda: str, image: ImageReference) -> Borrowed:
+def borrow(cuda: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's base image of a CUDA version."""
     return Borrowed(NAME, image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
 

@@ -39,7 +39,7 @@ def render(plan: Plan) -> dict[str, str]:
         "options": [
             f"--platform={plan.oci_platform}",
             *_project(plan),
-            *_given(dockerfile.render(plan)[recipe]),
+            *_build_options(dockerfile.render(plan)[recipe]),
         ],
     }
     document: dict[str, Any] = {
@@ -85,7 +85,7 @@ def _project(plan: Plan) -> Iterator[str]:
         yield f"--build-context={CONTEXT}=${{localWorkspaceFolder}}{below}"
 
 
-def _given(text: str) -> Iterator[str]:
+def _build_options(text: str) -> Iterator[str]:
     """Give the options for what the editor's environment has. `build.args` would have an empty value for what it
     hasn't; a name alone leaves the Dockerfile's own."""
     yield from (f"--build-arg={name}" for name in given.arguments(text))

@@ -13,7 +13,17 @@ from collections.abc import Iterator
 from envspec.export import apt_mirrors, nvcc
 from envspec.export.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.export.dockerfile_project import CONTEXT, VERSION, project_stage
-from envspec.export.dockerfile_steps import MIRROR, MIRRORS_SECRET, WHEELS, apt, copy, python_headers, run, timed, user
+from envspec.export.dockerfile_steps import (
+    MIRROR,
+    MIRRORS_SECRET,
+    WHEELS,
+    apt,
+    copy,
+    python_headers,
+    run,
+    user,
+    with_times,
+)
 from envspec.export.heading import MARK, hash_heading
 from envspec.export.layers import LAYERS
 from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
@@ -25,7 +35,7 @@ from envspec.export.plan import (
     WORKSPACE,
     Plan,
 )
-from envspec.export.quote import dockerfile, filled, shell
+from envspec.export.quote import dockerfile, fill, shell
 
 FILE = "Dockerfile"
 IGNORE = ".dockerignore"
@@ -125,8 +135,8 @@ def _final(plan: Plan) -> str:
         "FROM ${BASE_IMAGE}",
         "USER 0",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([MIRRORS_SECRET], timed(apt(plan.apt, headers, plan.snapshot))),
-        run([MIRRORS_SECRET] if more else [], timed([*more, *user(plan.user), *nvcc.links(plan)])),
+        run([MIRRORS_SECRET], with_times(apt(plan.apt, headers, plan.snapshot))),
+        run([MIRRORS_SECRET] if more else [], with_times([*more, *user(plan.user), *nvcc.links(plan)])),
     ]
     lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
     lines += [copy(layer, _MADE_BY.get(layer)) for layer in LAYERS if _has(plan, layer)]
@@ -154,4 +164,4 @@ def _settings(plan: Plan) -> Iterator[str]:
 
 def _many(instruction: str, values: dict[str, str]) -> str:
     words = (f"{name}={dockerfile(value)}" for name, value in values.items())
-    return f"{instruction} " + " \\\n    ".join(filled(words))
+    return f"{instruction} " + " \\\n    ".join(fill(words))

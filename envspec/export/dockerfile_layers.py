@@ -28,15 +28,15 @@ from envspec.export.dockerfile_steps import (
     at,
     bind,
     bytecode,
-    checked,
+    check_digests,
     copy,
-    finished,
+    finish,
     index_arguments,
     install,
     prefix,
     python_headers,
     run,
-    settled,
+    set_times,
     tools,
     uv_mounts,
     with_index,
@@ -63,7 +63,7 @@ def variant_stages(plan: Plan) -> Iterator[str]:
             f"FROM python AS {_FETCHED}",
             run([MIRRORS_SECRET], apt(("ca-certificates",))),
             *index_arguments(steps),
-            run([SECRET, NETRC_SECRET, bind(program)], [*checked(plan, [program]), USE_NETRC, *fetches]),
+            run([SECRET, NETRC_SECRET, bind(program)], [*check_digests(plan, [program]), USE_NETRC, *fetches]),
         ]
     )
     yield "\n".join(
@@ -107,7 +107,7 @@ def conda_stage(plan: Plan) -> str:
                 ],
                 [
                     f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
-                    *checked(plan, [plan.explicit, bytecode(plan)]),
+                    *check_digests(plan, [plan.explicit, bytecode(plan)]),
                     USE_NETRC,
                     f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
@@ -119,7 +119,7 @@ def conda_stage(plan: Plan) -> str:
                     f": > {ENVIRONMENT}/conda-meta/history",
                     f"mkdir -p {LAYERS}/conda/opt",
                     f"mv {ENVIRONMENT} {LAYERS}/conda/opt",
-                    settled("conda"),
+                    set_times("conda"),
                 ],
             ),
         ]
@@ -141,13 +141,13 @@ def layer_stages(plan: Plan) -> Iterator[str]:
     yield "\n".join(
         [
             "FROM python AS carried",
-            *_carried(plan, place),
-            run([], [*own_sums(plan, place), checked_sums, settled("carried")]),
+            *_copy_carried_files(plan, place),
+            run([], [*own_sums(plan, place), checked_sums, set_times("carried")]),
         ]
     )
 
 
-def _carried(plan: Plan, place: str) -> Iterator[str]:
+def _copy_carried_files(plan: Plan, place: str) -> Iterator[str]:
     """Copy what an image carries: the smoke check as a folder, all else by name."""
     by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS)]}
     for name in plan.carries:
@@ -164,19 +164,19 @@ def _python_stage(plan: Plan) -> str:
     # the base's own Python stays where it is
     kept = [f"mkdir -p {place}", f"for one in {ENVIRONMENT} {PYTHON}; do [ ! -d $one ] || cp -a $one {place}; done"]
     return "\n".join(
-        ["FROM ${BASE_IMAGE} AS python", "USER 0", *tools(plan, [] if plan.explicit else [*kept, settled("python")])]
+        ["FROM ${BASE_IMAGE} AS python", "USER 0", *tools(plan, [] if plan.explicit else [*kept, set_times("python")])]
     )
 
 
 def _group_stage(plan: Plan, group: str) -> str:
     steps = [step for step in plan.pip if step.group == group]
     files = [step.file for step in steps]
-    commands = [*checked(plan, files), *(install(step, f" --prefix {prefix(group)}") for step in steps)]
+    commands = [*check_digests(plan, files), *(install(step, f" --prefix {prefix(group)}") for step in steps)]
     return "\n".join(
         [
             f"FROM python AS {group}",
             *index_arguments(steps),
-            run(uv_mounts(steps), [*commands, *finished(group)]),
+            run(uv_mounts(steps), [*commands, *finish(group)]),
         ]
     )
 
@@ -186,7 +186,7 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
     own = compiling.image == plan.base
     below = BELOW_SOURCES if compiling.sees else ()
     lines = [
-        f"# {'Compiles' if compiling.sees else 'Builds'} {_compiled(plan, compiling)}.",
+        f"# {'Compiles' if compiling.sees else 'Builds'} {_compiled_names(plan, compiling)}.",
         f"FROM {'python' if own else '${COMPILER_IMAGE}'} AS compile",
         *([] if own else ["USER 0"]),
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
@@ -197,23 +197,23 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
     ]
     if compiling.wheels:
         files = [step.file for step in compiling.wheels]
-        commands = [*checked(plan, files), *map(install, compiling.wheels)]
+        commands = [*check_digests(plan, files), *map(install, compiling.wheels)]
         lines.append(run(uv_mounts(compiling.wheels), commands))
     if compiling.env:
         lines.append(" ".join(["ENV", *(f"{name}={dockerfile(value)}" for name, value in compiling.env.items())]))
     if sources:
         files = [file for step in sources for file in step.files]
         commands = [
-            *checked(plan, files),
+            *check_digests(plan, files),
             *build_settings(plan, SCRATCH),
             *(install(step, f" --prefix {prefix('source')}") for step in sources),
-            *finished("source"),
+            *finish("source"),
         ]
         lines.append(run([SECRET, *map(bind, files)], commands))
     return "\n".join(lines)
 
 
-def _compiled(plan: Plan, compiling: Compiling) -> str:
+def _compiled_names(plan: Plan, compiling: Compiling) -> str:
     if compiling.packages:
         return f"what the lock has as source only: {', '.join(compiling.packages)}"
     return plan.project.name if plan.project else "nothing"

@@ -6,8 +6,8 @@ from envspec.export.building import PRETENDED, project_install, project_wheel
 from envspec.export.dockerfile_steps import (
     SCRATCH,
     UV,
-    checked,
-    finished,
+    check_digests,
+    finish,
     index_arguments,
     install,
     prefix,
@@ -33,7 +33,7 @@ def project_stage(plan: Plan, project: OwnProject) -> str:
         *index_arguments(project.wheels),
     ]
     if files:
-        commands = [*checked(plan, files), *map(install, project.wheels)]
+        commands = [*check_digests(plan, files), *map(install, project.wheels)]
         lines.append(run(uv_mounts(project.wheels), commands))
     if project.versioned:
         lines.append(f'ARG {VERSION}=""')
@@ -45,7 +45,7 @@ def project_stage(plan: Plan, project: OwnProject) -> str:
         *([f'if [ -n "${VERSION}" ]; then export {PRETENDED}="${VERSION}"; fi'] if project.versioned else []),
         *project_wheel(plan, UV, f"{SCRATCH}/{CONTEXT}", SCRATCH, compiled if project.compiled else ""),
         project_install(plan, UV, SCRATCH, f" --prefix {prefix('project')}"),
-        *finished("project"),
+        *finish("project"),
     ]
     lines.append(run([], commands))
     return "\n".join(lines)

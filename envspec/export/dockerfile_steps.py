@@ -61,7 +61,7 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     files = [bytecode(plan), *([plan.build_table] if plan.build_table else [])]
     mounts = [*map(bind, files), *([] if plan.explicit else [UV_MOUNTS])]
     placed = f"install -D -t {LAYERS} {at(bytecode(plan))}"
-    return [*lines, run(mounts, [*checked(plan, files), placed, *_virtual_environment(plan), *more])]
+    return [*lines, run(mounts, [*check_digests(plan, files), placed, *_virtual_environment(plan), *more])]
 
 
 def _virtual_environment(plan: Plan) -> list[str]:
@@ -75,14 +75,14 @@ def _virtual_environment(plan: Plan) -> list[str]:
     ]
 
 
-def finished(layer: str) -> list[str]:
+def finish(layer: str) -> list[str]:
     """Make a layer's bytecode, and give its files their time."""
     # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
     made = f"{ENVIRONMENT}/bin/python -ISB {LAYERS}/bytecode.py {prefix(layer)}/lib {ENVIRONMENT}/lib"
-    return [made, settled(layer)]
+    return [made, set_times(layer)]
 
 
-def settled(layer: str) -> str:
+def set_times(layer: str) -> str:
     return f"find {LAYERS}/{layer} -exec touch -h -d {FIXED_TIME} {{}} +"
 
 
@@ -138,7 +138,7 @@ def run(mounts: Iterable[str], commands: Iterable[str]) -> str:
     return "RUN " + " \\\n    ".join([*mounts, f"set -eu && {first}", *(f"&& {command}" for command in others)])
 
 
-def checked(plan: Plan, files: Iterable[str]) -> list[str]:
+def check_digests(plan: Plan, files: Iterable[str]) -> list[str]:
     return [
         f"[ \"$(sha256sum < {at(file)})\" = '{hashlib.sha256(plan.files[file].encode()).hexdigest()}  -' ]"
         for file in files
@@ -197,7 +197,7 @@ def user(name: str) -> list[str]:
     ]
 
 
-def timed(commands: Iterable[str]) -> list[str]:
+def with_times(commands: Iterable[str]) -> list[str]:
     """Give what commands write below the root its time, mounts aside, as all files of layers have one."""
     changed = 'find / -xdev \\( -type l -o -writable \\) -newermt "@$began"'
     return ["began=$(date +%s)", *commands, f"{changed} -exec touch -h -d {FIXED_TIME} {{}} +"]

@@ -86,17 +86,17 @@ def _relative(path: str, own: str) -> str:
     return relpath(path, own)
 
 
-def admitted(plan: Plan, names: Iterable[str] = OF_A_TARGET) -> dict[str, dict[str, str]]:
+def render_all(plan: Plan, names: Iterable[str] = OF_A_TARGET) -> dict[str, dict[str, str]]:
     """Render every one of these formats that suits this target, as `render` does."""
-    return _admitted(lambda name: render(plan, name), names)
+    return _render_all(lambda name: render(plan, name), names)
 
 
-def admitted_spec(plan: SpecPlan, names: Iterable[str] = OF_A_SPEC) -> dict[str, dict[str, str]]:
+def render_all_of_spec(plan: SpecPlan, names: Iterable[str] = OF_A_SPEC) -> dict[str, dict[str, str]]:
     """Render every one of these formats that suits this spec, as `render_spec` does."""
-    return _admitted(lambda name: render_spec(plan, name), names)
+    return _render_all(lambda name: render_spec(plan, name), names)
 
 
-def _admitted(render: Callable[[str], dict[str, str]], names: Iterable[str]) -> dict[str, dict[str, str]]:
+def _render_all(render: Callable[[str], dict[str, str]], names: Iterable[str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name in names:
         try:
@@ -129,10 +129,10 @@ def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
     files: dict[str, str] = {}
     whole = True
     for of in plan.targets:
-        rendered = admitted(of)
+        rendered = render_all(of)
         targets[of.target] = _there(rendered, there, files)
         whole = whole and _of_all(targets[of.target]) in ((), _of_all(rendered))
-    rendered = admitted_spec(plan)
+    rendered = render_all_of_spec(plan)
     spec = _there(rendered, there, files)
     return ExportedRecipes(targets, spec, whole and len(spec) == len(rendered), files)
 

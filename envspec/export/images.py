@@ -18,7 +18,7 @@ NIX = "nix"
 NO_SNAPSHOT = "Debian's packages are the newest on the day of a build"
 
 
-def unpinned(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ...]:
+def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ...]:
     """List what isn't pinned in the recipes of these formats, a line each, whatever number of targets has it."""
     names = set(formats)
     lines: list[str] = []
@@ -162,7 +162,7 @@ def sources(target: LockedTarget) -> tuple[Pin, ...]:
     return tuple(pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel)
 
 
-def compiled(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
+def compiled_packages(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
     """Name what may be compiled against the environment, with CUDA's compiler where the target has CUDA: all but the
     sources that are built with what the lock names for it alone, and that is no compiler's."""
     terms = spec.terms_of(target.name)
@@ -182,7 +182,7 @@ def compiler(spec: Spec, target: LockedTarget) -> str | None:
 
     Raises InputError as `base_of` does, and where no image has CUDA's compiler with a glibc as old as the base's.
     """
-    own = compiled(spec, target)
+    own = compiled_packages(spec, target)
     if not own and not sources(target):
         return None
     cuda = target.inputs.cuda
@@ -233,7 +233,7 @@ def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:
     base = base_of(spec)
     glibc = next((glibc for words, glibc in _OLDER_BASES if words.search(base)), None)
     ubuntu = _ubuntu(cuda, glibc)
-    own = compiled(spec, target)
+    own = compiled_packages(spec, target)
     if own and glibc and glibc < _GLIBC[ubuntu]:
         needed, instead = ("2.39", "debian:trixie-slim") if ubuntu == "24.04" else ("2.35", "debian:bookworm-slim")
         raise InputError(

@@ -38,15 +38,15 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
     Earlier exports wrote the whole lock. It goes in a repository's usual place alone; elsewhere it may be the user's.
     """
     there = set(paths)
-    flake = _nix_that_is_gone(plan, there, read)
+    flake = _orphaned_nix_files(plan, there, read)
     if LOCK in there and plan.targets[0].place == place_of(plan.spec) and _head(read(LOCK) or "") == _head(HEADER):
         yield LOCK
     for path in sorted(there - set(files), key=lambda path: (path.endswith(f"/{SUMS}"), path)):
         first, _, name = path.partition("/")
         if (
-            in_shared(path)
+            split_shared_path(path)
             or path in flake
-            or _is_of_a_target_that_is_gone(plan, path, first, name, read)
+            or _is_of_a_former_target(plan, path, first, name, read)
             or (name == kubernetes.SERVE_FILE and _serves_no_more(plan, path, first, read))
             or (plan.shares and _is_shared_now(path, read))
         ):
@@ -59,7 +59,7 @@ def _is_shared_now(path: str, read: Read) -> bool:
     return path in heads and _head(read(path) or "") == heads[path]
 
 
-def _nix_that_is_gone(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
+def _orphaned_nix_files(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
     """Pick the flake of a spec whose targets all got conda packages, and what it imports. It goes last, as it proves
     the other.
     """
@@ -74,7 +74,7 @@ def _head(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _is_of_a_target_that_is_gone(plan: SpecPlan, path: str, first: str, name: str, read: Read) -> bool:
+def _is_of_a_former_target(plan: SpecPlan, path: str, first: str, name: str, read: Read) -> bool:
     if name in OWN and first not in plan.names:
         found = _owner(path, read)
         return found is not None and found[0] == plan.spec
@@ -101,7 +101,7 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
         return None
 
 
-def in_shared(path: str) -> tuple[str, str] | None:
+def split_shared_path(path: str) -> tuple[str, str] | None:
     """Say in which of the shared folders a path is, and give the path below it."""
     return next(((folder, path.removeprefix(f"{folder}/")) for folder in SHARED if path.startswith(f"{folder}/")), None)
 
@@ -109,7 +109,7 @@ def in_shared(path: str) -> tuple[str, str] | None:
 def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Iterator[str]:
     """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports, by folder."""
     for path in paths:
-        shared = in_shared(path)
+        shared = split_shared_path(path)
         if shared is None:
             yield path
         elif (text := read(path)) is not None:

@@ -50,7 +50,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "local prefix = pathJoin(envs, title)",
         'if mode() == "load" then',
         "    if not found then",
-        f'        LmodError("there is no target " .. target .. {lua(f" of {plan.spec}: {_known(plan)}")})',
+        f'        LmodError("there is no target " .. target .. {lua(f" of {plan.spec}: {_names_hint(plan)}")})',
         "    end",
         '    if not isFile(pathJoin(prefix, "bin", "python")) then',
         '        LmodError("there is no environment in " .. prefix .. '
@@ -73,7 +73,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
     return {FILE: "\n".join(lines) + "\n"}
 
 
-def _known(plan: SpecPlan) -> str:
+def _names_hint(plan: SpecPlan) -> str:
     return f"name the file after one of {', '.join(plan.names)}"
 
 

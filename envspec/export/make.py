@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
-from envspec.export.carried import carried_by, carried_files
+from envspec.export.carried import carried_files, carried_names
 from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.export.images import CODE_SERVER, reference
 from envspec.export.pip_steps import build_steps, pip_steps, requirements_file
@@ -25,7 +25,7 @@ from envspec.export.plan import (
 )
 from envspec.export.project import build_names, own_project
 from envspec.export.python_build import uv_table
-from envspec.export.sums import summed
+from envspec.export.sums import with_sums
 from envspec.export.target_json import dumps as target_json
 from envspec.export.target_json import target_document
 from envspec.lock.formats import conda_explicit
@@ -98,10 +98,10 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
     needed = build_names(spec.project) if project and project.compiled else ()
-    seen = build_steps(spec, target, needed) if images.compiled(spec, target) else ()
+    seen = build_steps(spec, target, needed) if images.compiled_packages(spec, target) else ()
     has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
     scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
-    carries = tuple(sorted(carried_by(scripts)))
+    carries = tuple(sorted(carried_names(scripts)))
     document = target_document(spec, lock, target)
     files = {
         f"{target.name}/{SLICE}": target_json(document),
@@ -180,19 +180,19 @@ def _in_context(plan: Plan) -> Plan:
     """Place the files of a plan below its build context, and the carried ones beside them."""
     own = plan.own
 
-    def placed(step: PipStep) -> PipStep:
+    def place(step: PipStep) -> PipStep:
         return replace(step, file=own + step.file, built_with=step.built_with and own + step.built_with)
 
     carried = carried_files() if plan.shares else {name: carried_files()[name] for name in plan.carries}
     files = {own + path: text for path, text in plan.files.items()}
-    files |= {plan.carried_file(path): text for path, text in summed(carried).items()}
+    files |= {plan.carried_file(path): text for path, text in with_sums(carried).items()}
     project, compiling = plan.project, plan.compiling
     return replace(
         plan,
         files=dict(sorted(files.items())),
-        pip=tuple(map(placed, plan.pip)),
-        project=project and replace(project, wheels=tuple(map(placed, project.wheels))),
-        compiling=compiling and replace(compiling, wheels=tuple(map(placed, compiling.wheels))),
+        pip=tuple(map(place, plan.pip)),
+        project=project and replace(project, wheels=tuple(map(place, project.wheels))),
+        compiling=compiling and replace(compiling, wheels=tuple(map(place, compiling.wheels))),
         explicit=plan.explicit and own + plan.explicit,
         build_table=plan.build_table and own + plan.build_table,
     )
@@ -201,10 +201,10 @@ def _in_context(plan: Plan) -> Plan:
 def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]:
     cuda = target.inputs.cuda
     if cuda and compat.is_wanted(spec, target):
-        yield compat.borrowed(cuda, reference(lock, images.compat_image(cuda)))
+        yield compat.borrow(cuda, reference(lock, images.compat_image(cuda)))
     if cuda and nvcc.is_wanted(spec, target):
         images.refuse_old_headers(cuda, spec, target)
-        yield nvcc.borrowed(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
+        yield nvcc.borrow(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
 
 
 def _apt(spec: Spec, target: LockedTarget, wanted: tuple[Service, ...]) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipSt
     name = images.compiler(spec, target)
     if name is None:
         return None
-    pins, sees = images.sources(target), bool(images.compiled(spec, target))
+    pins, sees = images.sources(target), bool(images.compiled_packages(spec, target))
     tools = {"build-essential", "ca-certificates", *(["git"] if any(pin.git for pin in pins) else [])}
     return Compiling(
         tuple(sorted(pin.name for pin in pins)),

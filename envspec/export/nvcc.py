@@ -28,7 +28,7 @@ def variables(spec: Spec) -> dict[str, str]:
     return {"CUDA_HOME": FOLDER} if spec.image.nvcc else {}
 
 
-def borrowed(cuda: str, platform: str, image: ImageReference) -> Borrowed:
+def borrow(cuda: str, platform: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
     there, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
     paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}

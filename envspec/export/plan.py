@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from envspec.export.sums import summed
+from envspec.export.sums import with_sums
 from envspec.lock.model import LockedPython
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
@@ -329,7 +329,7 @@ class Plan:
     def carried(self) -> Mapping[str, str]:
         """The files that an image keeps in `CARRIED`, by path below it."""
         kept = {name: self.files[self.carried_file(name)] for name in self.carries}
-        return {**summed(kept), SLICE: self.files[self.slice]}
+        return {**with_sums(kept), SLICE: self.files[self.slice]}
 
     @property
     def oci_platform(self) -> str:

@@ -77,7 +77,7 @@ def _refuse_nul(text: str, what: str) -> None:
         raise Unquotable(f"{what} can't hold a NUL character")
 
 
-def filled(words: Iterable[str], width: int = 112) -> Iterator[str]:
+def fill(words: Iterable[str], width: int = 112) -> Iterator[str]:
     """Put words into lines of at most `width` characters. A word that is longer or has a line's end stands alone."""
     line = ""
     for word in words:

@@ -36,7 +36,7 @@ def constraint(site: SlurmSite, architectures: Iterable[str], driver_floor: str 
     return "&".join(part if len(parts) > 1 else part.strip("()") for part in parts) or None
 
 
-def unnamed(site: SlurmSite, architectures: Iterable[str], driver_floor: str | None) -> tuple[str, ...]:
+def missing_features(site: SlurmSite, architectures: Iterable[str], driver_floor: str | None) -> tuple[str, ...]:
     """Say what of a lock's needs the site's features don't name, though they name others of the kind."""
     wanted = {cc.capability_of(one) for one in architectures}
     missing = wanted.difference(*(capabilities(site, name) for name in site.features)) if site.features else set()
@@ -113,7 +113,7 @@ def build_arguments(dockerfile: str, settings: Settings) -> dict[str, str]:
     return {**found, **({"PYTORCH_INDEX": torch} if torch else {})}
 
 
-def passed_on(env: Mapping[str, str]) -> tuple[str, ...]:
+def proxy_variables(env: Mapping[str, str]) -> tuple[str, ...]:
     """List the variables of a proxy that an environment has: builders take them over by name, so that no password
     stands in a command.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from envspec.export.heading import hash_heading
 from envspec.export.plan import CARRIED, WORKSPACE, SpecPlan
-from envspec.export.quote import filled
+from envspec.export.quote import fill
 from envspec.spec.cluster import SlurmTable
 
 APPTAINER_JOB = "job.sbatch"
@@ -71,7 +71,7 @@ def _apptainer(plan: SpecPlan) -> str:
             "fi",
             "# shellcheck disable=SC2016 # run on each node: what the container gets of the caller's environment",
             "clean='for name in $(compgen -e); do case $name in",
-            *_case(_kept(plan.slurm)),
+            *_case(_passed_variables(plan.slurm)),
             '        [[ -v APPTAINERENV_$name ]] || export "APPTAINERENV_$name=${!name}" ;;',
             'esac; done; exec "$@"\'',
         ],
@@ -100,7 +100,7 @@ def _pyxis(plan: SpecPlan) -> str:
             f"image=${{ENVSPEC_IMAGE:-$here/{plan.spec}-$target.sqsh}}",
             "# What nodes and containers get of the caller's environment.",
             "kept=$(compgen -e | grep -Ex '"
-            + "|".join(name.replace("*", ".*") for name in (*_FOR_PYXIS, *_kept(plan.slurm)))
+            + "|".join(name.replace("*", ".*") for name in (*_FOR_PYXIS, *_passed_variables(plan.slurm)))
             + "' | paste -sd, -)",
         ],
         inside=[
@@ -175,14 +175,14 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
     return "\n".join(lines) + "\n"
 
 
-def _kept(asked: SlurmTable) -> tuple[str, ...]:
+def _passed_variables(asked: SlurmTable) -> tuple[str, ...]:
     """List the caller's variables that get into containers."""
     return (*_KEPT, *(["ENVSPEC_CHECKPOINT"] if asked.signal else []), *asked.environment)
 
 
 def _case(names: Iterable[str]) -> list[str]:
     """Make the pattern of a `case`, on as few lines as it takes."""
-    *lines, last = filled((f"{name} |" for name in names), 100)
+    *lines, last = fill((f"{name} |" for name in names), 100)
     return [*(f"    {line} \\" for line in lines), f"    {last.removesuffix(' |')})"]
 
 

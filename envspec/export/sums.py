@@ -28,7 +28,7 @@ def sums_text(sums: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{digest}  {path}\n" for path, digest in sorted(sums))
 
 
-def summed(files: Mapping[str, str]) -> dict[str, str]:
+def with_sums(files: Mapping[str, str]) -> dict[str, str]:
     """Add the list of the files' digests."""
     return {**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.errors import InputError
-from envspec.export.carried import OF_SERVICES, carried_by
+from envspec.export.carried import OF_SERVICES, carried_names
 from envspec.export.plan import Plan
 from envspec.export.target_json import dumps
 from envspec.image.base import BaseImage
@@ -81,7 +81,7 @@ def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     services = tuple(one for one in plan.services if one.name not in left_out)
     gone = {one.script for one in plan.services if one.name in left_out}
     # the services' common script says nothing of one that is there
-    carries = tuple(carried_by({name for name in plan.carries if name not in gone and name != OF_SERVICES}))
+    carries = tuple(carried_names({name for name in plan.carries if name not in gone and name != OF_SERVICES}))
     return replace(plan, services=services, carries=carries, files={**plan.files, plan.slice: dumps(document)})
 
 

@@ -186,23 +186,23 @@ def _posix(prefix: Path | None, name: str, *, conda: bool) -> str:
 
 
 def _fish(prefix: Path | None, name: str, *, conda: bool) -> str:
-    root = fish_quoted(str(prefix)) if prefix else '"$_ENVSPEC_ROOT"'
-    folder = fish_quoted(f"{prefix}/bin") if prefix else '"$_ENVSPEC_ROOT/bin"'
-    variables = _variables(prefix, root, fish_quoted(name), conda=conda)
+    root = quote_for_fish(str(prefix)) if prefix else '"$_ENVSPEC_ROOT"'
+    folder = quote_for_fish(f"{prefix}/bin") if prefix else '"$_ENVSPEC_ROOT/bin"'
+    variables = _variables(prefix, root, quote_for_fish(name), conda=conda)
     save = [f"_envspec_save PATH {folder} $PATH"]
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME", '_envspec_save PYTHONPATH "$PYTHONPATH"', *_FISH_UNSET]
     return _FISH.format(
-        path=fish_quoted(f"{prefix}/bin/activate.fish") if prefix else "FOLDER/bin/activate.fish",
+        path=quote_for_fish(f"{prefix}/bin/activate.fish") if prefix else "FOLDER/bin/activate.fish",
         finding="" if prefix else _FISH_FINDING,
         prefix=root,
         name=name,
         names=" ".join(["PATH", *variables, "PYTHONHOME", "PYTHONPATH"]),
-        prompt=fish_quoted(f"({name}) "),
+        prompt=quote_for_fish(f"({name}) "),
         save="\n".join(save),
     )
 
 
-def fish_quoted(text: str) -> str:
+def quote_for_fish(text: str) -> str:
     """Quote a word for fish: inside single quotes only the quote and the backslash are special."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -81,7 +81,7 @@ class BuildRules:
         """Say whether a package's wheel is built from a file of an index; what git and URLs give, uv builds."""
         return self.concerns(pin) or (pin.built_with is not None and pin.git is None and pin.url is None)
 
-    def seen(self, pin: Pin) -> tuple[Pin, ...]:
+    def visible_pins(self, pin: Pin) -> tuple[Pin, ...]:
         """List the pins that the build of a package sees, by name: what the lock has for it, or what the spec says."""
         if pin.built_with is not None:
             return self.target.built_with(pin)
@@ -97,7 +97,7 @@ class BuildRules:
         inputs = self.target.inputs
         parts = {
             "source": identity(pin),
-            "sees": [(one.kind, one.name, one.version, identity(one)) for one in self.seen(pin)],
+            "sees": [(one.kind, one.name, one.version, identity(one)) for one in self.visible_pins(pin)],
             "whole": pin.name in self.whole,
             "python": inputs.python,
             "host": (host.platform, host.glibc),
@@ -109,18 +109,18 @@ class BuildRules:
         """Return the key of each package of the target that is built here."""
         return {pin.name: self.key(pin, host) for pin in self.target.pins if self.builds(pin)}
 
-    def ordered(self, pins: Sequence[Pin]) -> list[Pin]:
+    def in_order(self, pins: Sequence[Pin]) -> list[Pin]:
         """Put pins in an order in which each comes after those that it requires."""
         left = {pin.name: pin for pin in pins}
         found: list[Pin] = []
         while left:
-            needed = {name: self._needed(pin) & left.keys() - {name} for name, pin in left.items()}
+            needed = {name: self._requirements(pin) & left.keys() - {name} for name, pin in left.items()}
             # of packages that require each other, the first by name
             name = min(left, key=lambda one: (len(needed[one]), one))
             found.append(left.pop(name))
         return found
 
-    def _needed(self, pin: Pin) -> set[str]:
+    def _requirements(self, pin: Pin) -> set[str]:
         lines = (*pin.dependencies, *self.needs.get(pin.name, ()))
         return {node.name for node in Graph.of(self.target, lines).outgoing}
 
@@ -131,7 +131,7 @@ class BuiltWheels:
 
     cache: Path
 
-    def kept(self, key: str) -> Path | None:
+    def find(self, key: str) -> Path | None:
         """Find a wheel that was built before; None if it isn't whole. Raises OSError."""
         place = self._place(key)
         for note in place.glob("*.whl.sha256"):
@@ -182,19 +182,21 @@ class WheelBuilder:
         if self.rules.concerns(pin) or any(one.name == "torch" for one in pin.built_with or ()):
             refuse_unknown_gpus(pin.name, self.rules.target)
         wheels, key = BuiltWheels(self.cache), self.rules.key(pin, self.host)
-        kept = wheels.kept(key)
+        kept = wheels.find(key)
         if kept is not None:
             return kept
         if pin.built_with is None:
-            self._refuse_undeclared(pin, source)
+            self._refuse_missing_requirements(pin, source)
         try:
             folder = Path(tempfile.mkdtemp(dir=self.scratch))
             if pin.built_with is not None:
-                built = self._build(pin, source, self._base(folder / "env"), folder, self._isolated(pin, folder))
+                built = self._build(
+                    pin, source, self._base(folder / "env"), folder, self._isolation_options(pin, folder)
+                )
             elif pin.name in self.rules.whole:
                 built = self._build(pin, source, python_of(self.prefix), folder)
             else:
-                python = self.environment(pin.name, self.rules.seen(pin), folder / "env")
+                python = self.environment(pin.name, self.rules.visible_pins(pin), folder / "env")
                 built = self._build(pin, source, python, folder)
         except OSError as error:
             raise storage_error(error, self.scratch, option="ENVSPEC_CACHE_DIR") from None
@@ -204,11 +206,11 @@ class WheelBuilder:
         """Return the variables of a build beside uv's own."""
         return variables_of(self.rules.target, self.uv, python)
 
-    def _refuse_undeclared(self, pin: Pin, source: Path) -> None:
+    def _refuse_missing_requirements(self, pin: Pin, source: Path) -> None:
         """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
         inputs = self.rules.target.inputs
         holds = markers_of(inputs.platform, inputs.full_python).hold
-        seen = {name for one in self.rules.seen(pin) for name in (one.name, *one.provides)}
+        seen = {name for one in self.rules.visible_pins(pin) for name in (one.name, *one.provides)}
         lines = [line for line in _requires(source) if is_requirement(line) and holds(line)]
         missing = [line for line in lines if requirement_name(line) not in seen]
         if missing:
@@ -253,10 +255,10 @@ class WheelBuilder:
         make_virtual_environment(folder, self.rules.target.inputs.python, self.uv.env, self.uv, of=self.prefix)
         return python_of(folder)
 
-    def _isolated(self, pin: Pin, folder: Path) -> list[str]:
+    def _isolation_options(self, pin: Pin, folder: Path) -> list[str]:
         """Give uv's options for a build that gets what the lock has for it, each file by its hash, and nothing else."""
         try:
-            files = self.collect(self.rules.seen(pin))
+            files = self.collect(self.rules.visible_pins(pin))
         except EnvspecError as error:
             raise labelled(error, f"the build of {pin.name}") from None
         constraints = folder / "built-with.txt"

@@ -91,7 +91,7 @@ def write_bundle(
     """
     listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
     if python is not None:
-        listed[python_known(python[0])] = python[1]
+        listed[python_entry(python[0])] = python[1]
     members: dict[str, Path | bytes] = {
         name: text.encode() if isinstance(text, str) else text for name, text in carried.items()
     }
@@ -119,12 +119,12 @@ def write_bundle(
     return f"sha256:{hashlib.sha256(sums).hexdigest()}"
 
 
-def python_known(build: LockedPython) -> Known:
+def python_entry(build: LockedPython) -> Known:
     """Give the hash and the place of a build of Python in a bundle."""
     return build.sha256, f"{PYTHON}/{build.file}"
 
 
-def held_by(old: Path, target: str) -> frozenset[Known]:
+def earlier_files(old: Path, target: str) -> frozenset[Known]:
     """The packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or the
     lock that it was made from, of which `target` counts. Raises InputError, LockError."""
     try:
@@ -199,7 +199,7 @@ def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str
         made[f"{SOURCES}/{pin.name}.{BUILT_WITH}"] = build_constraints([pin])
         versions = sorted(f"{one.name}=={one.version}\n" for one in pin.built_with or ())
         made[f"{SOURCES}/{pin.name}.{VERSIONS}"] = "".join(versions)
-    for number, pin in enumerate(rules.ordered(compiled)):
+    for number, pin in enumerate(rules.in_order(compiled)):
         made[f"{BUILDS}/{number:03}-{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
     if compiled:
         variables = sorted(build_variables(target).items())

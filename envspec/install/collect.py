@@ -88,7 +88,7 @@ class Collector:
             url = url_of(pin, urls)
             if urlsplit(url).scheme == "file":
                 return self._of_folder(pin, Path(unquote(urlsplit(url).path)), count)
-            return self.store.fetch(url, _wanted(artifact_of(pin)), count, self.on_wait)
+            return self.store.fetch(url, _wanted_file(artifact_of(pin)), count, self.on_wait)
 
         pool = ThreadPoolExecutor(_WORKERS)
         try:
@@ -112,7 +112,7 @@ class Collector:
                 if path.is_file() and self._is(path, artifact):
                     return path
         kept = self.store.verified if self.again else self.store.kept
-        return kept(_wanted(artifact))
+        return kept(_wanted_file(artifact))
 
     def _of_folder(self, pin: Pin, path: Path, on_bytes: OnBytes) -> Path:
         """The file of a channel that is a folder."""
@@ -120,7 +120,7 @@ class Collector:
             raise IndexFailure(
                 f"{path} doesn't exist", hint="check that this is the channel that the lock was made from"
             )
-        refuse_other(sha256_of(path), path.stat().st_size, _wanted(artifact_of(pin)), str(path))
+        refuse_other(sha256_of(path), path.stat().st_size, _wanted_file(artifact_of(pin)), str(path))
         on_bytes(path.stat().st_size)
         return path
 
@@ -154,7 +154,7 @@ def folder_of(link: str) -> Path:
     return Path(os.path.abspath(Path(link.removeprefix("file://")).expanduser()))
 
 
-def _wanted(artifact: Artifact) -> WantedFile:
+def _wanted_file(artifact: Artifact) -> WantedFile:
     return WantedFile(artifact.file, artifact.sha256, artifact.size)
 
 
@@ -174,7 +174,7 @@ def plain_name(pin: Pin) -> str:
     return artifact.file if artifact.variant is None else read_name(artifact.file).plain
 
 
-def plainly_named(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
+def with_plain_names(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
     """Give the same files, those of variants under plain names in a folder, each in one of its own. Nothing is copied
     where the system can link. Raises OSError."""
     found = dict(files)

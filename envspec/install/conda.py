@@ -208,7 +208,7 @@ class CondaInstaller:
         another download. Raises for an intact package with bad content.
         """
         places = {f"lib/python{target.inputs.python}/site-packages"}
-        packages = [(record, cache.unpacked(record)) for record in records]
+        packages = [(record, cache.describe(record)) for record in records]
         entries: dict[Unpacked, list[PackagePath]] = {}
         whole = True
         # Python first: it says where packages for any Python go

@@ -29,9 +29,9 @@ from envspec.install.conda_paths import (
     PackagePath,
     Unpacked,
     entries_of,
+    member_error,
     member_fault,
     refuse_unsafe,
-    refused_member,
     site_packages_of,
 )
 from envspec.lock.conda_files import artifact_of
@@ -72,7 +72,7 @@ class CondaCache:
         """Give a package's folder. Raises IndexFailure for names that can't be a folder's name."""
         name = entry_name(record)
         if fault := path_fault(name) or ("the name has a slash" if "/" in name else ""):
-            raise refused_member(record.name.normalized, name, fault)
+            raise member_error(record.name.normalized, name, fault)
         return self.folder / name
 
     async def fill(self, records: Sequence[RepoDataRecord]) -> None:
@@ -114,7 +114,7 @@ class CondaCache:
         _close_to_the_world(unpacked)
         self._put(record, unpacked)
         shutil.rmtree(place, ignore_errors=True)
-        counted.done(name)
+        counted.finish(name)
 
     async def _download(self, record: RepoDataRecord, archive: Path, counted: _Counted) -> None:
         """Download a package's file, and retry some times after a broken connection."""
@@ -125,7 +125,7 @@ class CondaCache:
                 with archive.open("wb") as file:
                     writer = _Watched(file, counted)
                     own = self.patience.get(origin_of(record.url))
-                    await _watched(download_to_writer(self.client, record.url, writer), writer, record, own)
+                    await _watch(download_to_writer(self.client, record.url, writer), writer, record, own)
                     file.flush()
             except (OSError, RuntimeError) as error:
                 if writer.failed is not None:
@@ -169,7 +169,7 @@ class CondaCache:
         entry.with_name(f"{entry.name}.lock").unlink(missing_ok=True)
         shutil.rmtree(entry, ignore_errors=True)
 
-    def unpacked(self, record: RepoDataRecord) -> Unpacked:
+    def describe(self, record: RepoDataRecord) -> Unpacked:
         """Describe a package of the cache."""
         return Unpacked(record.name.normalized, self.entry(record))
 
@@ -195,9 +195,9 @@ async def members_of(archive: Path, package: str) -> list[str]:
             async for member in opened.stream(section):
                 target = member.link_target if member.is_symlink else None
                 if fault := member_fault(member.name, target):
-                    raise refused_member(package, member.name, fault)
+                    raise member_error(package, member.name, fault)
                 if member.is_hardlink and (fault := path_fault(member.link_target or "")):
-                    raise refused_member(package, member.name, f"it's a hard link to {member.link_target!r}: {fault}")
+                    raise member_error(package, member.name, f"it's a hard link to {member.link_target!r}: {fault}")
                 if not member.is_file and not member.is_link:
                     special.append(member.name)
     except OSError as error:
@@ -211,7 +211,7 @@ def _unreadable(error: OSError, package: str) -> EnvspecError:
     text = str(error)
     if words in text:
         member = text.partition(words)[2]
-        return refused_member(package, member, path_fault(member) or "it leads out of its folder")
+        return member_error(package, member, path_fault(member) or "it leads out of its folder")
     if says_storage(text):
         return StorageError(f"the conda package {package} can't be read: {text}", hint=_ROOM)
     return IndexFailure(f"the conda package {package} can't be read: {text}", hint=_DISTRUST)
@@ -222,7 +222,7 @@ def refuse_special(package: str, members: Iterable[str], unpacked: Path) -> None
     folder nor a link."""
     for member in members:
         if not (unpacked / member).is_dir():
-            raise refused_member(package, member, "it's neither a file nor a folder nor a link")
+            raise member_error(package, member, "it's neither a file nor a folder nor a link")
 
 
 def unpack_failure(error: Exception, package: str) -> EnvspecError:
@@ -243,7 +243,7 @@ def _close_to_the_world(folder: Path) -> None:
                     os.chmod(path, stat.S_IMODE(mode) & ~_WORLD_WRITABLE)
 
 
-async def _watched(job: Awaitable[None], writer: _Watched, record: RepoDataRecord, own: Patience | None) -> None:
+async def _watch(job: Awaitable[None], writer: _Watched, record: RepoDataRecord, own: Patience | None) -> None:
     """Wait for a download. Raises IndexFailure for a peer that is slower than the limits allow, that sends nothing for
     the time that the user gave its channel, or more than the lock has."""
     url = redact(record.url)
@@ -298,7 +298,7 @@ class _Counted:
         self._bytes += length
         self._progress.advance(self._done, f"{self._bytes / 1e6:.0f} MB downloaded")
 
-    def done(self, name: str) -> None:
+    def finish(self, name: str) -> None:
         self._done += 1
         self._progress.advance(self._done, name)
 

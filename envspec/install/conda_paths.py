@@ -15,7 +15,7 @@ from pathlib import Path
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, Place
-from envspec.install.inside import Inside, folded
+from envspec.install.inside import Inside, fold
 from envspec.install.installed import CONDA_META, CondaRecord
 from envspec.install.model import Fault
 from envspec.install.prefix import FOLDER
@@ -54,20 +54,20 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
     from rattler.exceptions import IoError
 
     for path, fault in _tree_faults(package.folder):
-        raise _refused(package, path, fault)
+        raise _path_error(package, path, fault)
     try:
         # rattler's own reading, with its fallback to older formats: it's what will be linked
         listed = PathsJson.from_package_directory_with_deprecated_fallback(package.folder).paths
     except (IoError, OSError, ValueError) as error:
-        raise _refused(package, "info/paths.json", f"it can't be read: {error}") from None
+        raise _path_error(package, "info/paths.json", f"it can't be read: {error}") from None
     entries = []
     for each in listed:
         path = str(each.relative_path)
         kind = each.path_type
         if fault := path_fault(path) or _source_fault(package.folder / path, kind.softlink, kind.directory):
-            raise _refused(package, path, fault)
+            raise _path_error(package, path, fault)
         if each.prefix_placeholder is not None and not each.prefix_placeholder.placeholder:
-            raise _refused(package, path, "its placeholder for the prefix is empty")
+            raise _path_error(package, path, "its placeholder for the prefix is empty")
         source = package.folder / path
         link = os.readlink(source) if source.is_symlink() else None
         entries += [PackagePath(place, kind.directory, link) for place in _places(path, site_packages)]
@@ -81,12 +81,12 @@ def site_packages_of(package: Unpacked) -> str | None:
     try:
         said = read_json((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise _refused(package, "info/index.json", f"it can't be read: {error}") from None
+        raise _path_error(package, "info/index.json", f"it can't be read: {error}") from None
     if said is None:
         return None
     if type(said) is not str or (fault := path_fault(said)):
         told = fault if type(said) is str else "it isn't a text"
-        raise _refused(package, f"info/index.json: python_site_packages_path = {said!r}", told)
+        raise _path_error(package, f"info/index.json: python_site_packages_path = {said!r}", told)
     return said
 
 
@@ -100,11 +100,11 @@ def refuse_unsafe(packages: Mapping[Unpacked, Sequence[PackagePath]], prefix: Pa
         spelled: dict[str, str] = {}
         for entry in entries:
             if fault := _place_fault(entry, inside):
-                raise _refused(package, entry.path, fault)
-            other = spelled.setdefault(folded(entry.path), entry.path)
+                raise _path_error(package, entry.path, fault)
+            other = spelled.setdefault(fold(entry.path), entry.path)
             # Linux tells them apart, and has packages with such names: terminfo, kernel headers
             if other != entry.path and not platform.startswith("linux"):
-                raise _refused(package, entry.path, f"on this system it's the same file as {other!r}")
+                raise _path_error(package, entry.path, f"on this system it's the same file as {other!r}")
 
 
 def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> None:
@@ -136,17 +136,17 @@ def member_fault(name: str, link: str | None) -> Fault:
     return path_fault(name.rstrip("/")) or ("it isn't UTF-8" if "\ufffd" in name + (link or "") else "")
 
 
-def refused_member(package: str, member: str, fault: Fault) -> IndexFailure:
+def member_error(package: str, member: str, fault: Fault) -> IndexFailure:
     """Make the error for a member of an archive."""
     return IndexFailure(f"the conda package {package} has the entry {member!r}: {fault}", hint=_HINT)
 
 
-def _refused(package: Unpacked, path: str, fault: Fault) -> IndexFailure:
-    return refused_member(package.name, path, fault)
+def _path_error(package: Unpacked, path: str, fault: Fault) -> IndexFailure:
+    return member_error(package.name, path, fault)
 
 
 def _place_fault(entry: PackagePath, inside: Inside, own: Path | None = None) -> Fault:
-    plain = folded(entry.path)
+    plain = fold(entry.path)
     for reserved in _RESERVED:
         if (plain == reserved or plain.startswith(f"{reserved}/")) and inside.root / entry.path != own:
             return f"packages can't write to {reserved}"
@@ -207,10 +207,10 @@ def _entry_points(package: Unpacked) -> Iterator[str]:
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
-        raise _refused(package, "info/link.json", f"it can't be read: {error}") from None
+        raise _path_error(package, "info/link.json", f"it can't be read: {error}") from None
     for command in commands:
         if fault := path_fault(command) or ("it isn't a plain name of a command" if "/" in command else ""):
-            raise _refused(package, f"info/link.json: {command}", fault)
+            raise _path_error(package, f"info/link.json: {command}", fault)
         yield command
 
 
@@ -225,7 +225,7 @@ def _refuse_shared_names(package: Unpacked, entries: Sequence[PackagePath]) -> N
     for entry in entries:
         if entry.path in folders and not entry.is_folder:
             what = "file" if entry.link is None else "link"
-            raise _refused(package, entry.path, f"it's a {what} and a folder at once")
+            raise _path_error(package, entry.path, f"it's a {what} and a folder at once")
 
 
 def _link_at(path: Path) -> str | None:

@@ -26,7 +26,7 @@ from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
-from envspec.install.installed import OVERWRITTEN, InstalledPackages, kept_by_others, read_installed
+from envspec.install.installed import OVERWRITTEN, InstalledPackages, kept_by_others, read_packages
 from envspec.install.interpreter import (
     has_python,
     is_of_build,
@@ -59,7 +59,7 @@ from envspec.install.prefix import (
     write_file,
     write_state,
 )
-from envspec.install.project import ProjectBuild, install_project, kept_project
+from envspec.install.project import ProjectBuild, build_project_once, install_project
 from envspec.install.python_builds import are_asked_for, place_of_build
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
@@ -173,7 +173,7 @@ class Installation:
         refuse_unfit(self.host, self.lock, self.target)
         with storage(self.prefix):
             state = claim(self.prefix, self.lock.name)
-            found = self._changes(self._installed(), state)
+            found = self._changes(self._other_packages(), state)
             return InstallOutcome(self._status(state, found), found)
 
     def run(self, on_wait: OnWait = lambda: None) -> InstallOutcome:
@@ -188,7 +188,7 @@ class Installation:
             state = claim(self.prefix, self.lock.name)
             refuse_ways_out(self.prefix, self.target.inputs.python)
             sweep(self.prefix, [Path(path) for path in activation.PATHS])
-            installed = self._installed()
+            installed = self._other_packages()
             refuse_unsafe_records(installed.records, self.prefix)
             found = self._changes(installed, state)
             status = self._status(state, found)
@@ -208,14 +208,14 @@ class Installation:
             notes: dict[str, None] = {}
             known = self._install_pip(begun, settings, found, held, notes)
             self._write_scripts_and_lock()
-            left: tuple[Change, ...] = self._left(known)
+            left: tuple[Change, ...] = self._remaining_changes(known)
             before: tuple[Change, ...] = ()
             while left != before and all(change.action == "repair" for change in left):
                 # uv links out of its cache, so what was changed in some environment was changed there too; and what
                 # shares a path with a package that went or came may have lost its file
                 self._link(settings, left)
                 known = self._install_pip(replace(begun, pip=known), settings, left, held, notes)
-                left, before = self._left(known), left
+                left, before = self._remaining_changes(known), left
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
             variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
@@ -228,13 +228,13 @@ class Installation:
     def _project(self) -> Project | None:
         return project_of(self.spec, self.target)
 
-    def _read_installed(self) -> InstalledPackages:
+    def _read_packages(self) -> InstalledPackages:
         own = (self._project.name,) if self._project else ()
-        return read_installed(self.prefix, self.target.inputs.python, activation.PATHS, (*pip_order(self.target), *own))
+        return read_packages(self.prefix, self.target.inputs.python, activation.PATHS, (*pip_order(self.target), *own))
 
-    def _installed(self) -> InstalledPackages:
+    def _other_packages(self) -> InstalledPackages:
         """Read what is installed, without the spec's own project, which no lock has."""
-        found, own = self._read_installed(), self._project
+        found, own = self._read_packages(), self._project
         if own is None:
             return found
         return replace(found, pip={name: dist for name, dist in found.pip.items() if name != own.name})
@@ -249,8 +249,8 @@ class Installation:
         cache = load_settings(self.env).cache()
         with scratch_folder(cache) as folder:
             build = ProjectBuild(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
-            built = kept_project(build, BuiltWheels(cache), self.host)
-            installed = self._read_installed()
+            built = build_project_once(build, BuiltWheels(cache), self.host)
+            installed = self._read_packages()
             there = installed.pip.get(own.name)
             if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()
@@ -258,7 +258,7 @@ class Installation:
                 # uv leaves a module's bytecode, which counts for a new text of the same second and size too
                 uninstall(there, self.prefix, kept_by_others(there, installed))
             install_project(built, self.prefix, uv, folder)
-        version = self._read_installed().pip[own.name].version
+        version = self._read_packages().pip[own.name].version
         old = there.version if there else None
         change = Change("change" if there else "install", "pip", own.name, old, version)
         return {**state.pip, own.name: built.identity}, (change,)
@@ -410,7 +410,7 @@ class Installation:
         if not pins:
             return known
 
-        def done(group: Sequence[Pin]) -> None:
+        def record_group(group: Sequence[Pin]) -> None:
             known.update({pin.name: identity(pin, self._keys.get(pin.name)) for pin in group})
             with storage(self.prefix):
                 write_state(self.prefix, replace(begun, pip=dict(known)))
@@ -446,7 +446,7 @@ class Installation:
                 held=held,
                 progress=self.progress,
             )
-            notes |= dict.fromkeys(installer.install(self.target.name, pins, damaged, done))
+            notes |= dict.fromkeys(installer.install(self.target.name, pins, damaged, record_group))
         return known
 
     def _write_scripts_and_lock(self) -> None:
@@ -458,9 +458,9 @@ class Installation:
         write_file(self.prefix, LOCK_PATH, dumps(self.lock))
         write_file(self.prefix, TARGET_PATH, f"{self.target.name}\n")
 
-    def _left(self, known: Mapping[str, str]) -> tuple[Change, ...]:
+    def _remaining_changes(self, known: Mapping[str, str]) -> tuple[Change, ...]:
         self.progress.phase("checking")
-        return changes(self.target.pins, self._installed(), known, self._keys)
+        return changes(self.target.pins, self._other_packages(), known, self._keys)
 
     def _verify(self, left: Sequence[Change]) -> None:
         if left:

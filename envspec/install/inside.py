@@ -17,7 +17,7 @@ _MOST_LINKS = 40
 """How many links one path may go through: the kernel's own bound (path_resolution(7))."""
 
 
-def folded(path: str) -> str:
+def fold(path: str) -> str:
     """Normalise a path as file systems do that fold case (`A`, `a`) and Unicode forms (of `é`)."""
     return unicodedata.normalize("NFC", path).casefold()
 
@@ -37,7 +37,7 @@ class Inside:
     _real: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._folded.update({folded(path): target for path, target in self.links.items()})
+        self._folded.update({fold(path): target for path, target in self.links.items()})
         self._real.append(os.path.realpath(self.root))
 
     def holds(self, path: str) -> bool:
@@ -86,7 +86,7 @@ class Inside:
 
     def _link(self, path: str) -> str | None:
         """Read the link at a path; None where there is none."""
-        coming = self._folded.get(folded(path))
+        coming = self._folded.get(fold(path))
         if coming is not None:
             return coming
         try:

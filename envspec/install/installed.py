@@ -88,7 +88,7 @@ def site_packages(prefix: Path, python: str) -> Path:
     return prefix / "lib" / f"python{python}" / "site-packages"
 
 
-def read_installed(
+def read_packages(
     prefix: Path, python: str, written_over: Collection[str] = (), order: Sequence[str] = ()
 ) -> InstalledPackages:
     """List what is installed in a prefix for Python `python` ("3.12").

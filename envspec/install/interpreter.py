@@ -60,7 +60,7 @@ def has_python(prefix: Path, python: str) -> bool:
 
 def version_of(prefix: Path, env: Mapping[str, str]) -> str | None:
     """Give the full version of a prefix's Python ("3.12.14"); None where it doesn't run."""
-    told = _told(str(python_of(prefix)), env)
+    told = _probe(str(python_of(prefix)), env)
     return str(told[5]) if told else None
 
 
@@ -76,7 +76,7 @@ def make_virtual_environment(
     the lock's `build`, which uv fetches, or of this machine's Python where the lock names none or the user lets none be
     fetched. Raises ToolError."""
     there = python_of(of) if of else None
-    base = there if there and there.exists() else _found_or_fetched(python, env, uv, build)
+    base = there if there and there.exists() else _find_or_fetch(python, env, uv, build)
     done = uv.run(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
         cwd=Path("/"),
@@ -88,7 +88,7 @@ def make_virtual_environment(
         raise ToolError(f"{base} can't make a virtual environment: {told}", hint="check that this Python works")
 
 
-def _found_or_fetched(python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None) -> Path:
+def _find_or_fetch(python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None) -> Path:
     if build is not None and (there := place_of_build(build, env)):
         return there
     if build is None or not may_fetch(env, uv):
@@ -144,13 +144,13 @@ def _base(candidate: str, python: str, env: Mapping[str, str]) -> Path | None:
 
 def _ask(candidate: str, python: str, env: Mapping[str, str]) -> str | None:
     """Give the base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
-    told = _told(candidate, env)
+    told = _probe(candidate, env)
     if told is None or (told[0], told[1], *told[3:5]) != ("cpython", python, True, False):
         return None
     return str(told[2])
 
 
-def _told(candidate: str, env: Mapping[str, str]) -> Sequence[object] | None:
+def _probe(candidate: str, env: Mapping[str, str]) -> Sequence[object] | None:
     try:
         done = programs.run([os.path.abspath(candidate), "-I", "-S", "-c", _ASK], env, seconds=_SECONDS)
         kind, version, base_prefix, wide, free_threaded, full = read_json(done.stdout)

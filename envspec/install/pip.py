@@ -25,7 +25,7 @@ from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.binaries.installed_paths import paths_of_wheel, untrue_rows
 from envspec.install.build import WheelBuilder
-from envspec.install.collect import Collector, Paths, plainly_named
+from envspec.install.collect import Collector, Paths, with_plain_names
 from envspec.install.direct_url import leave_unsaid, record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, recorded_files
@@ -94,13 +94,13 @@ class PipInstaller:
             # uv keeps what it builds by its source alone, whatever it was built with
             cache = ["--cache-dir", str(place / "cache")] if fresh or source else []
             self._install(label, group, files, place, cache)
-            self._installed(group, done)
-        for pin in self.builder.rules.ordered(compiled):
-            self._install_compiled(label, pin, files, fresh=pin.name in damaged)
-            self._installed([pin], done)
-        return tuple(self._mended(pins, files))
+            self._record_origins(group, done)
+        for pin in self.builder.rules.in_order(compiled):
+            self._install_source(label, pin, files, fresh=pin.name in damaged)
+            self._record_origins([pin], done)
+        return tuple(self._mend_records(pins, files))
 
-    def _mended(self, pins: Sequence[Pin], files: Paths) -> Iterator[str]:
+    def _mend_records(self, pins: Sequence[Pin], files: Paths) -> Iterator[str]:
         """Leave unsaid in the environment what wheels' RECORDs say wrongly, and tell it."""
         for pin in pins:
             path = files[_key(pin)] if pin.is_wheel and _key(pin) in files else None
@@ -121,12 +121,12 @@ class PipInstaller:
         parts = waves(order, shared_paths((name, paths_of_wheel(there[name])) for name in order))
         return {name: number for number, names in enumerate(parts) for name in names}
 
-    def _installed(self, pins: Sequence[Pin], done: Callable[[Sequence[Pin]], None]) -> None:
+    def _record_origins(self, pins: Sequence[Pin], done: Callable[[Sequence[Pin]], None]) -> None:
         for pin in pins:
             record_direct_url(pin, self.prefix, self.builder.rules.target.inputs.python)
         done(pins)
 
-    def _install_compiled(self, label: str, pin: Pin, files: Paths, *, fresh: bool) -> None:
+    def _install_source(self, label: str, pin: Pin, files: Paths, *, fresh: bool) -> None:
         """Install what is compiled against the environment, which has all its wheels by now."""
         place = self.scratch / f"built-{pin.name}"
         place.mkdir(exist_ok=True)
@@ -160,7 +160,7 @@ class PipInstaller:
     ) -> None:
         place.mkdir(exist_ok=True)
         built_with = self._collect([one for pin in pins for one in self.builder.rules.target.built_with(pin)])
-        files = plainly_named(pins, files, place / "variants")
+        files = with_plain_names(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, built_with), encoding="utf-8")
         command = [

@@ -62,11 +62,11 @@ class ProjectBuild:
     progress: Progress
 
 
-def kept_project(build: ProjectBuild, wheels: BuiltWheels, host: InstallHost) -> BuiltProject:
+def build_project_once(build: ProjectBuild, wheels: BuiltWheels, host: InstallHost) -> BuiltProject:
     """Give the wheel of a project, built as `build_project` does or before. Its scratch lies where `wheels` do."""
     key = project_key(build.spec, build.project, build.target, host)
-    if key is not None and (kept := wheels.kept(key)) is not None:
-        return _built(build.project, kept)
+    if key is not None and (kept := wheels.find(key)) is not None:
+        return _describe_wheel(build.project, kept)
     built = build_project(build)
     if key is None:
         return built
@@ -151,10 +151,10 @@ def build_project(build: ProjectBuild) -> BuiltProject:
             f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}",
             hint="a missing module belongs in [build-system] requires, which the lock then has",
         )
-    return _built(project, wheels[0])
+    return _describe_wheel(project, wheels[0])
 
 
-def _built(project: Project, wheel: Path) -> BuiltProject:
+def _describe_wheel(project: Project, wheel: Path) -> BuiltProject:
     with zipfile.ZipFile(wheel) as archive:
         record = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
         lines = sorted(archive.read(record).decode("utf-8", "replace").splitlines())
@@ -162,7 +162,7 @@ def _built(project: Project, wheel: Path) -> BuiltProject:
     return BuiltProject(project.name, wheel, f"{_MARK}{digest}")
 
 
-def bundled_project(spec: Spec, project: Project, builder: WheelBuilder) -> Path:
+def build_for_bundle(spec: Spec, project: Project, builder: WheelBuilder) -> Path:
     """Build the wheel of a project for another machine, in an environment of what its build requires. Raises as
     `build_project`."""
     target = builder.rules.target

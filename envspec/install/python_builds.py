@@ -111,7 +111,7 @@ def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str
     return f"{base.rstrip('/')}/{build.build}/{quote(build.file)}"
 
 
-def fetched_build(build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False) -> Path:
+def fetch_build(build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False) -> Path:
     """Fetch a build, unless it is in the cache. Raises IndexFailure, OSError."""
     fetcher = index_fetcher(settings, {}, env, offline=offline)
     store = FileStore(settings.cache() / ARTIFACTS, fetcher)

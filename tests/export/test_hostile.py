@@ -149,5 +149,5 @@ def test_each_piece_by_itself(piece: str) -> None:
 def test_every_registered_format_was_read() -> None:
     """The plans above admit each format at least once, so none escapes its reader."""
     plan = harmless_plan()
-    seen = {name for of in plan.targets for name in folder.admitted(of)} | set(folder.admitted_spec(plan))
+    seen = {name for of in plan.targets for name in folder.render_all(of)} | set(folder.render_all_of_spec(plan))
     assert seen == set(folder.FORMATS)

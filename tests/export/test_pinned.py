@@ -12,7 +12,7 @@ from recipe_plans import compiled, plan_with, shipped, with_image
 from envspec.base.errors import InputError
 from envspec.export.apt_mirrors import COPY, use_mirrors
 from envspec.export.folder import render
-from envspec.export.images import NO_SNAPSHOT, unpinned
+from envspec.export.images import NO_SNAPSHOT, missing_pins
 from envspec.export.plan import ImageReference
 
 DIGEST = "sha256:" + "a" * 64
@@ -68,23 +68,23 @@ def test_recipes_hold_the_day() -> None:
 def test_what_is_not_pinned_is_told() -> None:
     plan = shipped("cpu-py311", "cpu")
     images = [f"the image {plan.base.name} has no digest", f"the image {plan.uv.name} has no digest"]
-    assert list(unpinned([plan, plan], ["dockerfile", "apptainer"])) == [*images, NO_SNAPSHOT]
-    assert unpinned([plan], ["slurm", "compose"]) == ()
-    assert unpinned([plan], ["nix"]) == ("nixpkgs is the newest of its branch, until `nix flake lock` pins it",)
+    assert list(missing_pins([plan, plan], ["dockerfile", "apptainer"])) == [*images, NO_SNAPSHOT]
+    assert missing_pins([plan], ["slurm", "compose"]) == ()
+    assert missing_pins([plan], ["nix"]) == ("nixpkgs is the newest of its branch, until `nix flake lock` pins it",)
     base, uv = (ImageReference(one.name, DIGEST) for one in (plan.base, plan.uv))
     whole = replace(plan, base=base, uv=uv, snapshot="2026-11-01")
-    assert unpinned([whole], ["dockerfile"]) == ()
-    assert unpinned([replace(whole, build=None)], ["dockerfile"]) == ("the lock names no build of Python 3.11",)
-    assert unpinned([replace(whole, build=None, base_python=True)], ["dockerfile"]) == ()
+    assert missing_pins([whole], ["dockerfile"]) == ()
+    assert missing_pins([replace(whole, build=None)], ["dockerfile"]) == ("the lock names no build of Python 3.11",)
+    assert missing_pins([replace(whole, build=None, base_python=True)], ["dockerfile"]) == ()
     made = replace(compiled("mm-v2.1", "cu118"), base=base, uv=uv, snapshot="2026-11-01")
-    assert [line.partition(", where")[0] for line in unpinned([made], ["dockerfile"])] == [
+    assert [line.partition(", where")[0] for line in missing_pins([made], ["dockerfile"])] == [
         "the image nvidia/cuda:11.8.0-devel-ubuntu22.04 has no digest",
         "packages of apt in nvidia/cuda:11.8.0-devel-ubuntu22.04",
     ]
     older = replace(made, pip=tuple(replace(step, built_with=None) for step in made.pip))
-    assert "the lock names no wheels to build deepspeed with" in unpinned([older], ["dockerfile"])
+    assert "the lock names no wheels to build deepspeed with" in missing_pins([older], ["dockerfile"])
     inside = replace(older, pip=tuple(replace(step, unisolated=step.packages) for step in older.pip))
-    assert unpinned([inside], ["dockerfile"]) == unpinned([made], ["dockerfile"])
+    assert missing_pins([inside], ["dockerfile"]) == missing_pins([made], ["dockerfile"])
 
 
 def test_the_lock_names_the_build_that_uv_checks() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envspec.export.carried import check_files
-from envspec.export.folder import BY_NAME, OF_A_TARGET, admitted, admitted_spec
+from envspec.export.folder import BY_NAME, OF_A_TARGET, render_all, render_all_of_spec
 from envspec.export.leftovers import CONTAINERS
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SHARED_FOLDER
@@ -34,8 +34,8 @@ def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
     plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
     of_targets = [name for name in OF_A_TARGET if name not in BY_NAME]
-    rendered = [*(files for of in plan.targets for files in admitted(of, of_targets).values())]
-    rendered += admitted_spec(plan).values()
+    rendered = [*(files for of in plan.targets for files in render_all(of, of_targets).values())]
+    rendered += render_all_of_spec(plan).values()
     expected = {path: text for files in rendered for path, text in files.items()}
     found = committed(ROOT / "recipes" / name)
     found |= {f"../{SHARED_FOLDER}/{path}": text for path, text in committed(ROOT / "recipes" / SHARED_FOLDER).items()}

@@ -19,8 +19,8 @@ from envspec.export.site_build import (
     constraint,
     definition_here,
     image_here,
-    passed_on,
-    unnamed,
+    missing_features,
+    proxy_variables,
     variables,
 )
 from envspec.spec.cluster import SlurmTable
@@ -96,7 +96,7 @@ def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
     assert files["apt-mirrors"] == "debian=http://mirror.example/debian\n"
     assert 'python-install-mirror = "https://mirror.example/python"' in files["uv.toml"]
     assert "hunter2" not in f"{arguments}{files}" and build_files(other, Settings(Path())) == {}
-    assert passed_on({"https_proxy": "http://u:hunter2@h", "NO_PROXY": "x", "all_proxy": "y"}) == (
+    assert proxy_variables({"https_proxy": "http://u:hunter2@h", "NO_PROXY": "x", "all_proxy": "y"}) == (
         "https_proxy",
         "NO_PROXY",
     )
@@ -138,12 +138,12 @@ def test_a_job_asks_for_nodes_by_the_names_that_the_site_gave(
 
 
 def test_what_the_site_named_nothing_for_is_told() -> None:
-    assert unnamed(CLUSTER, ("sm_70", "sm_90"), "580") == (
+    assert missing_features(CLUSTER, ("sm_70", "sm_90"), "580") == (
         "features names no GPU of compute capability 7.0",
         "drivers names none from 580 on",
     )
-    assert unnamed(CLUSTER, ("sm_90",), "525.60.13") == unnamed(SlurmSite(), ("sm_90",), "580") == ()
-    assert unnamed(CLUSTER, (), None) == ()
+    assert missing_features(CLUSTER, ("sm_90",), "525.60.13") == missing_features(SlurmSite(), ("sm_90",), "580") == ()
+    assert missing_features(CLUSTER, (), None) == ()
 
 
 def test_a_spec_wins_over_the_site() -> None:

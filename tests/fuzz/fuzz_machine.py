@@ -15,7 +15,7 @@ from envspec.base.settings import load_settings
 from envspec.export.leftovers import leftovers
 from envspec.export.plan import SLICE, SpecPlan
 from envspec.install.conda_paths import Unpacked, entries_of, refuse_unsafe, refuse_unsafe_records, site_packages_of
-from envspec.install.installed import read_installed, recorded_files
+from envspec.install.installed import read_packages, recorded_files
 from envspec.install.prefix import claim
 from envspec.net.fetch import Fetcher
 from envspec.net.image_address import image_address
@@ -76,7 +76,7 @@ def environment(data: bytes, folder: Path) -> object:
     _put(info / "METADATA", b"Name: lib9\nVersion: 1.0\n")
     for name, content in (("one", one), ("other", other)):
         _put(folder / f"conda-meta/{name}.json", content)
-    found = read_installed(folder, "3.12")
+    found = read_packages(folder, "3.12")
     refuse_unsafe_records(found.records, folder)
     return recorded_files(info)
 

@@ -17,7 +17,7 @@ from support.machine import Machine
 from support.matrix import first_by_day
 from support.packages import Dist, wheel
 
-from envspec.install.installed import read_installed, recorded_files, site_packages
+from envspec.install.installed import read_packages, recorded_files, site_packages
 from envspec.install.pip import uninstall
 from envspec.install.prefix import remove_debris
 
@@ -118,7 +118,7 @@ def installed(prefix: Path, *lines: str) -> Path:
 def test_a_record_of_what_is_installed(tmp_path: Path, line: str) -> None:
     """It's damage, told in words; and the package can be removed."""
     info = installed(tmp_path, line)
-    dist = read_installed(tmp_path, PYTHON).pip["app"]
+    dist = read_packages(tmp_path, PYTHON).pip["app"]
     assert dist.fault
     uninstall(dist, tmp_path)
     assert not info.exists()
@@ -134,7 +134,7 @@ def test_uninstall_removes_nothing_outside(tmp_path: Path, line: str) -> None:
         (victim / name).write_text("x")
     info = installed(prefix, f"{line.format(victim=victim)},,")
     (info.parent / "linked").symlink_to(victim)
-    uninstall(read_installed(prefix, PYTHON).pip["app"], prefix)
+    uninstall(read_packages(prefix, PYTHON).pip["app"], prefix)
     assert sorted(path.name for path in victim.rglob("*") if path.is_file()) == ["gone.cpython-312.pyc", "precious"]
     assert not info.exists()
 
@@ -144,7 +144,7 @@ def test_compiled_files_of_a_name_with_stars(tmp_path: Path) -> None:
     cache = info.parent / "__pycache__"
     cache.mkdir()
     (cache / "other.cpython-312.pyc").write_text("x")
-    uninstall(read_installed(tmp_path, PYTHON).pip["app"], tmp_path)
+    uninstall(read_packages(tmp_path, PYTHON).pip["app"], tmp_path)
     assert (cache / "other.cpython-312.pyc").exists()
 
 
@@ -155,7 +155,7 @@ def test_debris_that_is_a_link(tmp_path: Path) -> None:
     site = site_packages(tmp_path / "prefix", PYTHON)
     site.mkdir(parents=True)
     (site / "evil-1.0.dist-info").symlink_to(victim)
-    debris = read_installed(tmp_path / "prefix", PYTHON).debris
+    debris = read_packages(tmp_path / "prefix", PYTHON).debris
     remove_debris(debris)
     assert (victim / "precious").exists() and not os.path.lexists(site / "evil-1.0.dist-info")
 

@@ -12,7 +12,7 @@ from support.machine import Machine
 from support.packages import sdist, wheel
 
 from envspec.install.direct_url import record_direct_url
-from envspec.install.installed import read_installed, recorded_files, site_packages
+from envspec.install.installed import read_packages, recorded_files, site_packages
 from envspec.lock.model import Artifact, Pin
 
 SHA256 = "0" * 64
@@ -41,7 +41,7 @@ def test_it_is_the_url_in_the_lock(machine: Machine, index: Index) -> None:
     }
     assert found["named"]["archive_info"] == {"hash": f"sha256={named.sha256}", "hashes": {"sha256": named.sha256}}
     # the environment is whole by its records, so that the next run has nothing to do
-    assert not any(dist.fault for dist in read_installed(machine.folder / "env", PYTHON).pip.values())
+    assert not any(dist.fault for dist in read_packages(machine.folder / "env", PYTHON).pip.values())
     assert "already" in machine.envspec("install", "specs/demo.toml", "--prefix", "env").out
 
 

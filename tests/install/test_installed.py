@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.install.installed import kept_by_others, read_installed, site_packages
+from envspec.install.installed import kept_by_others, read_packages, site_packages
 from envspec.install.pip import uninstall
 
 PYTHON = "3.12"
@@ -51,14 +51,14 @@ def conda(prefix: Path, name: str, files: Mapping[str, str], **fields: object) -
 
 
 def test_nothing_is_there(tmp_path: Path) -> None:
-    found = read_installed(tmp_path / "none", PYTHON)
+    found = read_packages(tmp_path / "none", PYTHON)
     assert (found.conda, found.pip, found.debris) == ({}, {}, ())
 
 
 def test_sound_packages(tmp_path: Path) -> None:
     info = dist(tmp_path, "Some_App", "1.0+cu126")
     conda(tmp_path, "openssl", {"lib/libssl.so": "elf"})
-    found = read_installed(tmp_path, PYTHON)
+    found = read_packages(tmp_path, PYTHON)
     app = found.pip["some-app"]
     assert (app.version, app.folder, app.fault) == ("1.0+cu126", info, "")
     ssl = found.conda["openssl"]
@@ -68,46 +68,46 @@ def test_sound_packages(tmp_path: Path) -> None:
 def test_what_conda_installed_is_no_pip_package(tmp_path: Path) -> None:
     info = dist(tmp_path, "numpy")
     conda(tmp_path, "numpy", {str((info / "METADATA").relative_to(tmp_path)): "Name: numpy\n"})
-    assert read_installed(tmp_path, PYTHON).pip == {}
+    assert read_packages(tmp_path, PYTHON).pip == {}
 
 
 @pytest.mark.parametrize("path", ["app.py", "../../../bin/app"])
 def test_a_missing_file_is_damage(path: str, tmp_path: Path) -> None:
     info = dist(tmp_path)
     (info.parent / path).unlink()
-    assert read_installed(tmp_path, PYTHON).pip["app"].fault == f"{path} is missing"
+    assert read_packages(tmp_path, PYTHON).pip["app"].fault == f"{path} is missing"
 
 
 def test_a_file_of_another_size_is_damage(tmp_path: Path) -> None:
     (dist(tmp_path).parent / "app.py").write_text("")
-    assert read_installed(tmp_path, PYTHON).pip["app"].fault == "app.py has 0 bytes instead of 6"
+    assert read_packages(tmp_path, PYTHON).pip["app"].fault == "app.py has 0 bytes instead of 6"
 
 
 def test_compiled_files_come_and_go(tmp_path: Path) -> None:
-    assert read_installed(tmp_path, PYTHON).pip == {}
+    assert read_packages(tmp_path, PYTHON).pip == {}
     dist(tmp_path)  # its RECORD lists a .pyc that isn't there
-    assert read_installed(tmp_path, PYTHON).pip["app"].fault == ""
+    assert read_packages(tmp_path, PYTHON).pip["app"].fault == ""
 
 
 @pytest.mark.parametrize("file", ["RECORD", "METADATA"])
 def test_a_dist_info_that_no_installer_can_read_is_debris(file: str, tmp_path: Path) -> None:
     info = dist(tmp_path)
     (info / file).unlink()
-    found = read_installed(tmp_path, PYTHON)
+    found = read_packages(tmp_path, PYTHON)
     assert (found.pip, found.debris) == ({}, (info,))
 
 
 def test_two_versions_side_by_side_are_damage(tmp_path: Path) -> None:
     dist(tmp_path, version="1.0")
     dist(tmp_path, version="2.0")
-    assert read_installed(tmp_path, PYTHON).pip["app"].fault == "version 1.0 is installed too"
+    assert read_packages(tmp_path, PYTHON).pip["app"].fault == "version 1.0 is installed too"
 
 
 def test_another_pythons_package_is_damage(tmp_path: Path) -> None:
     dist(tmp_path, "old", python="3.11")
     dist(tmp_path, "app", "1.0", python="3.13")
     dist(tmp_path, "app", "2.0")
-    found = read_installed(tmp_path, PYTHON)
+    found = read_packages(tmp_path, PYTHON)
     assert found.pip["old"].fault == "its folder is lib/python3.11/site-packages"
     assert (found.pip["app"].version, found.pip["app"].fault) == ("2.0", "")
 
@@ -116,7 +116,7 @@ def test_another_pythons_package_is_damage(tmp_path: Path) -> None:
 def test_a_broken_record_is_debris(content: str, tmp_path: Path) -> None:
     record = conda(tmp_path, "x", {})
     record.write_text(content)
-    found = read_installed(tmp_path, PYTHON)
+    found = read_packages(tmp_path, PYTHON)
     assert (found.conda, found.debris) == ({}, (record,))
 
 
@@ -125,7 +125,7 @@ def test_damage_of_conda_packages(tmp_path: Path) -> None:
     conda(tmp_path, "cut", {"lib/b": "bbb"})
     (tmp_path / "lib/a").unlink()
     (tmp_path / "lib/b").write_text("")
-    faults = {name: package.fault for name, package in read_installed(tmp_path, PYTHON).conda.items()}
+    faults = {name: package.fault for name, package in read_packages(tmp_path, PYTHON).conda.items()}
     assert faults == {"gone": "lib/a is missing", "cut": "lib/b has 0 bytes instead of 3"}
 
 
@@ -137,7 +137,7 @@ def test_sizes_that_prove_nothing(tmp_path: Path) -> None:
     conda(tmp_path, "two", {"share/both": "other"})
     conda(tmp_path, "conda", {"bin/activate": "conda's"})
     (tmp_path / "bin/activate").unlink()
-    found = read_installed(tmp_path, PYTHON, ["bin/activate"])
+    found = read_packages(tmp_path, PYTHON, ["bin/activate"])
     assert [package.fault for package in found.conda.values()] == ["", "", "", ""]
 
 
@@ -148,7 +148,7 @@ def test_uninstall_removes_what_is_recorded_and_nothing_else(tmp_path: Path) -> 
     cache.mkdir(exist_ok=True)
     (cache / f"app.cpython-{PYTHON.replace('.', '')}.pyc").write_text("x")
     (info.parent / "app" / "users.txt").write_text("mine")
-    uninstall(read_installed(tmp_path, PYTHON).pip["app"], tmp_path)
+    uninstall(read_packages(tmp_path, PYTHON).pip["app"], tmp_path)
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     site = f"lib/python{PYTHON}/site-packages"
     assert left == [
@@ -169,7 +169,7 @@ def test_uninstall_stays_in_the_prefix(tmp_path: Path) -> None:
     info = dist(prefix)
     with (info / "RECORD").open("a") as record:
         record.write(f"../../../../outside.txt,,\n{outside},,\n")
-    uninstall(read_installed(prefix, PYTHON).pip["app"], prefix)
+    uninstall(read_packages(prefix, PYTHON).pip["app"], prefix)
     assert outside.exists() and not (info.parent / "app.py").exists()
 
 
@@ -178,7 +178,7 @@ def test_uninstall_can_be_done_again(tmp_path: Path) -> None:
     info = dist(tmp_path)
     (info.parent / "app.py").unlink()
     (tmp_path / "bin" / "app").unlink()
-    uninstall(read_installed(tmp_path, PYTHON).pip["app"], tmp_path)
+    uninstall(read_packages(tmp_path, PYTHON).pip["app"], tmp_path)
     assert not info.exists()
 
 
@@ -189,9 +189,9 @@ def test_what_conda_and_pip_both_have_is_pips_there(by_pip: bool, tmp_path: Path
     dist(tmp_path, "ninja", **{"../../../bin/ninja": "of pip, and longer"})
     if not by_pip:
         (tmp_path / "bin/ninja").write_text("of conda")
-    found = read_installed(tmp_path, PYTHON, (), ["ninja"])
+    found = read_packages(tmp_path, PYTHON, (), ["ninja"])
     assert found.conda["ninja"].fault == ""
     assert bool(found.pip["ninja"].fault) != by_pip
     uninstall(found.pip["ninja"], tmp_path, kept_by_others(found.pip["ninja"], found))
     # it was pip's, and is linked anew
-    assert read_installed(tmp_path, PYTHON).conda["ninja"].fault == "bin/ninja is missing"
+    assert read_packages(tmp_path, PYTHON).conda["ninja"].fault == "bin/ninja is missing"

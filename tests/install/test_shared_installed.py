@@ -14,7 +14,7 @@ from support.installs import PYTHON, SUBDIR, uv_alone
 from support.machine import Machine
 from support.packages import Dist, wheel
 
-from envspec.install.installed import read_installed, site_packages
+from envspec.install.installed import read_packages, site_packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -102,7 +102,7 @@ def test_what_is_overwritten_is_told_and_mended(installed: Callable[..., Path], 
     site = installed("b")
     (site / "tests/__init__.py").unlink()
     (site / "tests/__init__.py").write_text("who = 'a'\n")
-    found = read_installed(site.parents[2], PYTHON, (), ["a", "b"]).pip
+    found = read_packages(site.parents[2], PYTHON, (), ["a", "b"]).pip
     assert found["b"].fault == "tests/__init__.py has another package's content" and not found["a"].fault
     assert who(installed("b")) == "b"
 

@@ -133,11 +133,11 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
 
 
 def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
-    from envspec.export.site_build import unnamed, variables
+    from envspec.export.site_build import missing_features, variables
 
     site = settings.site.slurm
     given = variables(site, plan.slurm, of.architectures, of.driver_floor)
-    for missing in unnamed(site, of.architectures, of.driver_floor):
+    for missing in missing_features(site, of.architectures, of.driver_floor):
         yield f"{of.target}: [site.slurm] {missing}: the job doesn't ask for it"
     if given:
         words = [f"{name}={shlex.quote(value)}" for name, value in given.items()]

@@ -16,9 +16,9 @@ def tell_missing_pins(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
     """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
-    from envspec.export.images import NO_SNAPSHOT, unpinned
+    from envspec.export.images import NO_SNAPSHOT, missing_pins
 
-    found = unpinned([of for of in plan.targets if of.target in targets], formats)
+    found = missing_pins([of for of in plan.targets if of.target in targets], formats)
     if not found:
         return
     hints = [f"run `envspec lock {path} --upgrade-images` for digests"] if any("digest" in one for one in found) else []

@@ -59,9 +59,11 @@ def render_files(
             continue
         of = make_plan(spec, lock, target, place)
         for name in (name for name in wanted if name in recipes.OF_A_TARGET):
-            made |= recipes.render(of, name) if name in asked else recipes.admitted(of, [name]).get(name, {})
+            made |= recipes.render(of, name) if name in asked else recipes.render_all(of, [name]).get(name, {})
     for name in (name for name in wanted if name in recipes.OF_A_SPEC):
-        made |= recipes.render_spec(plan, name) if name in asked else recipes.admitted_spec(plan, [name]).get(name, {})
+        made |= (
+            recipes.render_spec(plan, name) if name in asked else recipes.render_all_of_spec(plan, [name]).get(name, {})
+        )
     return made, plan
 
 

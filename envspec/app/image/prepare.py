@@ -176,10 +176,10 @@ def linked_packages(
 def fetch_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
     """Fetch a build of Python, and open it for its place in an image."""
     from envspec.image.standalone import open_build
-    from envspec.install.python_builds import fetched_build
+    from envspec.install.python_builds import fetch_build
 
     settings = load_settings(os.environ)
-    archive = fetched_build(build, settings, os.environ, offline=order.offline)
+    archive = fetch_build(build, settings, os.environ, offline=order.offline)
     scratch = stack.enter_context(scratch_folder(settings.cache()))
     return stack.enter_context(open_build(archive, scratch, prefix))
 

@@ -49,7 +49,7 @@ def choose(
     if not here:
         raise _nothing(spec, reasons)
     with_gpu = tuple(one for one in here if one.inputs.cuda)
-    wanted = _preferred(here, preferred)
+    wanted = _preference(here, preferred)
     if not with_gpu:
         if len(here) == 1:
             return ChosenTarget(here[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
@@ -90,7 +90,7 @@ def _by_gpu(
     fitting = tuple(one for one in with_gpu if reasons[one.name] is None)
     if not fitting:
         raise _nothing(spec, reasons, next((one.name for one in here if not one.inputs.cuda), None))
-    found = _preferred(fitting, preferred) or max(fitting, key=_rank)
+    found = _preference(fitting, preferred) or max(fitting, key=_rank)
     others = [one.name for one in fitting if one is not found]
     more = f"; {', '.join(others)} would run too" if others else ""
     return ChosenTarget(found, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
@@ -107,7 +107,7 @@ def _gpus(machine: LocalMachine) -> str:
     return f"{counted} of {', '.join(map(sm_of, found))}"
 
 
-def _preferred(targets: Iterable[LockedTarget], patterns: Sequence[str]) -> LockedTarget | None:
+def _preference(targets: Iterable[LockedTarget], patterns: Sequence[str]) -> LockedTarget | None:
     every = tuple(targets)
     return next((one for pattern in patterns for one in every if fnmatchcase(one.name, pattern)), None)
 

@@ -44,7 +44,7 @@ def hold(prefix: str) -> bool:
 
 
 @contextmanager
-def unused(prefix: Path) -> Iterator[bool]:
+def keep_free(prefix: Path) -> Iterator[bool]:
     """Keep programs from starting in an environment for a block. Gives False where one runs in it, or another envspec
     is making it."""
     if not has_flock():

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from envspec.install.activation import fish_quoted
+from envspec.install.activation import quote_for_fish
 from envspec.install.environments.ready import ACTIVATE, RECORDS, Ready
 from envspec.install.prefix import storage, write_file
 
@@ -21,7 +21,7 @@ def shell_of(env: Mapping[str, str]) -> str:
     return named if named and os.path.isabs(named) and os.access(named, os.X_OK) else "/bin/sh"
 
 
-def started(shell: str, ready: Ready, env: Mapping[str, str]) -> tuple[str, tuple[str, ...], dict[str, str]]:
+def shell_command(shell: str, ready: Ready, env: Mapping[str, str]) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """Give the program of a shell, its command, and more variables for it. Writes its start files into the
     environment's records. Raises StorageError."""
     name, prefix = os.path.basename(shell), Path(ready.prefix)
@@ -35,7 +35,7 @@ def started(shell: str, ready: Ready, env: Mapping[str, str]) -> tuple[str, tupl
                 write_file(prefix, _FOLDER / file, text)
             return shell, (name,), {"ZDOTDIR": str(prefix / _FOLDER), "ENVSPEC_ZDOTDIR": env.get("ZDOTDIR", "")}
     if name == "fish":
-        return shell, (name, "--init-command", f"source {fish_quoted(f'{ready.prefix}/{ACTIVATE}.fish')}"), {}
+        return shell, (name, "--init-command", f"source {quote_for_fish(f'{ready.prefix}/{ACTIVATE}.fish')}"), {}
     # sh, dash and ksh read one file at their start, the user's own: they get all by variables
     words = ready.command((shell,), env)
     return words[0], words, {"PS1": f"({ready.spec}) $ "}

@@ -10,7 +10,7 @@ from envspec.base.cache.remove import remove
 from envspec.base.cache.survey import size_and_use
 from envspec.base.errors import NotPlain
 from envspec.base.open_folder import OpenFolder
-from envspec.install.environments.in_use import unused
+from envspec.install.environments.in_use import keep_free
 from envspec.install.prefix import STATE_PATH
 
 KIND = "environments"
@@ -28,7 +28,7 @@ def _environments(folder: OpenFolder) -> Iterator[Entry]:
             continue
         found = size_and_use(folder, name, alone=True)
         if found is not None:
-            with unused(folder.path / name) as free:
+            with keep_free(folder.path / name) as free:
                 yield Entry(KIND, (name,), *found, busy=not free)
 
 
@@ -46,7 +46,7 @@ def remove_environments(folder: OpenFolder, entries: Iterable[Entry]) -> tuple[t
     kept: list[str] = []
     for entry in entries:
         place = Path(folder.path) / entry.parts[0]
-        with unused(place) as free:
+        with keep_free(place) as free:
             if not free:
                 kept.append(f"{place} is in use")
                 continue

@@ -14,7 +14,7 @@ from support.machine import ROOT
 
 from envspec.install import prefix as records
 from envspec.install.environments import memo
-from envspec.install.environments.in_use import hold, unused
+from envspec.install.environments.in_use import hold, keep_free
 from envspec.install.environments.ready import RECORDS, STATE, Ready, program
 
 VENV = Ready("/envs/x", "demo", "cpu", "", False, False, {"ENVSPEC_TARGET": "cpu"}, {"HF_HOME": "/data"})
@@ -175,7 +175,7 @@ def test_the_question_names_the_machine_and_what_was_asked(monkeypatch: pytest.M
 
 
 def test_what_is_being_removed_takes_no_program(ready: Ready) -> None:
-    with unused(Path(ready.prefix)) as free:
+    with keep_free(Path(ready.prefix)) as free:
         assert free
         assert not hold(ready.prefix), "it is about to be removed"
     assert not hold(str(Path(ready.prefix) / "gone"))
@@ -199,5 +199,5 @@ def test_a_program_holds_its_environment(ready: Ready) -> None:
 
 
 def is_free(prefix: str) -> bool:
-    with unused(Path(prefix)) as free:
+    with keep_free(Path(prefix)) as free:
         return free

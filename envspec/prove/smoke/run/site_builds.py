@@ -31,7 +31,7 @@ class SiteBuilds:
         """List the options of a build of a Dockerfile; its files lie in `folder`. Variables go by name alone, as their
         values may hold a password.
         """
-        from envspec.export.site_build import UV_SETTINGS, build_arguments, passed_on
+        from envspec.export.site_build import UV_SETTINGS, build_arguments, proxy_variables
 
         if self.settings is None:
             return ()
@@ -39,7 +39,7 @@ class SiteBuilds:
         secrets = {UV_SETTINGS: "uv", apt_mirrors.FILE: apt_mirrors.FILE}
         there = [name for name, _ in self.files(dockerfile) if name in secrets]
         return (
-            *(word for one in (*arguments, *passed_on(self.env or {})) for word in ("--build-arg", one)),
+            *(word for one in (*arguments, *proxy_variables(self.env or {})) for word in ("--build-arg", one)),
             *(word for name in there for word in ("--secret", f"id={secrets[name]},src={folder / name}")),
         )
 
