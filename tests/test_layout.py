@@ -39,7 +39,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("net",),
     ("resolve.uv", "lock.signing"),
     ("lock",),
-    ("resolve", "prove.doctor", "review.git", "export", "review.policy"),
+    ("resolve", "prove.doctor", "review.git", "export", "review.policy", "review.annotations"),
     (
         "resolve.workflow",
         "install",
@@ -308,17 +308,9 @@ def test_the_application_floor_prints_nothing() -> None:
 
 CLI_ALSO: dict[str, tuple[str, ...]] = {
     # how an answer is written in a format
-    "cli.audit": ("lock.write", "review.audit.code_quality", "review.audit.model", "review.audit.sarif"),
-    "cli.diff": (
-        *("lock.read", "review.audit.sarif", "review.diff.annotations", "review.diff.as_json", "review.diff.html"),
-        *("review.diff.markdown", "review.diff.rows", "review.diff.text"),
-    ),
     "cli.link": ("prove.link.target",),
     "cli.schema": ("spec.schema",),
-    "cli.smoke": (
-        *("prove.smoke.report.as_json", "prove.smoke.report.compare", "prove.smoke.report.lines"),
-        *("prove.smoke.report.result", "prove.smoke.run.case", "prove.smoke.run.command", "prove.smoke.run.slurm"),
-    ),
+    "cli.smoke": (*("prove.smoke.report.result", "prove.smoke.run.case", "prove.smoke.run.slurm"),),
     "cli.verify": ("review.verify.report",),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
     "cli.bundle": ("install.bundle",),
@@ -333,9 +325,6 @@ CLI_ALSO: dict[str, tuple[str, ...]] = {
     # an environment that is ready becomes this very process
     "cli.run": ("install.environments.make", "install.environments.ready"),
     "cli.shell": ("install.environments.shells",),
-    # they still do the work themselves
-    "cli.explain": ("facts.corrections",),
-    "cli.git_setup": ("review.git.setup",),
 }
 """What commands import beside `app`, `base` and each other, types aside, and why. One that is gone goes here too."""
 

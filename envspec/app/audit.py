@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+from envspec import __version__
 from envspec.app import inputs
 from envspec.app.observer import observer, say, warn
+from envspec.app.outputs import within_repository
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
+from envspec.lock.write import digest, dumps
+from envspec.review.annotations import code_quality
 from envspec.review.audit.learn import How, look_up_facts
-from envspec.review.audit.model import Facts
+from envspec.review.audit.model import AuditedPackage, Facts, as_json
 from envspec.review.audit.packages import packages
 from envspec.review.audit.report import AuditReport, Database
 from envspec.review.audit.rules import findings, in_order, newest_upload_day, oldest, page_of, unchecked_packages
+from envspec.review.audit.sarif import annotated, sarif
+from envspec.review.audit.text import lines
 from envspec.review.audit.waivers import about_waivers
 
 
@@ -27,6 +34,38 @@ class Audited:
     report: AuditReport
     lock: Lock
     facts: Facts
+
+    def document(self, fail_on: str) -> dict[str, Any]:
+        """Give the audit for JSON; it is ok where nothing is as bad as `fail_on`, and all could be asked."""
+        report = self.report
+        return {
+            "spec": report.spec,
+            "lock": report.lock,
+            "digest": digest(self.lock),
+            "ok": not report.unread and not report.at_least(fail_on),
+            "complete": not report.unread,
+            "fail_on": fail_on,
+            "targets": list(report.targets),
+            "packages": len(report.names),
+            "database": asdict(report.database),
+            "releases": [_release(*one) for one in report.releases if any(one[1:])],
+            "findings": [as_json(one) for one in report.findings],
+            "not_asked": [asdict(one) for one in report.not_asked],
+            "unread": list(report.unread),
+        }
+
+    def text(self, width: int | None, coloured: Callable[[str], str]) -> Iterator[str]:
+        """Give lines for people."""
+        return lines(self.report, width, coloured)
+
+    def sarif(self) -> dict[str, Any]:
+        """Give the audit for code scanning."""
+        return sarif(self.report, within_repository(Path(self.report.lock)), dumps(self.lock), __version__)
+
+    def code_quality(self) -> str:
+        """Give the audit for GitLab."""
+        found = annotated(self.report, dumps(self.lock))
+        return code_quality(found, within_repository(Path(self.report.lock)), "envspec-audit")
 
 
 def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -> Audited:
@@ -54,6 +93,11 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
         tuple((one, newest_upload_day((one,), facts), page_of(one, facts)) for one in found),
     )
     return Audited(report, lock, facts)
+
+
+def _release(package: AuditedPackage, published: str | None, page: str | None) -> dict[str, Any]:
+    named = {"kind": package.kind, "package": package.name, "version": package.version, "index": package.index}
+    return {**named, "published": published, "page": page}
 
 
 def tell_unread(facts: Facts) -> bool:

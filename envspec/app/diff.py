@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from envspec.app import inputs
 from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
+from envspec.app.outputs import within_repository
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.finding import Finding
+from envspec.base.texts import few, printable
 from envspec.lock.model import Lock
+from envspec.lock.read import load_text
+from envspec.review.annotations import code_quality, lines_of, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts
 from envspec.review.audit.packages import packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
+from envspec.review.diff.annotations import annotated
+from envspec.review.diff.as_json import as_json
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import Wish
+from envspec.review.diff.html import html
 from envspec.review.diff.judged import with_flaws
+from envspec.review.diff.markdown import markdown
 from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Asked, LookedUp, Review
 from envspec.review.diff.side import LoosePin, Side
+from envspec.review.diff.text import text
 from envspec.review.diff.verified import Answers, packages_in_doubt, with_answers
 from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told
@@ -36,6 +46,8 @@ from envspec.spec.model import Audit, Spec
 
 _CODES = ("vulnerability", "yanked", "young")
 """The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
+
+_PAGES: Mapping[str, Callable[[Review], str]] = {"markdown": markdown, "html": html}
 
 _OFFLINE = "--offline forbids asking"
 _OF_FILES = frozenset({"not-published", "other-hash", "other-size"})
@@ -66,6 +78,24 @@ class Compared:
     review: Review
     lock: Path
     complete: bool
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The review for JSON, uncut."""
+        return as_json(self.review)
+
+    def rendered(self, form: str, style: Callable[[str, str], str] = lambda line, _: line) -> str:
+        """Render the review as text, Markdown, HTML, or for GitHub or GitLab."""
+        if form in ("github", "gitlab"):
+            found = annotated(self.review, lines_of(load_text(self.lock)) if self.lock.is_file() else {})
+            place = within_repository(self.lock)
+            return workflow_commands(found, place) if form == "github" else code_quality(found, place, "envspec")
+        return text(self.review, style) if form == "text" else _PAGES[form](self.review)
+
+    def tell_unasked(self) -> None:
+        """Warn of what couldn't be asked."""
+        for reason, names in self.review.asked.unasked if self.review.asked else ():
+            warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")
 
 
 def compare(request: DiffRequest) -> Compared:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from envspec.app.outputs import shown_path
 from envspec.base.errors import LockError, StorageError
 from envspec.lock.read import load, load_text, loads
 from envspec.lock.write import dumps
+from envspec.review.git import setup
 from envspec.review.git.merge import by_line, mark_conflicts, merge
 from envspec.review.git.merge_rendered import merge_requirements
 from envspec.review.git.textconv import readable
@@ -44,6 +48,18 @@ def shown_by_git(file: Path) -> str:
         return readable(loads(content.decode(), str(file)))
     except (LockError, UnicodeDecodeError):
         return content.decode(errors="replace")
+
+
+def set_up(program: Sequence[str] | None, *, for_user: bool) -> Path:
+    """Have git show and merge locks by a program: in the repository around the current folder, or in all of a user's.
+    None takes that out again. Gives the file of attributes. Raises InputError, ToolError, StorageError."""
+    here = Path.cwd()
+    scope = setup.user(here, os.environ) if for_user else setup.repository(here)
+    if program is None:
+        setup.undo(scope)
+    else:
+        setup.install(scope, program)
+    return shown_path(scope.attributes)
 
 
 def _write(path: Path, text: str) -> None:

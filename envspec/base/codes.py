@@ -12,14 +12,15 @@ TABLE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a code means, what to do about it, which commands say it, and why no reason makes a spec's `accept` take it;
-    None where one does."""
+    """What a code means, what to do about it, and which commands say it. `how` a spec accepts it, None where it can't.
+    `refused`: why no reason makes `[pip] accept` take it; None where one does."""
 
     code: str
     subject: str
     said_by: str
     means: str
     do: str
+    how: str | None
     refused: str | None
 
 
@@ -29,10 +30,11 @@ def meanings() -> Mapping[str, Meaning]:
     import tomli
 
     table = tomli.loads(TABLE.read_text("utf-8"))
-    refused = table.pop("refused")
+    refused, accepted = table.pop("refused"), table.pop("accepted")
     found: dict[str, Meaning] = {}
     for subject, group in table.items():
         for code, (means, do, *word) in group["codes"].items():
-            why = refused.get(word[0] if word else group.get("refused", ""))
-            found[code] = Meaning(code, subject, group["said-by"], means, do, why)
+            kind = word[0] if word else group.get("refused", "")
+            how = accepted[kind].replace("CODE", code) if kind in accepted else None
+            found[code] = Meaning(code, subject, group["said-by"], means, do, how, refused.get(kind))
     return found

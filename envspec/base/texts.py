@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from envspec.base.redact import redact
 
@@ -87,3 +87,9 @@ def bytes_of(text: str) -> int | None:
 def plural(count: int, word: str) -> str:
     """ "1 package", "2 packages"."""
     return f"{count} {word}{'s' * (count != 1)}"
+
+
+def few(names: Sequence[str], most: int = 12) -> str:
+    """List names, cut where there are many."""
+    more = len(names) - most
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:most])} and {more} more"

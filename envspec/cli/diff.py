@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from envspec.app.outputs import within_repository, write_text
+from envspec.app.outputs import write_text
 from envspec.base.errors import AnswerNo, InputError, OutsideError
-from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import json_text, out, out_file, say, style_text, warn
+from envspec.cli.console import json_text, out, out_file, say, style_text
 from envspec.cli.diff_choices import choices
 from envspec.cli.look_up import look_up
 
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from envspec.review.audit.learn import How
     from envspec.review.diff.facts import Risk
     from envspec.review.diff.foreign.selection import Wish
-    from envspec.review.diff.rows import Review
 
 EPILOG = """\b
 Examples:
@@ -95,22 +92,20 @@ def command(
     choose, use --extra, --group and the like; "old:NAME" and "new:NAME" apply to one of the files.
     """
     from envspec.app.diff import DiffRequest, compare
-    from envspec.review.diff.rows import few
 
     _refuse_without(context, audit=audit, verify=verify)
     compared = compare(DiffRequest(path, other, revision, wish, locks_dir, verify, audit, how))
-    found, lock = compared.review, compared.lock
+    found = compared.review
     for one_form, file in also:
-        write_text(file, _render(found, one_form, lock), "--also")
+        document = json_text({"schema": "envspec/diff/1", **compared.document}) if one_form == "json" else None
+        write_text(file, document or compared.rendered(one_form), "--also")
     if as_json or form == "json":
-        options.print_json("diff", _document(found))
+        options.print_json("diff", compared.document)
     elif form == "text":
-        out(_render(found, form, lock, style_text), newline=False)
+        out(compared.rendered(form, style_text), newline=False)
     else:
-        out_file(_render(found, form, lock))
-    if found.asked:
-        for reason, names in found.asked.unasked:
-            warn(f"couldn't be asked: {few(names)}: {printable(reason)}")
+        out_file(compared.rendered(form))
+    compared.tell_unasked()
     refuted = found.asked is not None and found.asked.refuted > 0
     if fail_on and found.reaches(fail_on) and (refuted or compared.complete):
         say(f"the risk is {found.risk}, and --fail-on is {fail_on}", style="red")
@@ -129,36 +124,3 @@ def _refuse_without(context: click.Context, *, audit: bool, verify: bool) -> Non
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} needs --audit", hint=f"add --audit, or leave out {flag}")
-
-
-def _annotations(found: Review, lock: Path, form: str) -> str:
-    from envspec.lock.read import load_text
-    from envspec.review.audit.sarif import lines_of
-    from envspec.review.diff.annotations import as_annotations, as_code_quality
-
-    render = as_annotations if form == "github" else as_code_quality
-    return render(found, within_repository(lock), lines_of(load_text(lock)) if lock.is_file() else {})
-
-
-def _render(found: Review, form: str, lock: Path, style: Callable[[str, str], str] = lambda line, _: line) -> str:
-    if form == "json":
-        return json_text({"schema": "envspec/diff/1", **_document(found)})
-    if form in ("github", "gitlab"):
-        return _annotations(found, lock, form)
-    if form == "markdown":
-        from envspec.review.diff.markdown import markdown
-
-        return markdown(found)
-    if form == "html":
-        from envspec.review.diff.html import html
-
-        return html(found)
-    from envspec.review.diff.text import text
-
-    return text(found, style)
-
-
-def _document(found: Review) -> dict[str, Any]:
-    from envspec.review.diff.as_json import as_json
-
-    return as_json(found)

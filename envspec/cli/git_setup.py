@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import click
 
-from envspec.app.outputs import shown_path
+from envspec.app.git import set_up
 from envspec.base import programs
 from envspec.cli.console import say
 
@@ -33,16 +32,10 @@ def command(for_user: bool, take_out: bool) -> None:
     Writes two drivers into git's configuration, which isn't shared: each developer runs this once in their clone.
     Commit the lines in .gitattributes; they do nothing in a clone without the drivers.
     """
-    from envspec.review.git import setup
-
-    here = Path.cwd()
-    scope = setup.user(here, os.environ) if for_user else setup.repository(here)
-    where = shown_path(scope.attributes)
+    where = set_up(None if take_out else program(), for_user=for_user)
     if take_out:
-        setup.undo(scope)
         say(f"removed the drivers from git's configuration, and envspec's lines from {where}")
         return
-    setup.install(scope, program())
     say(f"configured git to show and merge envspec.lock by package; {where} names the files")
     if not for_user:
         say("hint: commit .gitattributes; each developer runs `envspec git-setup` in their clone")

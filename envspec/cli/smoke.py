@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,13 +17,12 @@ from envspec.cli import options
 from envspec.cli.console import columns, out, say
 from envspec.cli.failure import tell
 from envspec.cli.table import colour_word
-from envspec.prove.smoke.report.as_json import as_json as results_json
-from envspec.prove.smoke.report.compare import Comparison
-from envspec.prove.smoke.report.lines import WIDTH, lines
 from envspec.prove.smoke.report.result import GROUPS
 from envspec.prove.smoke.run.case import CheckOptions
-from envspec.prove.smoke.run.command import dry
 from envspec.prove.smoke.run.slurm import Resources
+
+if TYPE_CHECKING:
+    from envspec.prove.smoke.report.compare import Comparison
 
 EPILOG = """\b
 Examples:
@@ -108,9 +107,7 @@ def command(**given: Any) -> int:
         return _compare(*given["compare"], as_json=given["as_json"])
     asked = _request(given)
     if asked.dry_run and asked.attach is None:
-        steps, skipped = dry_run(asked)
-        told = [f"# skipped: {spec} × {target}: {printable(reason)}" for spec, target, reason in skipped]
-        out("\n".join([*told, dry(steps)] if steps else told))
+        out("\n".join(dry_run(asked)))
         return 0
     found = smoke(asked)
     if isinstance(found, HandedOver):
@@ -123,9 +120,9 @@ def _show(found: SmokeOutcome, *, as_json: bool) -> int:
     for error in found.unwritten:
         tell(error)
     if as_json:
-        options.print_json("smoke", results_json(found.results))
+        options.print_json("smoke", found.document)
     else:
-        out("\n".join(lines(found.results, columns() or WIDTH, colour_word)))
+        out("\n".join(found.text(columns(), colour_word)))
     if any(run.status != "skip" for run in found.results.runs):
         say(f"reports and logs: {found.folder}")
     return found.unwritten[-1].exit_code if found.unwritten else _EXIT[found.results.verdict]

@@ -12,7 +12,7 @@ from envspec.app.evidence import keep
 from envspec.app.verify import verify
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
-from envspec.base.texts import clean_text, printable
+from envspec.base.texts import clean_text, few, printable
 from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, warn
 from envspec.cli.sign import show_signer
@@ -37,8 +37,6 @@ Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged
 isn't signed by an allowed signer, 2 the spec, the lock or the revision is wrong, 3 an index couldn't be asked, and
 nothing that was asked is forged; or ssh-keygen is missing.
 """
-
-_NAMES = 8
 
 
 @click.command(epilog=EPILOG)
@@ -100,7 +98,7 @@ def command(
         # who reads only the first line must not take this for a proof
         silence_stdout()
     for reason, names in found.unasked.items():
-        warn(f"couldn't be asked: {_few(names)}: {printable(reason)}")
+        warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")
     if found.forged:
         return AnswerNo.exit_code
     if evidence is not None and not found.unasked and revision is None:
@@ -120,7 +118,7 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         yield line_of("warning", one, "yanked")
         yield f"  {clean_text(reason) or 'its index gives no reason'}"
     for sentence, names in found.unproved.items():
-        yield f"not proved: {_few(names)}: {printable(sentence)}"
+        yield f"not proved: {printable(few(names))}: {printable(sentence)}"
     for (index, source), count in found.sources.items():
         yield f"{index}: {count} by {printable(source)}"
     if found.attested:
@@ -134,11 +132,6 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes, "
         f"{sum(one.differs for one in found.told)} aren't{rest}"
     )
-
-
-def _few(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return printable(", ".join(names[:_NAMES]) + more)
 
 
 def _as_json(found: Verification) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from envspec.base.codes import meanings
 from envspec.base.errors import SpecError
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import load_spec, parse_spec
+from envspec.spec.schema import ACCEPTABLE
 
 SPEC = Path(__file__).parent / "valid" / "audit.toml"
 
@@ -60,3 +62,7 @@ def test_a_replaced_file_cant_be_accepted() -> None:
     text = SPEC.read_text(encoding="utf-8") + 'old_package.another-file = "so what"\n'
     with pytest.raises(SpecError, match="another-file"):
         parse_spec(text, "a.toml")
+
+
+def test_a_spec_accepts_each_finding_of_an_audit_whose_row_says_so() -> None:
+    assert tuple(code for code, one in meanings().items() if "[audit.accept]" in (one.how or "")) == ACCEPTABLE

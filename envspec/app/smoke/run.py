@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from envspec.app.observer import interruption_says, observer, say
 from envspec.app.outputs import location, write_text
@@ -19,13 +21,15 @@ from envspec.base.errors import InputError, StorageError
 from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import plural, printable
+from envspec.prove.smoke.report.as_json import as_json
 from envspec.prove.smoke.report.compare import Comparison, compare
 from envspec.prove.smoke.report.junit import junit
+from envspec.prove.smoke.report.lines import WIDTH, lines
 from envspec.prove.smoke.report.page import page
 from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import Results, Run, is_pretended
 from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.command import Step
+from envspec.prove.smoke.run.command import dry
 from envspec.prove.smoke.run.foreground import run_cases, steps
 from envspec.prove.smoke.run.jobs import titles, wait
 from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submission
@@ -39,6 +43,15 @@ class SmokeOutcome:
     results: Results
     folder: Path
     unwritten: tuple[StorageError, ...] = ()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The results for JSON."""
+        return as_json(self.results)
+
+    def text(self, width: int | None, marked: Callable[[str, int], str]) -> list[str]:
+        """Give lines for people in so many columns. `marked` pads a status to a width, and colours it."""
+        return lines(self.results, width or WIDTH, marked)
 
 
 @dataclass(frozen=True)
@@ -72,15 +85,19 @@ def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
     return _wait(asked, submitted, folders.results)
 
 
-def dry_run(asked: SmokeRequest) -> tuple[list[Step], tuple[Skipped, ...]]:
-    """List what would run, and the skipped targets. Raises InputError."""
+def dry_run(asked: SmokeRequest) -> Iterator[str]:
+    """List the skipped targets, and the steps that would run, as lines for people and shells. Raises InputError."""
     folders, cases, skipped = _cases(asked)
     if asked.runner == "slurm":
         plan, skipped = plan_jobs(asked, cases, skipped, folders)
-        return list(plan.steps()), skipped
-    runner = make_runner(asked.runner, asked, folders)
-    found = (steps(runner, case, asked.checks, folders) for case in cases)
-    return [step for before, checking in found for step in (*before, checking)], skipped
+        found = list(plan.steps())
+    else:
+        runner = make_runner(asked.runner, asked, folders)
+        each = (steps(runner, case, asked.checks, folders) for case in cases)
+        found = [step for before, checking in each for step in (*before, checking)]
+    yield from (f"# skipped: {spec} × {target}: {printable(reason)}" for spec, target, reason in skipped)
+    if found:
+        yield dry(found)
 
 
 def compare_reports(first: Path, second: Path) -> Comparison:

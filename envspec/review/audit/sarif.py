@@ -1,20 +1,21 @@
-"""An audit as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), in the parts that code scanning reads."""
+"""An audit as platforms read it: SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), in the parts that code
+scanning reads, and annotations."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from envspec.base.finding import LEVELS, Finding
+from envspec.review.annotations import Annotation, Lines, lines_of
 from envspec.review.audit.model import Advisory, subject
 from envspec.review.audit.report import AuditReport
 from envspec.review.audit.rules import audit_codes
 from envspec.review.audit.waivers import ENDED, UNUSED
 
-_PACKAGE = re.compile(r'^\[\[(pip|conda)\]\]\nname = "([^"]*)"\nversion = "([^"]*)"$', re.MULTILINE)
 _LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note", ENDED: "warning", UNUSED: "warning"}
 # GitHub sorts by this CVSS-like number of a rule; the words are those of GitHub's own advisories
 _SECURITY_SEVERITY = {"critical": "9.5", "high": "8.0", "moderate": "5.5", "medium": "5.5", "low": "3.0"}
@@ -22,21 +23,22 @@ _ROOT = "%SRCROOT%"
 _LINK = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
-def lines_of(lock_text: str) -> dict[tuple[str, str, str], int]:
-    """Return the line of each package in a lock's text, counted from 1, by kind, name and version."""
-    found: dict[tuple[str, str, str], int] = {}
-    for match in _PACKAGE.finditer(lock_text):
-        found.setdefault((match[1], match[2], match[3]), lock_text.count("\n", 0, match.start()) + 1)
-    return found
-
-
-def line_of(finding: Finding, lines: Mapping[tuple[str, str, str], int]) -> int:
+def _line_of(finding: Finding, lines: Lines) -> int:
     """Return the line of a finding's package, or of what is built with it; the first for what is no package's."""
     one = finding.evidence.package
     if one is None:
         return 1
     of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in one.builds)
     return lines.get((one.kind, one.name, one.version)) or next(of_sources, 1)
+
+
+def annotated(report: AuditReport, lock_text: str) -> Iterator[Annotation]:
+    """Yield the findings that the spec doesn't accept, at the lines of the lock."""
+    lines = lines_of(lock_text)
+    for one in report.findings:
+        if one.accepted is None:
+            advisory = one.evidence.advisory
+            yield Annotation(one, subject(one), _line_of(one, lines), advisory.id if advisory else "")
 
 
 def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
@@ -110,9 +112,7 @@ def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
         rule.setdefault("helpUri", advisory.link)
 
 
-def _result(
-    finding: Finding, uri: str, lines: Mapping[tuple[str, str, str], int], numbers: Mapping[str, int]
-) -> dict[str, Any]:
+def _result(finding: Finding, uri: str, lines: Lines, numbers: Mapping[str, int]) -> dict[str, Any]:
     title = f"{subject(finding)}: " if finding.package else ""
     rule = advisory.id if (advisory := finding.evidence.advisory) else finding.code
     remedy = f". {finding.remedy[:1].upper()}{finding.remedy[1:]}" if finding.remedy else ""
@@ -125,7 +125,7 @@ def _result(
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": uri, "uriBaseId": _ROOT},
-                    "region": {"startLine": line_of(finding, lines)},
+                    "region": {"startLine": _line_of(finding, lines)},
                 }
             }
         ],

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from envspec.base.texts import plural
+from envspec.base.texts import few, plural
 from envspec.lock.model import LockedPython
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest
-
-_NAMES = 12
 
 SHOUTED = frozenset(
     {"hash-changed", "file-changed", "size-changed", "requirements-changed", "local-version", "near-name", "malicious"}
@@ -62,12 +60,6 @@ class Asked:
         for reason, packages in self.unasked:
             yield f"COULDN'T BE ASKED: {few(packages)}: {reason}"
         yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
-
-
-def few(names: tuple[str, ...]) -> str:
-    """Return a list of names, cut where it's long."""
-    more = len(names) - _NAMES
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMES])} and {more} more"
 
 
 @dataclass(frozen=True)

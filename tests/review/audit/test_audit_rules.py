@@ -22,6 +22,7 @@ from support.audit import package
 
 from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, BuildPin, GitSource, LockedTarget, Pin, TargetInputs
+from envspec.review.annotations import lines_of
 from envspec.review.audit.model import (
     Advisory,
     AuditedPackage,
@@ -33,7 +34,6 @@ from envspec.review.audit.model import (
 )
 from envspec.review.audit.packages import packages
 from envspec.review.audit.rules import OF_FILES, audit_codes, merge_aliases, oldest, unchecked_packages
-from envspec.review.audit.sarif import lines_of
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import parse_spec
 

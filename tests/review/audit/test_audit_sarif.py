@@ -15,9 +15,10 @@ from audit_cases import (
 )
 from support.audit import package
 
-from envspec.review.audit.code_quality import code_quality
+from envspec.review.annotations import code_quality
 from envspec.review.audit.model import Advisory, Facts, NotAsked
 from envspec.review.audit.rules import audit_codes
+from envspec.review.audit.sarif import annotated
 from envspec.spec.model import Audit, Waiver
 
 
@@ -52,7 +53,9 @@ def test_gitlab_s_report_has_what_the_spec_does_not_accept() -> None:
     lib = package("lib", source="sdist")
     facts = about(lib, Advisory("A", summary="Bad\x1b."), Advisory("B"))
     made = report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")})))
-    first, second = json.loads(code_quality(made, PurePosixPath("locks/s/envspec.lock"), LOCK))
+    first, second = json.loads(
+        code_quality(annotated(made, LOCK), PurePosixPath("locks/s/envspec.lock"), "envspec-audit")
+    )
     assert (first["check_name"], first["severity"]) == ("envspec-audit-vulnerability", "critical")
     assert first["location"] == {"path": "locks/s/envspec.lock", "lines": {"begin": 8}}
     assert first["description"].startswith("lib 1.0: A: Bad") and "\x1b" not in first["description"]
