@@ -346,7 +346,8 @@ def _resolvers(spec: Spec, request: LockRequest, notice: Callable[[Finding], Non
         if any(spec.conda_dependencies(target) for target in spec.targets):
             from envspec.resolve.conda.setup import conda_resolver
 
-            conda = conda_resolver(spec, os.environ, offline=request.offline, progress=progress)
+            made = conda_resolver(spec, os.environ, offline=request.offline, progress=progress)
+            conda = replace(made, notice=notice)
         builds, published = partial(build_environments, pip), partial(publishers, pip)
         yield Resolvers(pip, conda, pip.inspector, builds, published, pip.tell)
 

@@ -34,7 +34,7 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
                 f"{label}: {redirected[1]} redirects again and again, and gives no file",
                 hint="check the channel's address, and tell who runs it: its redirects go in a circle",
             )
-        if re.search(r"\b(401|403)\b", text):
+        if re.search(r"\b(401 Unauthorized|403 Forbidden)\b", text):
             return IndexFailure(message, hint="log in with `rattler auth login` or `pixi auth login`")
         return IndexFailure(
             message,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.base.errors import Unsatisfiable, WrongBuild
+from envspec.base.finding import Finding, merged
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
@@ -106,6 +107,23 @@ def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> st
         return f"{name} * *{mark}*"
     strings = sorted({build.string for build in right} - {build.string for build in wrong})
     return f'{name}[build="^({"|".join(map(re.escape, strings))})$"]'
+
+
+def went_back(refused: Iterable[BuildRecord], solution: Iterable[BuildRecord], cuda: str | None) -> list[Finding]:
+    """Tell which packages have another release than they would have with a build for the wrong device."""
+    taken = {build.name: build for build in solution}
+    wanted = f"a build for CUDA {cuda}" if cuda else "a CPU build"
+    return [
+        Finding(
+            "info",
+            "passed-over",
+            f"{one.name} {taken[one.name].version} is locked, not {one.version}: no release after it has {wanted} that "
+            "goes with the rest",
+            package=one.name,
+        )
+        for one in {build.name: build for build in refused}.values()
+        if one.name in taken and taken[one.name].version != one.version
+    ]
 
 
 def existing(
@@ -214,12 +232,14 @@ class CondaResolver:
     gateway    rattler's gateway: the cache, the user's network settings and logins
     channels   where the spec's channels are, the most important one first
     offline    the gateway uses no network, and messages say so
+    notice     hears of releases that were passed over for their builds
     """
 
     gateway: Gateway
     channels: tuple[ChannelAddress, ...]
     offline: bool = False
     progress: Progress = field(default_factory=Progress)
+    notice: Callable[[Finding], None] = field(default=lambda finding: None)
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
@@ -250,6 +270,9 @@ class CondaResolver:
             again = _worth_sharing(solved)
             answers = await _together([solve(request, versions) for request, versions in again.items()])
             solved.update(zip(again, answers, strict=True))
+        over = (replace(one, targets=groups[request]) for request in groups for one in solves[request].passed_over)
+        for finding in merged(over):
+            self.notice(finding)
         named = zip(channels, self.channels, strict=True)
         # rattler leaves logins out of what it says of a record
         names = {without_credentials(channel.base_url).rstrip("/"): address.name for channel, address in named}
@@ -273,6 +296,7 @@ class _Solve:
     channels: Sequence[Channel]
     request: CondaRequest
     label: str
+    passed_over: list[Finding] = field(default_factory=list)
 
     async def run(self, prefer: Mapping[str, str]) -> Solution:
         """Solve the request: records for the right device, those in `prefer` if they still fit."""
@@ -282,6 +306,7 @@ class _Solve:
         held = [*base_constraints(request.cuda, request.names), *request.constraints]
         locked = best_of_each(await self._kept(specs, prefer), request.python)
         wrong: list[BuildRecord] = []
+        refused: list[BuildRecord] = []
         siblings: list[BuildRecord] = []
         while True:
             try:
@@ -297,6 +322,7 @@ class _Solve:
             if not wrong:
                 break
             held += [constraint(build.name, siblings, request.cuda) for build in wrong]
+            refused += wrong
         foreign = foreign_builds(builds, request.cuda) if request.cuda else []
         if foreign:
             listed = "; ".join(f"{build} is for CUDA {build.cuda}" for build in foreign)
@@ -304,6 +330,7 @@ class _Solve:
                 f"{self.label}: the target is for CUDA {request.cuda}, but {listed}",
                 hint=f"name another version of {foreign[0].name}, or its build, in [conda] dependencies",
             )
+        self.passed_over[:] = went_back(refused, builds, request.cuda)
         return solution
 
     async def _solved(self, specs: Sequence[MatchSpec], held: Iterable[str], locked: Records) -> Records:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 from support.channel import LocalChannel, Record, cuda_versions, pythons
+from support.index import Index
 from support.serving import QuietFiles, serving
 
 from envspec.base.errors import IndexFailure, Unsatisfiable, WrongBuild
+from envspec.base.finding import Finding
 from envspec.lock.model import Pin
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest
@@ -125,7 +127,23 @@ def test_the_asked_minor_is_pinned(channel: LocalChannel) -> None:
 
 def test_an_older_version_with_cuda_is_better_than_a_newer_one_without(channel: LocalChannel) -> None:
     channel.write([*BASE, gpulib("1.0", "12.6"), gpulib("2.0", "13.0"), gpulib("2.0", None)])
-    assert (solve(channel, GPU)["gpulib"].version, solve(channel, GPU)["gpulib"].build) == ("1.0", "cuda126_h_0")
+    told: list[Finding] = []
+    (pin,) = (
+        pin
+        for pin in replace(resolver(channel), notice=told.append).resolve({"t": GPU, "u": GPU}, {})["t"]
+        if pin.name == "gpulib"
+    )
+    assert (pin.version, pin.build) == ("1.0", "cuda126_h_0")
+    (over,) = told
+    assert (over.code, over.package, over.targets) == ("passed-over", "gpulib", ("t", "u"))
+    assert "gpulib 1.0 is locked, not 2.0: no release after it has a build for CUDA 12.8 that" in over.message
+
+
+def test_a_newest_release_with_cuda_passes_none_over(channel: LocalChannel) -> None:
+    channel.write([*BASE, gpulib("2.0", "12.6"), gpulib("2.0", None, number=9)])
+    told: list[Finding] = []
+    replace(resolver(channel), notice=told.append).resolve({"t": GPU}, {})
+    assert told == []
 
 
 def test_no_build_of_the_asked_major_names_the_nearest(channel: LocalChannel) -> None:
@@ -225,8 +243,16 @@ def test_the_first_failing_target_is_named(channel: LocalChannel) -> None:
 
 def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(IndexFailure, match="could not find subdir") as caught:
-        solve(LocalChannel(tmp_path / "nowhere"), CPU)
+        solve(LocalChannel(tmp_path / "nowhere-401"), CPU)
     assert caught.value.hint is not None and "[mirrors]" in caught.value.hint
+
+
+def test_a_channel_that_wants_a_login() -> None:
+    with Index(credentials=("user", "word")) as index:
+        asked = CondaResolver(rattler.Gateway(), (ChannelAddress("mine", f"{index.origin}/mine"),))
+        with pytest.raises(IndexFailure) as caught:
+            asked.resolve({"t": CPU}, {})
+    assert caught.value.hint is not None and "rattler auth login" in caught.value.hint
 
 
 @contextmanager
