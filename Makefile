@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-ci test-all lint format docs man bench weight gpu-evidence clean
+.PHONY: help setup has-python lock test test-ci test-all lint format docs man bench lab weight gpu-evidence clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -40,6 +40,7 @@ help:
 	@echo 'make docs       the documentation site, into .scratch/site; any warning is an error'
 	@echo 'make man        the man pages, into .scratch/man'
 	@echo 'make bench      the benchmarks, each beside a peer'
+	@echo 'make lab        answers and installs beside uv, pip and rattler: 90 minutes, goes on where it ended (LAB_ARGS=--help)'
 	@echo 'make weight     how many lines of code there are, in how many modules'
 	@echo 'make gpu-evidence  what a GPU machine shows with the torch of GPU_PYTHON, into .scratch/gpu-evidence: no network, 8 minutes'
 	@echo 'make clean      remove what these made'
@@ -100,6 +101,9 @@ man: $(STAMP)
 
 bench: $(STAMP)
 	$(VENV)/bin/python -m bench
+
+lab: $(STAMP)
+	PYTHONPATH=tests $(VENV)/bin/python -m bench.lab $(LAB_ARGS)
 
 weight: has-python
 	@$(PYTHON) tools/weight.py envspec tools check tests

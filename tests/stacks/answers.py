@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,16 +70,17 @@ def uv_answer(
     proxy: IndexProxy,
     more: Mapping[str, str] | None = None,
     page: Page | None = None,
+    besides: Sequence[str] = (),
 ) -> Answer:
     """Ask plain `uv pip compile` for the same: requirements, Python, platform, date, the torch family's index and the
-    flat one. It builds what it needs from source, as it does for its users."""
-    request = _request(spec)
+    flat one. It builds what it needs from source, as it does for its users. `besides` are requirements more."""
+    request = request_of(spec)
     index = torch_index.choose(request)
     source = folder / "requirements.in"
-    source.write_text("\n".join(request.requirements) + "\n", encoding="utf-8")
+    source.write_text("\n".join((*request.requirements, *besides)) + "\n", encoding="utf-8")
     command = [
         find_uv(os.environ).executable, "pip", "compile", str(source), "--quiet", "--no-header", "--no-annotate",
-        "--python-version", request.python, "--python-platform", request.uv_platform, "--no-config",
+        "--python-version", request.full_python, "--python-platform", request.uv_platform, "--no-config",
         *(("--exclude-newer", request.exclude_newer) if request.exclude_newer else ()),
         *(("--index", proxy.url(index.variant)) if index.variant else ()),
         *(("--find-links", page.url) if page else ()),
@@ -102,10 +103,11 @@ def uv_answer(
 
 def torch_index_of(spec: Spec) -> str:
     """Name the PyTorch index of a spec's torch family; empty for PyPI."""
-    return torch_index.choose(_request(spec)).variant or ""
+    return torch_index.choose(request_of(spec)).variant or ""
 
 
-def _request(spec: Spec) -> Request:
+def request_of(spec: Spec) -> Request:
+    """Give what the one target of a spec asks pip's half for."""
     (target,) = spec.targets
     return request_for(spec_inputs(spec), target_inputs(spec, target))
 
