@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,7 +23,7 @@ from bench.lab.answers import Bench, on_the_bench
 from bench.lab.cases import Case, cases, dated
 from bench.lab.installs import installed
 from bench.lab.page import PAGE, page_text
-from bench.lab.shrink import differences, plain, shrunk, told_names, told_pins
+from bench.lab.shrink import Versions, differences, plain, shrunk, told_names, told_pins
 from envspec.base.atomic import write_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,8 +100,8 @@ class Lab:
             ours = bench.ours()
             if not ours.packages:
                 return {"what": "refused", "told": first_line(ours.told)}
-            pins = {pin.name: f"{pin.version} {pin.build}" for pin in bench.locked.pins if pin.kind == "conda"}
-            return said(len(pins), differences(pins, bench.rattlers().packages), ours.told)
+            pins = {pin.name: f"{pin.version}={pin.build}" for pin in bench.locked.pins if pin.kind == "conda"}
+            return said(pins, bench.rattlers().packages, ours.told, bench.rattlers)
 
     def install(self, case: Case) -> Row:
         """Install a case's rendered requirements and its environment."""
@@ -128,21 +128,18 @@ def compared(bench: Bench, ours: Answer, theirs: Answer) -> Row:
         words = {(True, False): "only locked", (False, True): "only refused", (False, False): "both refused"}
         said_by = ours.told if not ours.packages else theirs.told
         return {"what": words[bool(ours.packages), bool(theirs.packages)], "told": first_line(said_by)}
-    differs = differences(ours.packages, theirs.packages)
-    row = said(len(ours.packages), differs, ours.told)
-    if row.get("open") and (pins := told_pins(differs, ours.told)):
-        again = bench.uvs(pins)
-        row["open"] = differences(ours.packages, again.packages) if again.packages else row["open"]
-        row["what"] = "differs" if row["open"] else "told"
-    return row
+    return said(ours.packages, theirs.packages, ours.told, bench.uvs)
 
 
-def said(packages: int, differs: tuple[str, ...], told: str) -> Row:
-    """Write a row of two answers."""
+def said(ours: Versions, theirs: Versions, told: str, ask: Callable[[Sequence[str]], Answer]) -> Row:
+    """Write a row of two answers. `ask` asks the other tool again, with pins besides."""
+    differs = differences(ours, theirs)
     named = told_names(differs, told)
-    untold = [one for one in differs if one.split(" ")[0] not in named]
-    what = "differs" if untold else "told" if differs else "equal"
-    return {"what": what, "packages": packages, "differs": differs, "open": untold}
+    left: Sequence[str] = [one for one in differs if one.split(" ")[0] not in named]
+    if left and (pins := told_pins(differs, told)) and (again := ask(pins).packages):
+        left = differences(ours, again)
+    what = "differs" if left else "told" if differs else "equal"
+    return {"what": what, "packages": len(ours), "differs": differs, "open": left}
 
 
 def pip_differs(ours: Answer, theirs: Answer, pips: Answer) -> Row:

@@ -111,13 +111,14 @@ class Bench:
         named = (one["metadata"] for one in installed)
         return Answer({canonical_name(one["name"]): one["version"] for one in named}, 0, "")
 
-    def rattlers(self) -> Answer:
-        """Ask rattler for the conda half: the match specs, the target's virtual packages and its CUDA as a bound."""
+    def rattlers(self, besides: Sequence[str] = ()) -> Answer:
+        """Ask rattler for the conda half: the match specs, the target's virtual packages and its CUDA as a bound.
+        `besides` are match specs more."""
         spec = self.spec
         (target,) = spec.targets
         request = conda_request_for(spec_inputs(spec), target_inputs(spec, target), architectures(target.gpus))
-        records = asyncio.run(solved(channel_of(self.caches), request))
-        return Answer({one.name.normalized: f"{one.version} {one.build}" for one in records}, 0, "")
+        records = asyncio.run(solved(channel_of(self.caches), request, besides))
+        return Answer({one.name.normalized: f"{one.version}={one.build}" for one in records}, 0, "")
 
 
 def channel_of(caches: Path) -> str:
@@ -129,7 +130,7 @@ def channel_of(caches: Path) -> str:
     return (folder / "conda-forge").as_uri()
 
 
-async def solved(channel: str, request: CondaRequest) -> Any:
+async def solved(channel: str, request: CondaRequest, besides: Sequence[str]) -> Any:
     """Solve by rattler, as a user would who knows conda-forge: nothing else of envspec is asked."""
     import rattler
     from rattler.package import BuildString
@@ -140,7 +141,7 @@ async def solved(channel: str, request: CondaRequest) -> Any:
     ]
     return await rattler.solve(
         [channel],
-        [rattler.MatchSpec(text) for text in request.solved_specs],
+        [rattler.MatchSpec(text) for text in (*request.solved_specs, *besides)],
         gateway=rattler.Gateway(),
         platforms=[request.platform, "noarch"],  # type: ignore[list-item]
         virtual_packages=packages,

@@ -29,7 +29,7 @@ def told_pins(differs: Sequence[str], told: str) -> tuple[str, ...]:
     """Pin the packages that lock told of as lock has them: with these, the other tool would give the same answer, if
     lock told everything that it moved."""
     named = told_names(differs, told)
-    ours = {name: version for name, version, _ in (one.split(" ") for one in differs) if version != "-"}
+    ours = {name: version for name, version, *_ in (one.split(" ") for one in differs) if version != "-"}
     return tuple(f"{name}=={ours[name]}" for name in named if name in ours)
 
 

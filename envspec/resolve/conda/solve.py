@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.base.errors import Unsatisfiable, WrongBuild
-from envspec.base.finding import Finding, merged
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
@@ -271,7 +271,7 @@ class CondaResolver:
             answers = await _together([solve(request, versions) for request, versions in again.items()])
             solved.update(zip(again, answers, strict=True))
         over = (replace(one, targets=groups[request]) for request in groups for one in solves[request].passed_over)
-        for finding in merged(over):
+        for finding in merge_targets(over):
             self.notice(finding)
         named = zip(channels, self.channels, strict=True)
         # rattler leaves logins out of what it says of a record
