@@ -35,7 +35,7 @@ def upload_times(
         {(one.index, one.name) for one in found if one.indexed_files and not _has_times(times, one.index, one)}
     )
     if wanted:
-        named = settings.index_urls(spec.pip.indexes)
+        named = settings.index_urls(spec.indexes)
         fetcher = index_fetcher(settings, named, env)
         pages = IndexPages(pypi_address(settings, env), named, settings.pytorch_mirror, fetcher)
         with ThreadPoolExecutor(_WORKERS) as pool:

@@ -77,7 +77,7 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
     chosen = inputs.locked_targets(lock, targets)
     now, found = datetime.now(timezone.utc), packages(chosen)
     with observer().progress("looking up releases") as progress:
-        name, facts = look_up_facts(spec.pip.indexes, found, how, os.environ, now, progress.count, warn)
+        name, facts = look_up_facts(spec.indexes, found, how, os.environ, now, progress.count, warn)
     told = findings(found, facts, spec.audit, now, how.min_age)
     if len(chosen) == len(lock.targets):
         told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))

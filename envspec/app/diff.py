@@ -204,7 +204,7 @@ def _add_audit(review: Review, old: Side, new: Side, spec: Spec | None, request:
     now = datetime.now(timezone.utc)
     try:
         with observer().progress("looking up releases") as progress:
-            indexes = spec.pip.indexes if spec else {}
+            indexes = spec.indexes if spec else {}
             name, facts = look_up_facts(indexes, chosen, request.how, os.environ, now, progress.count, warn)
     except OutsideError as error:
         # the rest of the review is worth showing

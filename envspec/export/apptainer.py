@@ -74,6 +74,9 @@ def _online(plan: Plan) -> Iterator[str]:
     if plan.has_variants:
         usage.append("  wheels/         a bundle's wheels: variants come from there instead of an index")
         usage.append("  netrc           logins of the indexes that have variants")
+    for index in plan.local_indexes:
+        place = index.folder or index.path
+        usage.append(f"  index-{index.name}/   the folder of the index {index.name}, {place}; it must be there")
     if plan.explicit:
         usage.append("  conda-channel-host   the host of your conda channels; it must be there")
         usage.append("  condarc, netrc       settings and logins for channels that want them")

@@ -263,6 +263,11 @@ def _own(project: OwnProject, plan: Plan) -> Iterator[str]:
     yield "unset PYTHONPATH DIST_EXTRA_CONFIG"
 
 
+def local_index(name: str, *, flat: bool) -> str:
+    """Give uv's word for an index that is a folder: it lies with the builder's own settings."""
+    return f"{'' if flat else 'file://'}{SETTINGS}/index-{name}"
+
+
 def _digest(plan: Plan, file: str) -> str:
     return hashlib.sha256(plan.files[file].encode()).hexdigest()
 
@@ -281,7 +286,8 @@ def _install(step: PipStep) -> Iterator[str]:
         options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
     if step.built_with:
         options.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
-    index = [f"{step.index_option} {word(step.url)}"] if step.url else []
+    place = step.url or (local_index(str(step.index), flat=step.flat) if step.local else None)
+    index = [f"{step.index_option} {word(place)}"] if place else []
     if step.torch_backend:
         yield f"set -- --torch-backend={word(step.torch_backend)}"
         option = "--index" if step.beside else "--default-index"

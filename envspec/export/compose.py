@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from envspec.export import dockerfile, given
 from envspec.export.devcontainer import GIVEN
 from envspec.export.dockerfile_project import CONTEXT
+from envspec.export.dockerfile_steps import index_argument
 from envspec.export.heading import hash_heading
-from envspec.export.plan import SHARED_MEMORY, WORKSPACE, OwnProject, Plan, SpecPlan
+from envspec.export.plan import SHARED_MEMORY, WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan
 from envspec.lock.formats.yaml_text import inline_strings, string
 
 FILE = "compose.yaml"
@@ -67,6 +68,13 @@ def _folder(plan: Plan, project: OwnProject) -> str:
     return f"${{{FOLDER_VARIABLE}{otherwise}}}"
 
 
+def _index_folder(plan: Plan, index: LocalIndex) -> str:
+    """Give the folder of an index, seen from this file's, or the variable that has it where that can be anywhere."""
+    if index.folder is None:
+        return f"${{{index_argument(index.name)}_FOLDER:?the folder of the index {index.name}}}"
+    return posixpath.relpath(index.path, plan.place) if not index.path.startswith("/") else index.path
+
+
 def _service(plan: Plan) -> Iterator[str]:
     yield f"  {string(plan.target)}:"
     yield f"    profiles: {inline_strings([PROFILE])}"
@@ -78,7 +86,9 @@ def _service(plan: Plan) -> Iterator[str]:
     arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *given.arguments(text)])
     secrets = inline_strings(given.secrets(text))
     platforms = f"platforms: {inline_strings([plan.oci_platform])}"
-    more = f", additional_contexts: {{ {CONTEXT}: {string(_folder(plan, plan.project))} }}" if plan.project else ""
+    contexts = [f"{CONTEXT}: {string(_folder(plan, plan.project))}"] if plan.project else []
+    contexts += [f"{one.context}: {string(_index_folder(plan, one))}" for one in plan.local_indexes]
+    more = f", additional_contexts: {{ {', '.join(contexts)} }}" if contexts else ""
     place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(plan.own + path)}"
     yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
     yield f"    shm_size: {SHARED_MEMORY}b # DataLoader workers and NCCL share memory here"

@@ -39,6 +39,7 @@ def render(plan: Plan) -> dict[str, str]:
         "options": [
             f"--platform={plan.oci_platform}",
             *_project(plan),
+            *_indexes(plan),
             *_build_options(dockerfile.render(plan)[recipe]),
         ],
     }
@@ -83,6 +84,13 @@ def _project(plan: Plan) -> Iterator[str]:
     if plan.project:
         below = "" if plan.project.path == "." or plan.project.folder is None else f"/{plan.project.path}"
         yield f"--build-context={CONTEXT}=${{localWorkspaceFolder}}{below}"
+
+
+def _indexes(plan: Plan) -> Iterator[str]:
+    """Give the options for indexes that are folders."""
+    for one in plan.local_indexes:
+        path = one.path if one.path.startswith("/") else f"${{localWorkspaceFolder}}/{one.path}"
+        yield f"--build-context={one.context}={path}"
 
 
 def _build_options(text: str) -> Iterator[str]:

@@ -59,6 +59,7 @@ def _head(plan: Plan) -> str:
     options = ["--build-arg SOURCE_DATE_EPOCH=" + str(plan.epoch), f"--platform {plan.oci_platform}"]
     if plan.project:
         options.append(f"--build-context {CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
+    options += [f"--build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes]
     if plan.explicit:
         options.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     usage = [
@@ -78,6 +79,7 @@ def _head(plan: Plan) -> str:
         usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")
     if plan.explicit:
         usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
+    usage += [f"The files of the index {one.name} come from its folder." for one in plan.local_indexes]
     if plan.project:
         usage.append(f"{plan.project.name} comes from its folder, as far as a {IGNORE} there lets it.")
         if plan.project.versioned:
@@ -120,6 +122,8 @@ def _stages(plan: Plan) -> Iterator[str]:
     yield "FROM ${UV_IMAGE} AS uv"
     for one in plan.borrowed:
         yield f"FROM ${{{_image_argument(one.name)}}} AS {one.name}"
+    for index in plan.local_indexes:
+        yield f"# What --build-context {index.context}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {index.context}"
     if plan.explicit:
         yield conda_stage(plan)
     yield from layer_stages(plan)

@@ -22,6 +22,7 @@ UV_MOUNTS = f"--mount=type=cache,target=/var/cache/uv {SECRET}"
 WHEELS = "wheels"
 """The stage with the variants' wheels under plain names, and the named build context that stands in for it."""
 _WHEELS_AT = f"/run/{WHEELS}"
+_INDEX_AT = "/run/index-"
 NETRC = "/run/secrets/netrc"
 """The logins of a netrc, where a build is given some."""
 NETRC_SECRET = f"--mount=type=secret,id=netrc,target={NETRC}"
@@ -109,6 +110,11 @@ def with_index(step: PipStep, words: Sequence[str]) -> str:
     """Make a shell command of these words, with uv's options for the index of a step behind them."""
     if step.index:
         words = [*words, f'{step.index_option} "${index_argument(step.index)}"']
+    if step.local:
+        # builders without the context mount what stands in for it
+        missing = f"the files of the index {step.index}: build with --build-context index-{step.index}=FOLDER"
+        there = f"if [ -x {_INDEX_AT}{step.index}/uv ]; then echo {shell(missing)} >&2; exit 2; fi"
+        words = [f"{{ {there}; }} &&", *words]
     if step.torch_backend is None:
         return " ".join(words)
     own, option = f"--torch-backend {shell(step.torch_backend)}", "--index" if step.beside else "--default-index"
@@ -119,8 +125,14 @@ def with_index(step: PipStep, words: Sequence[str]) -> str:
 def index_arguments(steps: Iterable[PipStep]) -> list[str]:
     steps = tuple(steps)
     mirror = [f'ARG {MIRROR}=""'] if any(step.torch_backend for step in steps) else []
-    urls = {step.index: step.url for step in steps if step.index and step.url}
+    urls = {step.index: step.url or _folder_of(step) for step in steps if step.index and (step.url or step.local)}
     return mirror + [f"ARG {index_argument(index)}={dockerfile(url)}" for index, url in sorted(urls.items())]
+
+
+def _folder_of(step: PipStep) -> str:
+    """Give uv's word for an index that is a folder, which the build context of its name has."""
+    folder = f"{_INDEX_AT}{step.index}"
+    return folder if step.flat else f"file://{folder}"
 
 
 def index_argument(index: str) -> str:
@@ -128,8 +140,11 @@ def index_argument(index: str) -> str:
 
 
 def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
-    """List what runs of uv see: the user's settings and cache, their files, and the wheels of variants."""
+    """List what runs of uv see: the user's settings and cache, their files, the wheels of variants, and indexes that
+    are folders."""
     given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
+    local = sorted({step.index for step in steps if step.index and step.local})
+    given += [f"--mount=type=bind,from=index-{index},target={_INDEX_AT}{index}" for index in local]
     return [UV_MOUNTS, *given, *(bind(step.file) for step in steps)]
 
 

@@ -12,7 +12,7 @@ from envspec.export import compat, images, nvcc
 from envspec.export.carried import carried_files, carried_names
 from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.export.images import CODE_SERVER, reference
-from envspec.export.pip_steps import build_steps, pip_steps, requirements_file
+from envspec.export.pip_steps import build_steps, local_indexes, pip_steps, requirements_file
 from envspec.export.plan import (
     FETCH_VARIANTS,
     SLICE,
@@ -158,6 +158,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         compiling=compiling,
         project=project,
         torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
+        local_indexes=tuple(local_indexes(spec, [step for step, _ in (*steps, *seen, *built)], target, place)),
         indexes=tuple(sorted({step.index for step, _ in steps if step.index})),
         pip=tuple(step for step, _ in steps),
         explicit=explicit,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import InputError, Place
 from envspec.export.layers import LAYERS, layer_of
-from envspec.export.plan import REQUIREMENTS, PipStep, VariantFile
+from envspec.export.plan import REQUIREMENTS, LocalIndex, PipStep, VariantFile
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
+from envspec.spec.document import project_root
 from envspec.spec.model import Spec
 
 
@@ -104,6 +108,7 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
     terms = spec.terms_of(target.name)
     pages = terms.find_links
     url = spec.pip.indexes.get(own, pages.get(own)) if own else None
+    local = url is not None and is_local(url)
     if own and url is None:
         raise InputError(
             f'the lock has files from the index "{own}", which the spec doesn\'t name',
@@ -118,9 +123,10 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         group,
         backend,
         own,
-        url,
+        None if local else url,
         hashed=index != "git",
         flat=own in pages,
+        local=local,
         beside=bool(others),
         variants=tuple(_variants(pins)),
         unisolated=tuple(
@@ -129,6 +135,25 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         built_with=None if constraints is None else requirements_file("built-with", constraints),
     )
     return step, (text,) if constraints is None else (text, constraints)
+
+
+def is_local(place: str) -> bool:
+    """Say whether a spec's place of an index is a folder."""
+    return place.startswith((".", "file:"))
+
+
+def local_indexes(spec: Spec, steps: Iterable[PipStep], target: LockedTarget, place: str) -> Iterator[LocalIndex]:
+    """List the indexes of steps that are folders. `place` as in `Plan`."""
+    places = {**spec.pip.indexes, **spec.terms_of(target.name).find_links}
+    root = project_root(spec.path)
+    for name in sorted({step.index for step in steps if step.index and step.local}):
+        said = unquote(urlsplit(places[name]).path)
+        if not places[name].startswith("."):
+            yield LocalIndex(name, said, said)
+            continue
+        below = Path(spec.path).absolute().parent.relative_to(root).as_posix()
+        path = posixpath.normpath(posixpath.join(below, said))
+        yield LocalIndex(name, path, None if place == "." else posixpath.relpath(path, posixpath.dirname(place)))
 
 
 def _variants(pins: Iterable[Pin]) -> Iterator[VariantFile]:

@@ -104,6 +104,7 @@ class PipStep:
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
     flat           the index is a flat one: the URL is its page
+    local          the index is a folder, which builders are given: it has no URL
     beside         the other indexes stand beside PyPI: what the packages are built with comes from there
     unisolated     packages that are compiled against the environment, and see nothing but that
     built_with     the file with what the others' builds get, each wheel by its hash; None without others
@@ -119,6 +120,7 @@ class PipStep:
     url: str | None = None
     hashed: bool = True
     flat: bool = False
+    local: bool = False
     beside: bool = False
     unisolated: tuple[str, ...] = ()
     built_with: str | None = None
@@ -140,6 +142,24 @@ class PipStep:
     def source(self) -> bool:
         """Whether the packages are compiled, in the stage that `Compiling` describes."""
         return self.group == "source"
+
+
+@dataclass(frozen=True)
+class LocalIndex:
+    """An index of the spec's own that is a folder.
+
+    path    below the folder that editors open, or absolute
+    folder  the same, seen from the build context; None where that can be anywhere
+    """
+
+    name: str
+    path: str
+    folder: str | None
+
+    @property
+    def context(self) -> str:
+        """The named build context with its files, and the stage that builders put it in the place of."""
+        return f"index-{self.name}"
 
 
 @dataclass(frozen=True)
@@ -197,6 +217,7 @@ class Plan:
     glibc           the floor that the lock was solved for
     toolkit         what the image takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
     repository      where the image is pushed to, if the spec says so
+    local_indexes   indexes that are folders
     place           the spec's folder, seen from the folder that editors open
     epoch           SOURCE_DATE_EPOCH, in seconds
     build           the build of Python that the lock names for the image; None for conda's and for the base's own, and
@@ -238,6 +259,7 @@ class Plan:
     steps: int
     files: Mapping[str, str]
     carries: tuple[str, ...]
+    local_indexes: tuple[LocalIndex, ...] = ()
     place: str = "."
     epoch: int = 315532800
     toolkit: tuple[Borrowed, ...] = ()

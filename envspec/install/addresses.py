@@ -9,7 +9,7 @@ from envspec.base.settings import Settings, split_credentials
 from envspec.install.collect import is_folder
 from envspec.lock.conda_files import FileUrls, artifact_of
 from envspec.lock.model import Pin
-from envspec.net.fetch import Fetcher
+from envspec.net.fetch import Fetcher, local_path
 from envspec.net.simple_page import read_page
 from envspec.resolve.artifact_urls import artifact_urls
 from envspec.spec.model import Spec
@@ -20,10 +20,13 @@ def pip_addresses(
 ) -> FileUrls:
     """The URLs of pip packages' files. Raises IndexFailure, offline at once, and what `artifact_urls` raises."""
     if fetcher.offline:
-        raise IndexFailure(
-            f"not in the cache: {', '.join(artifact_of(pin).file for pin in pins[:3])}{'…' if len(pins) > 3 else ''}",
-            hint="run without --offline once",
-        )
+        addresses = settings.index_urls(spec.index_addresses)
+        absent = [artifact_of(pin).file for pin in pins if local_path(addresses.get(pin.index, "")) is None]
+        if absent:
+            raise IndexFailure(
+                f"not in the cache: {', '.join(absent[:3])}{'…' if len(absent) > 3 else ''}",
+                hint="run without --offline once",
+            )
     flat: dict[tuple[str, str], str] = {}
     for link in settings.find_links:
         if not is_folder(link):

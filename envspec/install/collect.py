@@ -15,12 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
+from envspec.net.fetch import local_path
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
 from envspec.packages.variant_name import read_name
 
@@ -86,8 +87,8 @@ class Collector:
 
         def fetch(pin: Pin) -> Path:
             url = url_of(pin, urls)
-            if urlsplit(url).scheme == "file":
-                return self._of_folder(pin, Path(unquote(urlsplit(url).path)), count)
+            if (path := local_path(url)) is not None:
+                return self._of_folder(pin, path, count)
             return self.store.fetch(url, _wanted_file(artifact_of(pin)), count, self.on_wait)
 
         pool = ThreadPoolExecutor(_WORKERS)
@@ -115,12 +116,13 @@ class Collector:
         return kept(_wanted_file(artifact))
 
     def _of_folder(self, pin: Pin, path: Path, on_bytes: OnBytes) -> Path:
-        """The file of a channel that is a folder."""
+        """The file of an index or a channel that is a folder."""
         if not path.is_file():
             raise IndexFailure(
-                f"{path} doesn't exist", hint="check that this is the channel that the lock was made from"
+                f"{path} doesn't exist", hint="check that this is the folder that the lock was made from"
             )
-        refuse_other(sha256_of(path), path.stat().st_size, _wanted_file(artifact_of(pin)), str(path))
+        if not self._is(path, artifact_of(pin)):
+            refuse_other(sha256_of(path), path.stat().st_size, _wanted_file(artifact_of(pin)), str(path))
         on_bytes(path.stat().st_size)
         return path
 

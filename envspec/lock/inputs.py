@@ -77,7 +77,8 @@ def place_of_term(spec: Spec, target: Target, key: str, name: str) -> Place:
 
 
 def page_name(url: str) -> str:
-    """Name the page of a flat index by its path. A lock has no hosts, and none of the tokens that a path may have."""
+    """Name the page of a flat index by its path; of a folder, the path that the spec has. A lock has no hosts, and none
+    of the tokens that a path may have."""
     path = urlsplit(url).path.strip("/")
     return redact(f"https://host/{path}").removeprefix("https://host/")
 

@@ -1,9 +1,10 @@
 """Fetches from indexes over HTTP: whole small files, byte ranges, streams, all within `envspec.net.limits`. Retries
-transient failures, and reports the rest."""
+transient failures, and reports the rest. Files of this machine (`file://`) are read likewise."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import ssl
 import threading
@@ -13,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from netrc import NetrcParseError, netrc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
@@ -178,6 +179,10 @@ class Fetcher:
         Raises IndexFailure, also while the caller reads: BrokenOff where the connection broke off.
         """
         bare, own = split_credentials(url)
+        if (path := local_path(bare)) is not None:
+            with _opened(path, bare) as file:
+                yield self._local_stream(bare, file, most, start, known)
+            return
         span = {"Range": f"bytes={start}-"} if start else {}
         span |= {"If-None-Match": known} if known else {}
         response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare))
@@ -215,6 +220,8 @@ class Fetcher:
         from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
         bare, own = split_credentials(url)
+        if (path := local_path(bare)) is not None:
+            return _local_reply(path, bare, headers, limit)
         retries = self._retry(bare)
         sent = {**headers, **self._authorization(bare, own)}
         body, too_much = b"", False
@@ -242,12 +249,19 @@ class Fetcher:
         except HTTPError as error:
             raise self._unread(bare, error) from None
         if too_much and not cut:
-            raise TooLarge(
-                f"{bare} is larger than {_size(limit)}, the limit for such a file",
-                hint="check which server answers at this address",
-            )
+            raise _too_large(bare, limit)
         self._judge(bare, response.status)
         return Reply(response.status, body, _total(response), response.headers.get("ETag"), _came_from(bare, response))
+
+    def _local_stream(self, bare: str, file: BinaryIO, most: int | None, start: int, known: str | None) -> Stream:
+        state, bound = os.fstat(file.fileno()), self.limits.file_bytes if most is None else most
+        etag = _local_etag(state)
+        if known == etag:
+            return Stream(bare, bound, iter(()), etag=etag, unchanged=True)
+        if state.st_size > bound:
+            raise _larger(bare, bound)
+        file.seek(start)
+        return Stream(bare, bound, iter(lambda: file.read(1 << 20), b""), start, etag=etag)
 
     def _retry(self, bare: str) -> urllib3.Retry:
         return retries(self.retries, bare, self.limits.whole_seconds)
@@ -394,6 +408,55 @@ class Stream:
         if self.start + self.length > self._most:
             raise _larger(self._url, self._most)
         return piece
+
+
+def local_path(url: str) -> Path | None:
+    """Give the file or folder of this machine that a `file://` URL names; None for any other URL."""
+    if not url.startswith("file://"):
+        return None
+    host, slash, path = url.removeprefix("file://").partition("/")
+    return Path(unquote(slash + path)) if host in ("", "localhost") and slash else None
+
+
+def _opened(path: Path, bare: str) -> BinaryIO:
+    """Open a file of this machine. Raises IndexFailure."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise IndexFailure(f"{bare} can't be read: {error.strerror}", hint="check the folder that it lies in") from None
+
+
+def _local_reply(path: Path, bare: str, headers: Mapping[str, str], limit: int) -> Reply:
+    """Answer as a server of files would: of a folder there is its `index.html`, as pip and uv read it. Raises
+    IndexFailure."""
+    if os.path.isdir(path):
+        bare, path = f"{bare.rstrip('/')}/", path / "index.html"
+    if not os.path.lexists(path):
+        return Reply(404, b"", None, url=bare)
+    with _opened(path, bare) as file:
+        state = os.fstat(file.fileno())
+        etag, total = _local_etag(state), state.st_size
+        if headers.get("If-None-Match") == etag:
+            return Reply(304, b"", None, etag, bare)
+        if (span := headers.get("Range")) is not None:
+            first, _, last = span.removeprefix("bytes=").partition("-")
+            begin = int(first) if first else max(total - int(last), 0)
+            file.seek(begin)
+            return Reply(206, file.read(int(last) - begin + 1 if first else -1), total, etag, bare)
+        if total > limit:
+            raise _too_large(bare, limit)
+        return Reply(200, file.read(limit), total, etag, bare)
+
+
+def _local_etag(state: os.stat_result) -> str:
+    return f'"{state.st_ino:x}-{state.st_mtime_ns:x}-{state.st_size:x}"'
+
+
+def _too_large(url: str, limit: int) -> TooLarge:
+    return TooLarge(
+        f"{url} is larger than {_size(limit)}, the limit for such a file",
+        hint="check which server answers at this address",
+    )
 
 
 def _larger(url: str, most: int) -> IndexFailure:

@@ -1,12 +1,15 @@
-"""Flat pages: one page with links to the files of several projects (pip's `--find-links`), with or without hashes."""
+"""Flat pages: one page with links to the files of several projects (pip's `--find-links`), with or without hashes; or a
+folder of this machine with the files in it."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import msgspec
 
@@ -14,7 +17,7 @@ from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
-from envspec.net.fetch import Fetcher
+from envspec.net.fetch import Fetcher, local_path
 from envspec.net.simple_page import ACCEPT, Page, read_page
 from envspec.packages.requirement import canonical_name
 from envspec.packages.variant_name import VARIANTS_END
@@ -105,6 +108,9 @@ class FlatPages:
             return self._rows[url]
 
     def _read(self, url: str) -> Page:
+        folder = local_path(url)
+        if folder is not None and not folder.is_file():
+            return _rows_of_folder(folder, url)
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         if reply.status != 200:
             raise IndexFailure(
@@ -120,3 +126,23 @@ class FlatPages:
         for row in rows:
             row.setdefault("upload-time", NO_DATE)
         return rows
+
+
+def _rows_of_folder(folder: Path, url: str) -> Page:
+    """List the wheels and sources that lie in a folder itself, as pip and uv do. Raises IndexFailure."""
+    try:
+        files = [one for one in os.scandir(folder) if project_of(one.name) and one.is_file()]
+    except OSError as error:
+        raise IndexFailure(
+            f"the flat index {redact(url)} can't be read: {error.strerror}", hint="correct its address in find-links"
+        ) from None
+    if not files:
+        raise IndexFailure(
+            f"{redact(url)} has no wheel and no source in it: it isn't a flat index",
+            hint="if it is a simple index, with a folder for each project, move it from find-links to indexes",
+        )
+    base = url.rstrip("/")
+    return [
+        {"filename": one.name, "url": f"{base}/{quote(one.name)}", "hashes": {}, "upload-time": NO_DATE}
+        for one in sorted(files, key=lambda one: one.name)
+    ]

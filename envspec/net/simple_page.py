@@ -104,9 +104,21 @@ def parse_page(body: bytes, url: str) -> Page:
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
+        if not url.startswith("file:"):
+            _refuse_local(rows, url)
         return [_checked(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the mirror's address") from None
+
+
+def _refuse_local(rows: Page, url: str) -> None:
+    """Refuse files of this machine on a server's page."""
+    local = next((row["url"] for row in rows if row["url"].startswith("file:")), None)
+    if local is not None:
+        raise IndexFailure(
+            f"{redact(url)} links to a file of this machine: {redact(local)}",
+            hint="tell whoever runs the index: its pages may link to http and https alone",
+        )
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

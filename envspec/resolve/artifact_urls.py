@@ -57,7 +57,7 @@ def artifact_urls(
             project = "" if pin.index in spec.flat_pages else pin.name
             wanted.setdefault(_Page(pin.index, project), {})[pin.artifact.file] = pin.artifact.sha256
     settings = load_settings(env)
-    named = settings.index_urls(spec.pip.indexes)
+    named = settings.index_urls(spec.indexes)
     flat = {name: [settings.flat_url(name, url) for url in urls] for name, urls in spec.flat_pages.items()}
     simple = sorted({page.index for page in wanted} - flat.keys())
     addresses = {index: index_address(index, named, settings, env) for index in simple}

@@ -86,8 +86,8 @@ def index_url(value: str) -> str | None:
         )
     if "?" in value or "#" in value:
         return "leave out everything from '?' or '#' on"
-    if value.startswith(("/", ".", "~")):
-        return "write a folder as file:///absolute/path"
+    if value.startswith(("/", "~")) or "://" not in value:
+        return "write a folder as ./path, relative to the spec, or as file:///absolute/path; a space is %20"
     return None
 
 

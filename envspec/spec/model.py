@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urljoin
 
 from envspec.base.errors import Place
 from envspec.packages.names import requirement_name
@@ -333,19 +336,35 @@ class Spec:
         found = self.target(target)
         return self.pip_terms(found) if found else self.pip.terms
 
+    def address(self, place: str) -> str:
+        """Give the URL of an index by what the spec says of its place: a folder's path is relative to the spec's."""
+        if not place.startswith("."):
+            return place
+        return urljoin(Path(os.path.abspath(self.path)).as_uri(), place)
+
+    @property
+    def indexes(self) -> Mapping[str, str]:
+        """The URLs of the simple indexes, by name."""
+        return MappingProxyType({name: self.address(place) for name, place in self.pip.indexes.items()})
+
     @property
     def flat_pages(self) -> Mapping[str, tuple[str, ...]]:
         """The URLs of the flat indexes, by name: targets may have different pages of one name."""
         found: dict[str, dict[str, None]] = {}
-        for terms in (self.pip.terms, *(target.terms for target in self.targets)):
-            for name, url in terms.find_links.items():
-                found.setdefault(name, {})[url] = None
+        for name, place in self.flat_places:
+            found.setdefault(name, {})[self.address(place)] = None
         return MappingProxyType({name: tuple(urls) for name, urls in found.items()})
+
+    @property
+    def flat_places(self) -> Iterator[tuple[str, str]]:
+        """Names of flat indexes, and where the spec says that each is."""
+        for terms in (self.pip.terms, *(target.terms for target in self.targets)):
+            yield from terms.find_links.items()
 
     @property
     def index_addresses(self) -> Mapping[str, str]:
         """An address of each index of the spec's own, simple or flat, by name: whose logins hold there."""
-        return {**{name: urls[0] for name, urls in self.flat_pages.items()}, **self.pip.indexes}
+        return {**{name: urls[0] for name, urls in self.flat_pages.items()}, **self.indexes}
 
     def conda_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the match specs of a target: the spec's, then the target's own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envspec.base.reader.nodes import LINE, NAME, PACKAGE, WEB_URL, Array, Boolean, Either, Names, Node, Table, Text
+from envspec.base.reader.nodes import LINE, NAME, PACKAGE, PLACE, Array, Boolean, Either, Names, Node, Table, Text
 from envspec.spec import advice
 
 INDEX_NAME = Text(
@@ -45,13 +45,15 @@ def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
             example=({"requirement": "numpy>=2", "reason": "its tests pass with numpy 2"},),
         ),
         "find-links": Names(
-            doc="Flat indexes: single pages with links to files. Packages come from one by `sources`.",
+            doc="Flat indexes: single pages with links to files, or folders of files. Packages come from one by "
+            "`sources`.",
             names=INDEX_NAME,
             values=Text(
-                doc="The URL of its page, without credentials, which netrc, the keyring or uv hold.",
+                doc="The URL of its page, without credentials, which netrc, the keyring or uv hold; or its folder, "
+                "relative to the spec.",
                 example="https://packages.example.org/torch-2.8.0+cu128.html",
-                says="an http or https URL without credentials",
-                pattern=WEB_URL,
+                says="an http, https or file URL without credentials, or a folder relative to the spec",
+                pattern=PLACE,
                 secret=True,
                 advice=advice.index_url,
             ),

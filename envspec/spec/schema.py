@@ -17,6 +17,7 @@ from envspec.base.reader.nodes import (
     LINE,
     NAME,
     PACKAGE,
+    PLACE,
     URL,
     Array,
     Boolean,
@@ -383,10 +384,11 @@ _PIP = Table(
             doc="Further indexes, each with a name.",
             names=INDEX_NAME,
             values=Text(
-                doc="The URL of its simple index, without credentials, which netrc, the keyring or uv hold.",
+                doc="The URL of its simple index, without credentials, which netrc, the keyring or uv hold; or its "
+                "folder, relative to the spec.",
                 example="https://packages.example.org/simple",
-                says="an http, https or file URL without credentials",
-                pattern=URL,
+                says="an http, https or file URL without credentials, or a folder relative to the spec",
+                pattern=PLACE,
                 secret=True,
                 advice=advice.index_url,
             ),

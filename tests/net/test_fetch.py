@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.index import Answer, Fault, Index, _Handler, hanging, truncated
 from support.packages import wheel
@@ -68,3 +70,29 @@ def test_a_redirect_that_is_no_address(index: Index, where: str) -> None:
     )
     with pytest.raises(IndexFailure):
         fetcher(0).get(f"{index.url}/alpha/")
+
+
+def test_a_file_of_this_machine_is_read_as_a_server_would_give_it(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "index.html").write_text("0123456789")
+    local, folder = fetcher(0), (tmp_path / "a b").as_uri()
+    page = local.get(folder)
+    assert (page.status, page.body, page.url) == (200, b"0123456789", f"{folder}/")
+    assert local.get(folder, headers={"If-None-Match": str(page.etag)}).status == 304
+    assert local.get(f"{folder}/none").status == 404
+    url = f"{folder}/index.html"
+    assert (local.range(url, 2, 3).body, local.range(url, None, 3).body, local.range(url, 0, 1).total) == (
+        b"234", b"789", 10
+    )  # fmt: skip
+    with local.stream(url, start=4) as stream:
+        assert stream.read(99) == b"456789" and stream.start == 4
+    with local.stream(url, known=page.etag) as stream:
+        assert stream.unchanged
+    for refused in (
+        lambda: local.get(url, limit=5),
+        lambda: local.stream(url, 5).__enter__(),
+        lambda: local.digest(f"{url}x"),
+    ):
+        with pytest.raises(IndexFailure):
+            refused()
+    assert local.digest(url)[1] == 10

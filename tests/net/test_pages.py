@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urljoin
+from urllib.request import urlopen
 
 import pytest
 from support.index import Index, status
@@ -20,6 +22,7 @@ from envspec.net.file_store import FileStore
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
 from envspec.net.index_proxy.pages import Pages, ServedPage, Upstream
 from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.net.index_proxy.server import open_proxy
 from envspec.packages.stated import StatedMetadata
 
 BASE = "http://127.0.0.9:1/token"
@@ -239,9 +242,20 @@ def test_an_address_says_all(url: str, size: int | None, stand_in: str | None) -
     assert parse(path_of(file)) == file
 
 
+def test_a_file_of_this_machine_is_served_of_its_own_index_alone(tmp_path: Path) -> None:
+    folder, dist = tmp_path / "wheels", wheel("x", "1.0")
+    folder.mkdir()
+    (folder / dist.file).write_bytes(dist.content)
+    path = path_of(WHEEL, (folder / dist.file).as_uri(), dist.sha256, None)
+    with open_proxy(pages=pages(tmp_path)) as proxy:
+        assert urlopen(f"{proxy.index(Upstream(folder.as_uri(), flat=True))}/{path}").read() == dist.content
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{proxy.index(Upstream('http://a.example'))}/{path}")
+
+
 @pytest.mark.parametrize(
     "path",
-    ["", "f", "f/x", "f/ab.1/ftp/host/x.whl", "f/ab.1/file//opt/x.whl", "x/ab.1/https/host/x.whl", "cu126/torch"],
+    ["", "f", "f/x", "f/ab.1/ftp/host/x.whl", "x/ab.1/https/host/x.whl", "cu126/torch"],
 )
 def test_other_paths_are_no_files(path: str) -> None:
     assert parse(path) is None

@@ -17,6 +17,16 @@ from envspec.net.simple_page import mirror_pages, parse_page, refuse_foreign_pag
 URL = "https://user:secret@mirror.example/whl/cu126/torch/"
 
 
+@pytest.mark.parametrize("link", ["file:///etc/passwd-1.0.tar.gz", "x-1.0-py3-none-any.whl"])
+@pytest.mark.parametrize("form", ['<base href="file:///srv/"><a href="{}">x</a>', '<a href="file:///srv/{}">x</a>',
+                                  '{{"files": [{{"filename": "x", "url": "file:///srv/{}"}}]}}'])  # fmt: skip
+def test_no_server_makes_this_machine_read_its_own_files(form: str, link: str) -> None:
+    body = form.format(link).encode()
+    with pytest.raises(IndexFailure, match="links to a file of this machine"):
+        parse_page(body, URL)
+    assert parse_page(body, "file:///srv/simple/x/")
+
+
 def test_html() -> None:
     page = b"""<!DOCTYPE html><html><body>
     <a href="/whl/cu126/torch-2.9.1%2Bcu126-cp312-cp312-linux_x86_64.whl#sha256=abc" data-requires-python="&gt;=3.10"

@@ -46,5 +46,5 @@ def index_addresses(names: Iterable[str], spec: Spec, env: Mapping[str, str]) ->
 
     settings = load_settings(env)
     flat = {name: settings.flat_url(name, urls[0]) for name, urls in spec.flat_pages.items()}
-    named = {**flat, **settings.index_urls(spec.pip.indexes)}
+    named = {**flat, **settings.index_urls(spec.indexes)}
     return {name: without_credentials(index_address(name, named, settings, env)) for name in names}

@@ -190,6 +190,8 @@ PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _URL_PATH = r'/[!-"$->@-~]*'
 WEB_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?:{_URL_PATH})?"
 URL = rf"{WEB_URL}|file://{_URL_PATH}"
+# A URL, or a folder by its path relative to the document's own: printable ASCII, as in a URL.
+PLACE = rf"{URL}|\.\.?{_URL_PATH}"
 # One line with something to see in it.
 LINE = rf"[^{CONTROL}]*[^\s{CONTROL}][^{CONTROL}]*"
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"

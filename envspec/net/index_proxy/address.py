@@ -122,7 +122,7 @@ def parse(path: str) -> FileAddress | None:
     front, _, python = front.partition(_PYTHON)
     front, yanked, _ = front.partition(_YANKED)
     sha256, _, size = front.partition(".")
-    if scheme not in ("http", "https"):
+    if scheme not in ("http", "https", "file"):
         return None
     stand_in = None
     if kind != WHEEL:

@@ -18,7 +18,7 @@ from envspec.base.redact import has_tokens, redact
 from envspec.base.settings import split_credentials
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net import limits
-from envspec.net.fetch import Fetcher, Reply
+from envspec.net.fetch import Fetcher, Reply, local_path
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import NO_DATE, FlatPages, project_of
 from envspec.net.index_proxy.address import FileAddress
@@ -94,6 +94,11 @@ class Upstream:
         if self.named:
             names = (*names, "named")
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    @property
+    def local(self) -> bool:
+        """Whether it is a folder of this machine, which is read as it is now, offline too."""
+        return local_path(self.url) is not None
 
     def serves(self, project: str) -> bool:
         return project not in self.without and (self.only is None or project in self.only)
@@ -188,14 +193,14 @@ class Pages:
         """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them, and
         as they were `before` a moment. Raises IndexFailure."""
         found = self.store.get(upstream.root, project)
-        if found is None and not self.offline:
+        if found is None and not self._unasked(upstream):
             self._read(upstream, project, None)
             found = self.store.get(upstream.root, project)
         return replace(found, target=target, before=before) if found else ()
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
-        if not self.offline:
+        if not self._unasked(upstream):
             self.show(upstream, project)
         return self.releases(upstream, project)
 
@@ -203,7 +208,7 @@ class Pages:
         """Find the variant of a release that the upstream's machine installs, as the index has it now. None for a
         release that has none for it. Raises IndexFailure."""
         asked = version_of(version)
-        if self.offline or upstream.machine is None:
+        if self._unasked(upstream) or upstream.machine is None:
             return None
         rows = self.listed(upstream, project)
         about = about_variants(rows)
@@ -225,7 +230,7 @@ class Pages:
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
         IndexFailure, also offline without such an answer."""
-        if not self.offline:
+        if not self._unasked(upstream):
             # without what the store says: it may not be writable
             return self.show(upstream, project).holds
         found = self.store.get(upstream.root, project)
@@ -233,12 +238,16 @@ class Pages:
             raise self._not_cached(project)
         return bool(found)
 
+    def _unasked(self, upstream: Upstream) -> bool:
+        """Say whether the cache alone answers for an index."""
+        return self.offline and not upstream.local
+
     def _not_cached(self, project: str) -> IndexFailure:
         return IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
 
     def _read(self, upstream: Upstream, project: str, known: str | None) -> ServedPage:
         url = upstream.page(project)
-        if self.offline:
+        if self._unasked(upstream):
             raise self._not_cached(project)
         if upstream.flat:
             return self._made(upstream, project, self.listed(upstream, project), None)
@@ -250,6 +259,7 @@ class Pages:
         if reply.status == 304:
             return ServedPage(304, etag=known)
         if reply.status == 404:
+            _refuse_absent_folder(upstream.url)
             self.store.put(upstream.root, project, ())
             # uv looks on other indexes for what has no page, and this name must come from here
             return ServedPage(404) if upstream.only is None else self._made(upstream, project, [], None)
@@ -299,6 +309,12 @@ class Pages:
         about = about_variants(rows)
         machine = upstream.machine if project in upstream.variants else None
         return of_releases(wheels, lambda several: self._variants.of_release(several, about), project, machine)
+
+
+def _refuse_absent_folder(url: str) -> None:
+    folder = local_path(url)
+    if folder is not None and not folder.is_dir():
+        raise IndexFailure(f"the index {redact(url)} isn't a folder", hint="correct its address in [pip] indexes")
 
 
 def _etag(theirs: str | None, body: bytes) -> str:

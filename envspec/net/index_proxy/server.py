@@ -31,6 +31,7 @@ from envspec.base.storage import storage_error
 from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
+from envspec.net.fetch import local_path
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.ahead import PagesAhead
@@ -224,13 +225,16 @@ class _Handler(BaseHTTPRequestHandler):
         if len(parts) != 2 or pages is None:
             return self._reply(404, b"no such page", "text/plain")
         shown = pages.show(upstream, parts[1], self.headers.get("If-None-Match"))
-        self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if shown.lasts else 0)
+        lasts = shown.lasts and not upstream.local
+        self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if lasts else 0)
 
     def _file(self, address: FileAddress, root: str) -> None:
+        upstream = self.proxy.roots.get(root)
+        if local_path(address.url) is not None and not (upstream and upstream.local):
+            return self._reply(404, b"no file of this index", "text/plain")
         # uv puts .metadata behind the path, before what a query may follow
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
-            upstream = self.proxy.roots.get(root)
             said = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
             metadata = corrected(said, self.proxy.corrections(root))
             self.proxy.ahead.shown(metadata)

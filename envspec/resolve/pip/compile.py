@@ -144,7 +144,7 @@ def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, 
                 f"url = {string(index.url)}",
                 "explicit = true",
             ]
-            if for_ever:
+            if for_ever and index.cacheable:
                 lines.append('cache-control = { api = "max-age=365000000", files = "max-age=365000000, immutable" }')
     return "\n".join(lines) + "\n"
 

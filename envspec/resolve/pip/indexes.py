@@ -43,15 +43,17 @@ class UvIndexes:
         for name, source in request.sources:
             named.setdefault(source, set()).add(name)
         ordered = [
-            UvIndex(source, proxy.index(self._named(request, source)), explicit=True, packages=frozenset(names))
+            UvIndex(source, proxy.index(own), explicit=True, cacheable=not own.local, packages=frozenset(names))
             for source, names in sorted(named.items())
+            for own in (self._named(request, source),)
         ]
         # an override is no requirement of the project's, so uv takes its package from no index that must be named
         overridden = set(map(requirement_name, request.overrides))
         ordered += [
-            UvIndex(f"overridden-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
+            UvIndex(f"overridden-{number}", proxy.index(replace(own, only=frozenset(names))), cacheable=not own.local)
             for number, (source, several) in enumerate(sorted(named.items()))
             if (names := several & overridden)
+            for own in (self._named(request, source),)
         ]
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
@@ -73,14 +75,15 @@ class UvIndexes:
             # uv asks an index that must be named for these packages alone, any other for all
             direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
             alone = special.only if special.only <= direct else frozenset()
-            one = UvIndex("special", proxy.index(special), explicit=bool(alone), packages=alone)
+            one = UvIndex("special", proxy.index(special), bool(alone), cacheable=not special.local, packages=alone)
             # what both have is PyTorch's
             ordered += [one] if alone else [*pytorch, one]
             pytorch = pytorch if alone else []
         # PyTorch's index has three packages, and uv, which keeps no "no such page", would ask it for all: so it comes
         # behind the default one, which is without these
-        ordered.append(UvIndex("pypi", proxy.index(usual)))
-        return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True)]
+        kept = not usual.local
+        ordered.append(UvIndex("pypi", proxy.index(usual), cacheable=kept))
+        return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True, cacheable=kept)]
 
     def of_builds(self, request: Request, variant: str | None, proxy: IndexProxy) -> list[UvIndex]:
         """List uv's indexes for what a build requires: those from which the target has packages, for these alone, then
@@ -89,14 +92,15 @@ class UvIndexes:
         for name, source in request.sources:
             named.setdefault(source, set()).add(name)
         ordered = [
-            UvIndex(f"own-{number}", proxy.index(replace(self._named(request, source), only=frozenset(names))))
+            UvIndex(f"own-{number}", proxy.index(replace(own, only=frozenset(names))), cacheable=not own.local)
             for number, (source, names) in enumerate(sorted(named.items()))
+            for own in (self._named(request, source),)
         ]
         if variant is not None:
             url = proxy.url(variant, triton=needs_own_triton(request), glibc=request.unlisted_glibc)
             ordered.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
         usual = Upstream(str(self.default_index), glibc=request.unlisted_glibc)
-        return [*ordered, UvIndex("pypi", proxy.index(usual), default=True)]
+        return [*ordered, UvIndex("pypi", proxy.index(usual), default=True, cacheable=not usual.local)]
 
     def _named(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
@@ -155,7 +159,7 @@ class UvIndexes:
     def wheel(self, request: Request, name: str, version: str) -> FoundFile | None:
         """Find a wheel of a release on its package's index, as the page is now. Raises IndexFailure."""
         own = self._upstreams(request)(name)
-        rows = self.pages.listed(own, name) if own and not self.pages.offline else []
+        rows = self.pages.listed(own, name) if own and (own.local or not self.pages.offline) else []
         from packaging.version import Version
 
         of_release = by_version(rows, name).get(Version(version))

@@ -71,10 +71,8 @@ def pip_resolver(
     uv = find_uv(env)
     uv.offline, uv.fresh = offline, fresh or refresh
     uv.longest = max(settings.timeouts.values(), default=0)
-    indexes = settings.index_urls(spec.pip.indexes)
-    flat = {
-        (name, page_name(url)): settings.flat_url(name, url) for name, urls in spec.flat_pages.items() for url in urls
-    }
+    indexes = settings.index_urls(spec.indexes)
+    flat = {(name, page_name(place)): settings.flat_url(name, spec.address(place)) for name, place in spec.flat_places}
     default = settings.default_index or uvs_default_index(uv, settings.cache())
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env, offline=offline)
     readers = index_readers(settings.cache(), fetcher, uv)

@@ -421,10 +421,13 @@ class PipResolver:
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
                     neighbour = _neighbour(failure.message, asked)
-                    if neighbour is None:
+                    if neighbour is not None:
+                        asked = replace(asked, requirements=(*asked.requirements, neighbour))
+                        continue
+                    # where no other index answers, that doesn't matter for what isn't to come from there
+                    strayed = _strayed(_WORD.findall(failure.message), asked)
+                    if not strayed:
                         raise
-                    asked = replace(asked, requirements=(*asked.requirements, neighbour))
-                    continue
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
 

@@ -97,7 +97,7 @@ def not_after(policy: Policy, now: datetime, own: str | None) -> str | None:
 
 
 def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:
-    for name, url in sorted(spec.pip.indexes.items()):
+    for name, url in sorted(spec.indexes.items()):
         if not policy.allows_address(url):
             yield _breach("index-forbidden", _INDEXES, f'the index "{name}" ({redact(url)}) isn\'t allowed')
     for name, urls in sorted(spec.flat_pages.items()):

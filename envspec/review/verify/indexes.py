@@ -92,7 +92,7 @@ class Indexes:
         return Indexes(
             settings=settings,
             env=env,
-            named=settings.index_urls(spec.pip.indexes),
+            named=settings.index_urls(spec.indexes),
             flat={name: tuple(settings.flat_url(name, url) for url in urls) for name, urls in spec.flat_pages.items()},
             fetcher=fetcher,
             wheels=MetadataReader(MetadataCache(cache), fetcher),
