@@ -176,7 +176,7 @@ def _said_by_tensorflow(wheel: OpenWheel, info: ZipInfo) -> DeviceCode | None:
         return None
     listed = re.search(r"cuda_compute_capabilities['\"][:,] \[([^\]]{0,999})\]", text)
     if listed is None:
-        return None
+        return DeviceCode(said=True) if re.search(r"is_cuda_build['\"][:,] False", text) else None
     return DeviceCode((_said(info.filename, re.findall(r"(?:sm|compute)_\d{2,3}[af]?", listed[1])),), said=True)
 
 

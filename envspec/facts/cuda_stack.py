@@ -93,6 +93,30 @@ def of_any_cuda(name: str) -> str | None:
     return _CUDA.sub(lambda found: found[1] + "#" * len(found[2] + found[3]), name, count=1)
 
 
+_COMPILED = frozenset(
+    (
+        *("bitsandbytes", "causal-conv1d", "ctranslate2", "deepspeed", "dgl", "flash-attn", "mamba-ssm"),
+        *("onnxruntime-gpu", "pyg-lib", "tensorflow", "torch-cluster", "torch-scatter", "torch-sparse"),
+        *("torch-spline-conv", "torchao", "torchcodec", "vllm", "xformers"),
+    )
+)
+"""Packages whose wheels hold code for GPUs, and that don't show it by their names."""
+_NAMED = re.compile(r"[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
+"""cupy-cuda12x, jax-cuda12-plugin, transformer-engine-cu12."""
+_FOR_GPUS = re.compile(r"cupy|[\w-]+-gpu")
+"""Names of builds for GPUs alone. cupy is published as a source alone."""
+
+
+def holds_code(name: str) -> bool:
+    """Say whether the published wheels of a package hold code for GPUs, or load CUDA."""
+    return name in _COMPILED or _NAMED.fullmatch(name) is not None
+
+
+def is_for_gpus(name: str) -> bool:
+    """Say whether a wheel of this name is meant for GPUs, whoever built it: without code for any it is a CPU build."""
+    return holds_code(name) or _FOR_GPUS.fullmatch(name) is not None
+
+
 def family_of(name: str) -> str | None:
     """Name the family of a package, whatever CUDA its name says: "cudnn", "nccl", "cuda-runtime", "triton" or None."""
     match = _DECIDES.fullmatch(name)

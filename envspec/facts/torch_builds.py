@@ -59,8 +59,8 @@ def cuda_of(variant: str) -> str | None:
 
 
 def is_own_build(version: str, index: str) -> bool:
-    """Say whether a torch is a build that no table knows: from another index than PyPI and PyTorch's,
-    or with another local part than PyTorch's. `index` is a lock's name for it."""
+    """Say whether a torch, or another package, is a build that no table knows: from another index than PyPI and
+    PyTorch's, or with another local part than PyTorch's. `index` is a lock's name for it."""
     local = version.partition("+")[2]
     known = not local or re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", local) is not None
     return not known or not (index == "pypi" or index.startswith("pytorch/"))

@@ -87,14 +87,14 @@ def problems(
             continue
         origin = origins.get(name, Origin("pypi", ""))
         label = label_of(version, origin.file)
-        if label is not None:
+        if label is not None and mislabelled(label, around):
             yield from _of_label(f"{name} {version}", label, around)
             continue
         pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))
         built_for = read[name].built_for if name in read else BuildNotes()
         if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version)):
             yield from _of_notes(f"{name} {version}", built_for, around)
-        elif pypis:
+        elif pypis and label is None:
             yield from _of_facts(name, version, around, case)
 
 

@@ -65,6 +65,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     wanted = torch_of(spec, target)
     pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
     origin = origins.get("torch", neighbours.Origin("pypi", ""))
+    own = {one for one, at in origins.items() if torch_builds.is_own_build(pins[one], at.index)}
     found = [
         *_torch(case, pins, pinned.architectures.get("torch", ((), ())), read.get("torch"), origin),
         *_pytorch(case, pins, builds),
@@ -74,7 +75,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *_libraries(case, pins),
         *overlaps.problems(pinned.order, read, builds),
         *neighbours.problems(case, pins, builds, origins, read),
-        *wheel_code.problems(case, pins, read),
+        *wheel_code.problems(case, pins, read, own),
         *_for_servers(case, pins, builds, origins, read),
     ]
     findings = (located(spec, target, wanted, problem) for problem in found)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, without_unseen
 from envspec.binaries.build_notes import BuildNotes
+from envspec.facts import neighbours
 from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.torch_builds import variant_of
 from envspec.rules.case import CandidateBuild, Case
 
@@ -79,18 +81,34 @@ def told_of_torch(version: str, build: CandidateBuild, code: DeviceCode) -> Find
     return Finding("info", "torch-newer-than-tables", message, key="torch")
 
 
-def problems(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
+def problems(
+    case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild], own: Collection[str] = ()
+) -> Iterator[Finding]:
     """Find the wheels without code for a GPU of the target, torch aside: what is missing where all was read, and what
-    may be missing where not."""
+    may be missing where not. `own` names the builds that aren't PyPI's."""
     major = case.cuda.partition(".")[0] if case.cuda else None
     for name, version in sorted(pins.items()):
         build = read.get(name)
         if name == "torch" or build is None or build.code is None or major is None:
             continue
+        if name in own and is_for_gpus(name) and _is_for_cpus(build):
+            yield _cpu_build(name, version, case)
         libraries = _loaded(build.code, major)
         for capability in case.capabilities:
             if libraries and not any(_runs(one, capability, build) for one in libraries):
                 yield _problem(f"{name} {version}", libraries, build.code, capability, case)
+
+
+def _is_for_cpus(build: WheelBuild) -> bool:
+    return build.code is not None and build.code.complete and not build.code.libraries and build.cuda is None
+
+
+def _cpu_build(name: str, version: str, case: Case) -> Finding:
+    said = "nothing in its wheel is compiled for a GPU or loads CUDA"
+    message = f"{name} {version} is a CPU build: {said}, and the target is for CUDA {case.cuda}"
+    partly = neighbours.partly_without(name)
+    remedy = f"build it with CUDA {case.cuda}, or take a published build; `envspec inspect` says what a wheel holds"
+    return Finding("warning" if partly else "error", "wheel-architecture", message, key="cuda", remedy=remedy)
 
 
 def _loaded(code: DeviceCode, major: str) -> list[CompiledLibrary]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ from envspec.base.errors import IndexFailure
 from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
 from envspec.facts import neighbours, torch_builds
-from envspec.facts.cuda_stack import of_both_majors, stack_of
+from envspec.facts.cuda_stack import holds_code, of_both_majors, stack_of
 from envspec.facts.torch_builds import is_own_build
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import GitSource, LockedCorrection, Pin
-from envspec.packages.build_label import label_of
 from envspec.packages.names import requirement_name
 from envspec.packages.variant_name import read_name
 from envspec.packages.version_numbers import numbers_in
@@ -219,20 +217,8 @@ def _key(pin: Pin) -> _Key:
     return (pin.index, *((pin.artifact.file, pin.artifact.sha256) if pin.artifact else ("", "")))
 
 
-_COMPILED = frozenset(
-    (
-        *("bitsandbytes", "causal-conv1d", "ctranslate2", "deepspeed", "dgl", "flash-attn", "mamba-ssm"),
-        *("onnxruntime-gpu", "pyg-lib", "tensorflow", "torch-cluster", "torch-scatter", "torch-sparse"),
-        *("torch-spline-conv", "torchao", "torchcodec", "vllm", "xformers"),
-    )
-)
-"""Packages whose wheels hold code for GPUs, and that don't show it by their names."""
-
 _FOR_TORCH = ("dgl",)
 """Packages that have libraries for some releases of torch, and say so: that counts on a CPU too."""
-
-_NAMED = re.compile(r"[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
-"""cupy-cuda12x, jax-cuda12-plugin, transformer-engine-cu12."""
 
 
 def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Question]:
@@ -245,7 +231,7 @@ def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Ques
     if cuda is None:
         known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)
         return frozenset(("notes",)) if pin.name in _FOR_TORCH and not known else frozenset()
-    asked = _no_table_knows(pin, platform) if pin.name == "torch" else _may_hold_code(pin, pin.artifact.file)
+    asked = _no_table_knows(pin, platform) if pin.name == "torch" else _may_hold_code(pin)
     return frozenset(("notes", "code")) if asked else frozenset()
 
 
@@ -257,14 +243,12 @@ def _no_table_knows(torch: Pin, platform: str) -> bool:
     return variant is None or not torch_builds.builds(public, variant=variant, platform=platform)
 
 
-def _may_hold_code(pin: Pin, file: str) -> bool:
+def _may_hold_code(pin: Pin) -> bool:
     # torch's companions and NVIDIA's libraries have tables of their own
     if stack_of(pin.name) is not None:
         return False
-    if pin.name in _COMPILED or _NAMED.fullmatch(pin.name):
-        return True
-    needs_torch = any(requirement_name(line) == "torch" for line in pin.dependencies)
-    return pin.index != "pypi" and (needs_torch or label_of(pin.version, file) is not None)
+    # of a build of one's own no name tells what it holds
+    return holds_code(pin.name) or is_own_build(pin.version, pin.index)
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,7 @@ few = settings(
 )
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # pip leaves pages open
 @few
 @given(places=st.lists(st.sampled_from(WHERE), min_size=6, max_size=6, unique=True))
 def test_of_a_flat_folder_it_is_uvs_choice_and_pips(places: list[str], machine: Machine) -> None:

@@ -1,0 +1,129 @@
+"""Builds of one's own, of any framework: from an index of the spec's own or by URL, with an unknown local part. Their
+binaries say which CUDA and which GPUs they are for; no name does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from resolutions import targets
+from support.compiled import Compiler, needs_compiler, platform_wheel
+from support.cubins import entry, fatbin
+from support.index import Index
+from support.machine import Machine, Ran, cpu
+from support.matrix import first_by_day
+from support.packages import Dist, wheel
+
+pytestmark = [pytest.mark.e2e, needs_compiler]
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+TARGET = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['{}']"
+FRAMEWORKS = first_by_day(2, [
+    "jaxlib", "cupy", "tensorflow", "paddlepaddle-gpu", "onnxruntime-gpu", "xformers", "flash-attn", "acme-ops"
+])  # fmt: skip
+FOR_GPUS = first_by_day(1, ["cupy", "tensorflow", "paddlepaddle-gpu", "onnxruntime-gpu", "xformers", "flash-attn"])
+VERSION = "7.1+mybuild"
+
+
+def library(folder: Path, *code: str, cuda: str | None = None) -> Path:
+    """A real library that loads the runtime of a CUDA major, and holds device code of these architectures."""
+    compiler = Compiler(folder)
+    needs = [compiler.library(f"libcudart.so.{cuda}", soname=f"libcudart.so.{cuda}").name] if cuda else []
+    made = compiler.library("_ops.so", defines=["ops"], needs=needs)
+    if code:
+        (folder / "code").write_bytes(fatbin([entry(one) for one in code]))
+        subprocess.run(["objcopy", "--add-section", f".nv_fatbin={folder / 'code'}", made], check=True)
+    return made
+
+
+def built(folder: Path, name: str, *code: str, cuda: str | None = None, requires: tuple[str, ...] = ()) -> Dist:
+    module = name.replace("-", "_")
+    return platform_wheel(name, VERSION, *requires, files={f"{module}_/_ops.so": library(folder, *code, cuda=cuda)})
+
+
+def locked(
+    machine: Machine, own: Index, made: Dist, cuda: str, gpu: str, *, url: bool = False, accept: str = ""
+) -> Ran:
+    own.add(made)
+    terms = f"indexes = {{ own = '{own.url}' }}\nsources = {{ {made.name} = 'own' }}"
+    asked = f"{made.name} @ {own.file_url(made)}" if url else f"{made.name}=={VERSION}"
+    extra = ("" if url else terms) + accept
+    machine.spec(cpu(asked, extra=extra, targets=targets(t=TARGET.format(cuda, gpu)), python=PYTHON))
+    return machine.envspec("lock", "specs/demo.toml")
+
+
+def said(ran: Ran) -> str:
+    return " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize("url", first_by_day(1, [False, True]))
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_build_for_another_cuda_is_refused(
+    machine: Machine, index: Index, tmp_path: Path, name: str, url: bool
+) -> None:
+    with Index() as own:
+        ran = locked(machine, own, built(tmp_path, name, "sm_90", cuda="12"), "13.0", "H100", url=url)
+    assert ran.status == 1, ran.err
+    where = f"{name.replace('-', '_')}_/_ops.so in its wheel says, and the target has CUDA 13.0"
+    assert f"{name} {VERSION} is built for CUDA 12, as {where}" in said(ran)
+
+
+@pytest.mark.parametrize("url", first_by_day(1, [False, True]))
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_one_for_the_targets_cuda_and_gpu_is_taken_in_peace(
+    machine: Machine, index: Index, tmp_path: Path, name: str, url: bool
+) -> None:
+    with Index() as own:
+        ran = locked(machine, own, built(tmp_path, name, "sm_90", cuda="12"), "12.8", "H100", url=url)
+        assert ran.status == 0 and name not in said(ran).replace(f"of {name}", ""), ran.err
+        assert machine.versions("t") == {name: VERSION}
+        assert machine.envspec("check", "specs/demo.toml").status == 0
+        assert machine.envspec("verify", "specs/demo.toml").status == 0
+        ran = machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", "env")
+    assert ran.status == 0, ran.err
+    place = machine.folder / f"env/lib/python{PYTHON}/site-packages/{name.replace('-', '_')}_/_ops.so"
+    assert place.read_bytes() == (tmp_path / "_ops.so").read_bytes()
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_code_that_the_targets_gpu_does_not_run_is_told(
+    machine: Machine, index: Index, tmp_path: Path, name: str
+) -> None:
+    with Index() as own:
+        ran = locked(machine, own, built(tmp_path, name, "sm_80", "sm_86", cuda="12"), "12.8", "H100")
+    assert ran.status == 0 and f"{name} {VERSION} has no code for sm_90 (H100" in said(ran), ran.err
+
+
+@pytest.mark.parametrize("name", FOR_GPUS)
+def test_a_build_for_the_cpu_is_refused_where_its_name_promises_a_gpu(
+    machine: Machine, index: Index, tmp_path: Path, name: str
+) -> None:
+    with Index() as own:
+        made = built(tmp_path, name)
+        ran = locked(machine, own, made, "12.8", "H100")
+        assert ran.status == 1 and f"{name} {VERSION} is a CPU build: nothing in its wheel" in said(ran), ran.err
+        accept = "\naccept = { wheel-architecture = 'its CPU half is enough' }"
+        assert locked(machine, own, made, "12.8", "H100", accept=accept).status == 0
+
+
+@pytest.mark.parametrize("name", ["jaxlib", "acme-ops"])
+def test_what_runs_on_a_cpu_by_design_is_taken(machine: Machine, index: Index, tmp_path: Path, name: str) -> None:
+    """jaxlib has its CUDA in a plugin."""
+    with Index() as own:
+        ran = locked(machine, own, built(tmp_path, name), "12.8", "H100")
+    assert ran.status == 0 and f"{name} {VERSION}" not in said(ran), ran.err
+
+
+def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, index: Index, tmp_path: Path) -> None:
+    index.add(wheel("nvidia-cublas-cu12", "12.8.4.1"))
+    made = built(tmp_path, "jaxlib", "sm_90", requires=("nvidia-cublas-cu12",))
+    with Index() as own:
+        ran = locked(machine, own, made, "13.0", "H100")
+        assert ran.status == 1 and "nvidia-cublas-cu12 12.8.4.1 belongs to CUDA 12" in said(ran), ran.err
+        assert locked(machine, own, made, "12.8", "H100").status == 0
+    for path in (machine.folder / "specs/demo.toml", machine.lock_path()):
+        path.write_text(path.read_text().replace("'12.8'", "'13.0'").replace('"12.8"', '"13.0"'))
+    ran = machine.envspec("check", "specs/demo.toml")
+    assert ran.status == 1 and "nvidia-cublas-cu12 12.8.4.1 is for CUDA 12" in ran.out + ran.err
