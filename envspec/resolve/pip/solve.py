@@ -415,18 +415,15 @@ class PipResolver:
                         # their sources may do: what they are needed for is told then, and nothing is built
                         asked = replace(asked, unfit=(*asked.unfit, *unfit))
                         continue
-                    strayed = _strayed(_WORD.findall(conflict.message), asked)
-                    if not strayed:
+                    if not (strayed := _strayed(_WORD.findall(conflict.message), asked)):
                         raise
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
-                    neighbour = _neighbour(failure.message, asked)
-                    if neighbour is not None:
+                    if neighbour := _neighbour(failure.message, asked):
                         asked = replace(asked, requirements=(*asked.requirements, neighbour))
                         continue
-                    # where no other index answers, that doesn't matter for what isn't to come from there
-                    strayed = _strayed(_WORD.findall(failure.message), asked)
-                    if not strayed:
+                    # what no other index answers for may come from its own one
+                    if not (strayed := _strayed(_WORD.findall(failure.message), asked)):
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
