@@ -246,7 +246,7 @@ def test_a_file_of_this_machine_is_served_of_its_own_index_alone(tmp_path: Path)
     folder, dist = tmp_path / "wheels", wheel("x", "1.0")
     folder.mkdir()
     (folder / dist.file).write_bytes(dist.content)
-    path = path_of(WHEEL, (folder / dist.file).as_uri(), dist.sha256, None)
+    path = path_of(FileAddress(WHEEL, (folder / dist.file).as_uri(), dist.sha256, None))
     with open_proxy(pages=pages(tmp_path)) as proxy:
         assert urlopen(f"{proxy.index(Upstream(folder.as_uri(), flat=True))}/{path}").read() == dist.content
         with pytest.raises(HTTPError, match="404"):

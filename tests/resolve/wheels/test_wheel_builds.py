@@ -44,7 +44,8 @@ from envspec.rules.wheel_code import WheelBuild
         (pin("acme", "1.0", "torch>=2"), False),
         (pin("acme", "1.0", "torch>=2", index="internal"), True),
         (pin("acme", "1.0+cu12torch2.9", index="internal"), True),
-        (pin("acme", "1.0", index="internal"), False),
+        (pin("acme", "1.0", index="internal"), True),
+        (pin("acme", "1.0", index="internal", tag="py3-none-any"), False),
     ],
 )
 def test_what_may_hold_code_is_asked(asked: Pin, expected: bool) -> None:
