@@ -45,11 +45,12 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
     hashes: dict[str, str] = {}
     with suppress(csv.Error):
         hashes = {row[0]: row[1] for row in csv.reader(texts.get("RECORD", "").splitlines()) if len(row) == 3}
-    found = {
-        place: hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
-        for info in wheel.members
-        if not info.filename.partition("/")[0].endswith(".dist-info") and (place := installed_path(info.filename))
-    }
+    found: dict[str, str] = {}
+    for info in wheel.members:
+        top = info.filename.partition("/")[0]
+        place = installed_path(info.filename) if top.endswith(".data") else info.filename
+        if place and not top.endswith(".dist-info"):
+            found[place] = hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
     section = ""
     for line in texts.get("entry_points.txt", "").splitlines():
         if line.startswith("["):

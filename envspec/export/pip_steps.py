@@ -1,4 +1,5 @@
-"""The pip half of a lock as runs of uv: one per layer and index, so that each package comes from its index."""
+"""The pip half of a lock as runs of uv: one per layer and index, so that each package comes from its index, and later
+ones for what overwrites files of others, as uv installs a run's packages side by side."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from envspec.export.plan import REQUIREMENTS, LocalIndex, PipStep, VariantFile
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.shared_paths import pip_order, waves
 from envspec.spec.document import project_root
 from envspec.spec.model import Spec
 
@@ -86,17 +88,20 @@ def project_steps(spec: Spec, target: LockedTarget, names: Collection[str]) -> t
 
 
 def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]) -> tuple[Run, ...]:
-    groups: dict[tuple[str, str, str], list[Pin]] = {}
+    groups: dict[tuple[str, int, str, str], list[Pin]] = {}
+    parts = waves(pip_order(target), {pin.name: pin.overwrites for pin in target.pins})
+    wave = {name: number for number, names in enumerate(parts) for name in names}
     for group, pin in grouped:
         # builds with different constraints are runs of their own
         built_with = "" if pin.built_with is None else f"={build_constraints([pin])}"
-        groups.setdefault((group, "pypi" if pin.index == "url" else pin.index, built_with), []).append(pin)
-    return tuple(_step(spec, target, *key[:2], groups[key]) for key in sorted(groups, key=_place))
+        index = "pypi" if pin.index == "url" else pin.index
+        groups.setdefault((group, wave[pin.name], index, built_with), []).append(pin)
+    return tuple(_step(spec, target, key[0], key[2], groups[key]) for key in sorted(groups, key=_place))
 
 
-def _place(key: tuple[str, str, str]) -> tuple[int, bool, str, str]:
-    group, index, built_with = key
-    return _GROUPS.index(group), index != "pypi", index, built_with
+def _place(key: tuple[str, int, str, str]) -> tuple[int, int, bool, str, str]:
+    group, number, index, built_with = key
+    return _GROUPS.index(group), number, index != "pypi", index, built_with
 
 
 def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:

@@ -14,7 +14,7 @@ LOCK_NAME = "envspec.lock"
 
 
 TOP = ("lock-version", "env", "images", "targets", "python", "corrections", "conda", "pip")
-ROWS = ("artifacts", "built-with", "dependencies", "metadata")
+ROWS = ("artifacts", "built-with", "dependencies", "metadata", "overwrites")
 """The lists that may hold tables."""
 
 TARGET = {
@@ -45,6 +45,7 @@ PACKAGE = {
     "targets": list,
     "provides": list,
     "dependencies": list,
+    "overwrites": list,
     "built-with": list,
     "artifacts": list,
 }
@@ -55,6 +56,7 @@ BUILT_WITH = {"name": str, "version": str, **_FILE, "targets": list}
 PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "email"), str)
 PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
 EDGE = {"requires": str, "targets": list}
+OVERWRITTEN = {"package": str, "targets": list}
 
 _SPECIFIER = re.compile(r"[<>=!~]=?=?[A-Za-z0-9.*+!]+(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*")
 

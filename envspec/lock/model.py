@@ -110,6 +110,8 @@ class Pin:
                   built against the lock's own packages
     requires_python  pip only: its Requires-Python, where that may refuse this Python or a later one
                   (`envspec.packages.python_range.binding_range`); None in locks of schema 2
+    overwrites    pip only: the packages installed before its wheel, some of whose files it overwrites with others; of
+                  locks of schema 2 it isn't known
     extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
     added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
@@ -132,6 +134,7 @@ class Pin:
     publisher: Publisher | None = None
     built_with: tuple[BuildPin, ...] | None = None
     requires_python: str | None = None
+    overwrites: tuple[str, ...] = ()
     extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)

@@ -6,7 +6,7 @@ stands at a path that two of its wheels have would be up to its threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -108,14 +108,19 @@ def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[
             yield SharedPath(path, tuple(name for name, _ in several), len({content for _, content in several}) > 1)
 
 
-def waves(names: Sequence[str], shared: Iterable[SharedPath]) -> list[list[str]]:
-    """Part packages, in the order of installation, into those that may be installed side by side: one that overwrites
-    another's file comes in a later part."""
+def overwritten(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
+    """Give the packages that each one overwrites a file of."""
     under: dict[str, set[str]] = {}
     for one in shared:
         if one.differs:
             for place, name in enumerate(one.owners):
                 under.setdefault(name, set()).update(one.owners[:place])
+    return {name: below for name, below in under.items() if below}
+
+
+def waves(names: Sequence[str], under: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Part packages, in the order of installation, into those that may be installed side by side: one that overwrites
+    another's file comes in a later part. `under` gives the packages that each one overwrites."""
     level: dict[str, int] = {}
     for name in names:
         level[name] = max((level[other] + 1 for other in under.get(name, ()) if other in level), default=0)

@@ -78,6 +78,7 @@ def _package(pin: Pin) -> dict[str, Any]:
             "direct": pin.direct,
             "provides": list(pin.provides),
             "dependencies": sorted(set(pin.dependencies)),
+            "overwrites": sorted(pin.overwrites),
             "built-with": wheels,
             "artifacts": [artifact_table(pin.artifact)] if pin.artifact else [],
         }

@@ -6,7 +6,7 @@ targets says so in place; every list that may grow has one item a line. So a new
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -191,7 +191,8 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     if len(pins) < target_count:
         _write_inline(out, "targets", pins)
     _write_inline(out, "provides", first.provides)
-    _write_lines(out, "dependencies", _dependency_lines(pins))
+    _write_lines(out, "dependencies", _text_lines(pins, "requires", lambda pin: pin.dependencies))
+    _write_lines(out, "overwrites", _text_lines(pins, "package", lambda pin: pin.overwrites))
     if first.built_with is not None:
         # a build that needs nothing is another thing than one of which nothing is known
         _write_lines(out, "built-with", _built_with_lines(pins), empty=True)
@@ -207,13 +208,14 @@ def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dic
     return {value: None if len(names) == len(pins) else names for value, names in holders.items()}
 
 
-def _dependency_lines(pins: _Pins) -> list[str]:
-    first = next(iter(pins.values())).dependencies
-    if all(pin.dependencies == first for pin in pins.values()):
+def _text_lines(pins: _Pins, key: str, of: Callable[[Pin], tuple[str, ...]]) -> list[str]:
+    """Write texts, each with the targets that have it and under a key where not all do."""
+    first = of(next(iter(pins.values())))
+    if all(of(pin) == first for pin in pins.values()):
         return [string(text) for text in sorted(set(first))]
-    holders = _by_value(pins, ((target, set(pin.dependencies)) for target, pin in pins.items()))
+    holders = _by_value(pins, ((target, set(of(pin))) for target, pin in pins.items()))
     return [
-        string(text) if names is None else f"{{ requires = {string(text)}, targets = {inline_strings(names)} }}"
+        string(text) if names is None else f"{{ {key} = {string(text)}, targets = {inline_strings(names)} }}"
         for text, names in sorted(holders.items())
     ]
 

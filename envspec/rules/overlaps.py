@@ -11,6 +11,8 @@ from envspec.rules.wheel_code import WheelBuild
 
 _ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
 """Folders that wheels carry by mistake, and are imported by none."""
+_NAMED = 3
+"""The packages that a message names before it counts the rest."""
 
 
 def problems(order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collection[str] = ()) -> Iterator[Finding]:
@@ -19,11 +21,16 @@ def problems(order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collec
     for name in sorted({*order} & {*conda}):
         message = f"{name} is from conda and from pip: of a path that both have, as of a program {name}, pip's stays"
         yield Finding("info", "shared-path", message, key="platform")
+    unread = {name: read[name].unread for name in sorted(order) if name in read and read[name].unread}
+    if unread:
+        names = f"{', '.join([*unread][:_NAMED])}{f' and {len(unread) - _NAMED} more' if len(unread) > _NAMED else ''}"
+        message = f"the paths of {names} aren't compared with other packages': {next(iter(unread.values()))}"
+        yield Finding("info", "not-inspected", message, key="platform")
+    together: dict[tuple[str, ...], list[str]] = {}
     owners: dict[str, list[tuple[str, str]]] = {}
     for name in order:
         for path, content in ((read[name].paths if name in read else None) or {}).items():
             owners.setdefault(path, []).append((name, content))
-    together: dict[tuple[str, ...], list[str]] = {}
     for path, several in sorted(owners.items()):
         if len({content for _, content in several}) > 1:
             together.setdefault(tuple(name for name, _ in several), []).append(path)

@@ -24,12 +24,13 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class WheelBuild:
-    """What was read in a wheel. None is what wasn't asked. `paths` are those of the files that it installs,
-    each with what tells its content."""
+    """What was read in a wheel. None is what wasn't asked. `paths` are those of its files that another wheel of the
+    target has too, each with what tells its content; `unread` says why they aren't known."""
 
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
     paths: Mapping[str, str] | None = None
+    unread: str | None = None
 
     @property
     def built_for(self) -> BuildNotes:

@@ -10,8 +10,8 @@
 # them nixpkgs' Python, C++ runtime and the libraries that manylinux wheels may expect of a system.
 { pkgs, lock, indexes ? { } }:
 let
-  inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter fromTOML genericClosure head isFunction isPath isString
-    listToAttrs map match readFile replaceStrings split toString tryEval;
+  inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter foldl' fromTOML genericClosure genList head isFunction
+    isPath isString listToAttrs map match readFile replaceStrings split toString tryEval;
 
   system = pkgs.stdenv.hostPlatform.system;
   subdirs = { "linux-64" = "x86_64-linux"; "linux-aarch64" = "aarch64-linux"; };
@@ -33,6 +33,11 @@ let
     if artifact ? variant then replaceStrings [ "-${artifact.variant}.whl" ] [ ".whl" ] artifact.file else artifact.file;
   requirementsOf = target: pin:
     map (line: line.requires or line) (filter (line: isString line || has target line) (pin.dependencies or [ ]));
+
+  overwrittenBy = target: pin:
+    map (one: one.package or one) (filter (one: isString one || has target one) (pin.overwrites or [ ]));
+
+  greater = one: other: if one > other then one else other;
 
   # The package that a requirement names, normalised as in PEP 503.
   nameOf = requirement:
@@ -150,7 +155,13 @@ let
       sources = filter isSource selected;
 
       requirement = pin: "${pin.name}==${pin.version} --hash=sha256:${(artifactOf target pin).sha256}\n";
-      requirements = pkgs.writeText "requirements.txt" (concatStringsSep "" (map requirement ready));
+      # uv installs side by side: what overwrites files of others comes after them.
+      level = pin: foldl' (most: one: greater most (1 + level one)) 0
+        (filter (one: elem one.name (overwrittenBy target pin)) ready);
+      wave = number:
+        let list = pkgs.writeText "requirements.txt" (concatStringsSep "" (map requirement (filter (pin: level pin == number) ready)));
+        in "install --require-hashes --find-links ${house} -r ${list}";
+      waves = genList wave (1 + foldl' (most: pin: greater most (level pin)) 0 ready);
       house = pkgs.linkFarm "wheels" (map (pin: { name = plainly (artifactOf target pin); path = fetch target pin; }) ready);
 
       # A source archive keeps its own name, which tells its kind. Of git comes the tree of the pinned commit.
@@ -252,7 +263,7 @@ let
         }
 
         ${python}/bin/python -m venv --without-pip "$out"
-        ${if ready == [ ] then "" else "install --require-hashes --find-links ${house} -r ${requirements}"}
+        ${if ready == [ ] then "" else concatStringsSep "\n" waves}
         patch_all
         ${concatStringsSep "" (map fromSource sources)}
         ${concatStringsSep "" (map more (attrNames wheels))}

@@ -193,8 +193,9 @@ def _pin(pin: Pin, said: Change, lock: Lock, published: Published) -> Pin:
         fields["licence"] = None
     if "requires-python" in said:
         fields["requires_python"] = said["requires-python"] or None
-    if "provides" in said:
-        fields["provides"] = tuple(said["provides"])
+    for key in ("provides", "overwrites"):
+        if key in said:
+            fields[key] = tuple(said[key])
     if "git" in said:
         fields["git"] = GitSource(**said["git"])
     if "publisher" in said:

@@ -120,6 +120,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     publisher = draw(_publishers) if kind == "pip" else None
     requires_python = draw(_specifiers) if kind == "pip" else None
     built_with = st.sampled_from(draw(_two_environments)) if kind == "pip" else st.just(())
+    overwrites = st.sampled_from([(), (PACKAGE_NAMES[0],), tuple(sorted(PACKAGE_NAMES[:2]))] if kind == "pip" else [()])
     return [
         (
             target,
@@ -139,6 +140,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
                 publisher,
                 draw(built_with),
                 requires_python,
+                draw(overwrites),
             ),
         )
         for target in targets

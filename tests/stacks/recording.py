@@ -120,8 +120,8 @@ class RecordedPyPI(Index):
         return self.recording.metadata.get(wheel)
 
     def said(self, wheel: str) -> list[Any] | None:
-        """Give what a wheel says, None without."""
-        return self.recording.says.get(wheel)
+        """Give what a wheel says, None without. One that was resolved and says nothing has no path of another's."""
+        return self.recording.says.get(wheel, [None, None, [], {}] if wheel in self.recording.metadata else None)
 
     def _whole(self, path: str) -> bool:
         """Whether the request is for the whole file, as one to build with, and not for a range of it."""

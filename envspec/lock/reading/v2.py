@@ -1,5 +1,5 @@
 """The lock's text in schema 2, which was solved for Python X.Y.0 whatever build it names: schema 3's tables, without
-what bounds Python."""
+what bounds Python and what overwrites what."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class SecondReader(v3.Reader):
         name: kind for name, kind in keys.TARGET.items() if name != "python-range"
     }
     package_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.PACKAGE.items() if name != "requires-python"
+        name: kind for name, kind in keys.PACKAGE.items() if name not in ("requires-python", "overwrites")
     }

@@ -171,6 +171,7 @@ class Reader(LockText):
         is_built = "built-with" in table
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
+        overwrites = self.per_target(table, "overwrites", targets, where, self.overwritten)
 
         made: dict[tuple[int, ...], Pin] = {}
         out = []
@@ -181,7 +182,8 @@ class Reader(LockText):
             requires = dependencies.get(target, ())
             wheels = built_with.get(target, ()) if is_built else None
             # what targets share is the same object, and comparing by value takes longer than reading it
-            differing = (id(files), id(requires), id(wheels), target in directly)
+            below = overwrites.get(target, ())
+            differing = (id(files), id(requires), id(wheels), id(below), target in directly)
             pin = made.get(differing)
             if pin is None:
                 pin = made[differing] = Pin(
@@ -200,6 +202,7 @@ class Reader(LockText):
                     publisher=publisher,
                     built_with=wheels,
                     requires_python=table.get("requires-python"),
+                    overwrites=below,
                 )
             out.append((target, pin))
         return out
@@ -236,6 +239,11 @@ class Reader(LockText):
         if where[0] == "[[pip]]" and not is_requirement(text):
             self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
         return text, targets
+
+    def overwritten(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
+        row = {"package": item} if type(item) is str else item
+        self.check(row, keys.OVERWRITTEN, ("package",), where)
+        return row["package"], row.get("targets")
 
     def build_pin(self, item: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
         self.check(item, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)

@@ -8,6 +8,7 @@ from envspec.base.finding import Finding
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs
 from envspec.lock.rules.case import LockedCase
+from envspec.lock.shared_paths import pip_order
 from envspec.packages.names import conda_name, requirement_name
 
 _TABLED = "conda-forge"
@@ -25,6 +26,8 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
         "pip": {requirement_name(text) for text in inputs.requirements},
         "conda": {conda_name(text) for text in inputs.conda_requirements},
     }
+    order = [*pip_order(case.target)] if any(pin.overwrites for pin in case.target.pins) else []
+    before = {name: order[:place] for place, name in enumerate(order)}
     for pin in case.target.pins:
         if pin.direct != (pin.name in named[pin.kind]):
             yield case.flaw("wrong-direct", pin.name, f"{pin.name} {_MARKED if pin.direct else _UNMARKED}")
@@ -37,6 +40,9 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
         if pin.publisher and (pin.kind != "pip" or pin.git or pin.url):
             said = f"{pin.name} has the publisher {pin.publisher.kind}, but no index that could say so"
             yield case.flaw("wrong-publisher", pin.name, said)
+        if strange := set(pin.overwrites) - {*before.get(pin.name, ())}:
+            said = f"{pin.name} can't overwrite {', '.join(sorted(strange))}, which isn't installed before it"
+            yield case.flaw("wrong-overwrites", pin.name, said)
         if pin.kind == "conda" and (pin.git or pin.url):
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is a conda package but names its own source")
 

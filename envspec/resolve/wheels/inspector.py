@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from envspec.base.errors import IndexFailure
 from envspec.base.settings import split_credentials
@@ -281,28 +282,50 @@ class WheelInspector:
     def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
         """Give what the wheels of a target of this CUDA are built for, by package, where that could matter.
 
-        One that could be had only whole, and is too large for that, says nothing. Raises IndexFailure for others that
-        can't be read.
+        Of those that several wheels have each gets its paths. One that could be had only whole, and is too large for
+        that, says nothing. Raises IndexFailure for others that can't be read, but for their paths: those are told.
         """
         asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
-        both = of_both_majors({pin.name: pin.dependencies for pin in pins}, cuda.partition(".")[0]) if cuda else {}
-        for pin in pins:
-            if pin.name in {*both, *both.values()} and pin.is_wheel:
-                asked[pin] = asked.get(pin, frozenset()) | {"paths"}
-        paths: frozenset[Question] = frozenset({"paths"})
-        uploaded = self._uploaded(pins)
-        read = (pin for pin in pins if pin in asked or questions_for(pin, pins, uploaded))
-        alike = {pin: asked.get(pin, frozenset()) | paths for pin in (*_alike(pins), *read)}
         found = {}
-        for pin, says in ask({**asked, **alike}, self._asked, self._recalled).items():
+        for pin, says in ask(asked, self._asked, self._recalled).items():
             if isinstance(says, WheelSays):
                 # what else the cache knows isn't of this target
-                own = asked.get(pin, frozenset())
+                own = asked[pin]
                 code = says.code if "code" in own else None
-                found[pin.name] = WheelBuild(says.notes if "notes" in own else None, code, says.paths)
-            elif not says.whole and pin in asked:
+                found[pin.name] = WheelBuild(says.notes if "notes" in own else None, code)
+            elif not says.whole:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
-        return found
+        both = of_both_majors({pin.name: pin.dependencies for pin in pins}, cuda.partition(".")[0]) if cuda else {}
+        needed = {*both, *both.values()}
+        return self._with_paths(found, [pin for pin in pins if _is_compared(pin, needed)], needed)
+
+    def _with_paths(
+        self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], needed: Collection[str]
+    ) -> Mapping[str, WheelBuild]:
+        """Add the paths that several of these wheels have. Raises IndexFailure for one of `needed`."""
+        places = [self.places.file(pin) for pin in pins]
+        keys = [(f.file, str(f.sha256), self.places.origin(pin)) for f, pin in zip(places, pins, strict=True) if f]
+        shared, unread = self.reader.store.shared(keys), {}
+        if shared is None:
+            asked: frozenset[Question] = frozenset({"paths"})
+            answers = ask(dict.fromkeys(pins, asked), self._asked, self._recalled)
+            for pin, says in answers.items():
+                if isinstance(says, Unread) and not says.whole and pin.name in needed:
+                    raise _failure(pin, says, "what it shares with the libraries of the other CUDA")
+            paths = {pin.name: says.paths or {} for pin, says in answers.items() if isinstance(says, WheelSays)}
+            unread = {pin.name: says.reason for pin, says in answers.items() if isinstance(says, Unread)}
+            owners = Counter(path for one in paths.values() for path in one)
+            shared = {
+                name: {path: content for path, content in one.items() if owners[path] > 1}
+                for name, one in paths.items()
+            }
+            if not unread:
+                self.reader.store.put_shared(keys, shared)
+        named = {*builds, *shared, *unread}
+        return {
+            name: replace(builds.get(name, WheelBuild()), paths=shared.get(name), unread=unread.get(name))
+            for name in sorted(named)
+        }
 
     def _uploaded(self, pins: Sequence[Pin]) -> Mapping[str, str]:
         files = (file for pin in pins if (file := self.places.file(pin)) is not None)
@@ -323,13 +346,10 @@ class WheelInspector:
             return self.reader.ask(file, origin, questions)
 
 
-def _alike(pins: Sequence[Pin]) -> Iterator[Pin]:
-    """Choose the wheels that are read for their paths alone: another one has a name with the same first word, as builds
-    of one project have. Reading all of them would cost a range of each; their names decide nothing else."""
-    words = [pin.name.partition("-")[0] for pin in pins if pin.is_wheel]
-    for pin in pins:
-        if pin.is_wheel and stack_of(pin.name) is None and words.count(pin.name.partition("-")[0]) > 1:
-            yield pin
+def _is_compared(pin: Pin, needed: Collection[str]) -> bool:
+    """Say whether a pin's paths are compared with the others': all wheels but torch's and CUDA's, which are made to lie
+    beside each other, and which a lock of a known release does without reaching the PyTorch index."""
+    return _is_wheel(pin) and (pin.name in needed or stack_of(pin.name) is None)
 
 
 def _failure(pin: Pin, unread: Unread, why: str) -> IndexFailure:

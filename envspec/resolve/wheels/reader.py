@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +25,11 @@ from envspec.resolve.wheels.model import Question, Unread, WheelSays
 _SCHEMA = 2
 
 
+@dataclass(frozen=True)
+class _Shared:
+    paths: Mapping[str, Mapping[str, str]]
+
+
 class WheelStore:
     """The answers of wheels on disk. Writing is atomic; a damaged entry counts as absent."""
 
@@ -38,6 +43,15 @@ class WheelStore:
     def put(self, key: str, says: WheelSays) -> None:
         """Keep answers. A cache that isn't writable is no error: the caller has them."""
         keep_value(self._path(key), says)
+
+    def shared(self, keys: Iterable[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]] | None:
+        """Return the paths that several of these wheels have, by package; None where that isn't known."""
+        known = read_value(self._path(_of_all(keys)), _Shared)
+        return None if known is None else known.paths
+
+    def put_shared(self, keys: Iterable[tuple[str, str, str]], paths: Mapping[str, Mapping[str, str]]) -> None:
+        """Keep what `shared` gives."""
+        keep_value(self._path(_of_all(keys)), _Shared(paths))
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"
@@ -86,6 +100,10 @@ class WheelReader:
 
 def _key(file: str, sha256: str, origin: str) -> str:
     return cache_key("wheel", origin, file, sha256)
+
+
+def _of_all(keys: Iterable[tuple[str, str, str]]) -> str:
+    return cache_key("wheels", *sorted(_key(*one) for one in keys))
 
 
 def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) -> WheelSays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from envspec.base.errors import (
     EnvspecError,
@@ -20,7 +21,7 @@ from envspec.lock import extras
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
 from envspec.lock.rules.requirements import REFUSED_PYTHON
-from envspec.lock.shared_paths import pip_order
+from envspec.lock.shared_paths import overwritten, pip_order, shared_paths
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -33,6 +34,7 @@ from envspec.resolve.workflow.terms import tell_unused_terms
 from envspec.rules.accepted import accepted
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
+from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec, Target, of_one
 
 
@@ -174,6 +176,7 @@ def _locked(solved: Solved) -> LockedTarget:
         architectures=architectures(inputs.gpus),
         driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
     )
+    locked = _with_overwrites(locked, solved.builds)
     flaws = judge_target(locked, solved.prepared.shared)
     wrong = [flaw.message for flaw in flaws if flaw.code in WRONG_BUILDS]
     if wrong:
@@ -199,6 +202,14 @@ def _locked(solved: Solved) -> LockedTarget:
             hint="nothing was written; please report this with the spec",
         )
     return locked
+
+
+def _with_overwrites(target: LockedTarget, read: Mapping[str, WheelBuild]) -> LockedTarget:
+    """Write on each wheel the packages that it overwrites files of, as far as they were read."""
+    order = (name for name in pip_order(target) if name in read)
+    under = overwritten(shared_paths((name, read[name].paths or {}) for name in order))
+    pins = (replace(pin, overwrites=tuple(sorted(under.get(pin.name, ())))) for pin in target.pins if pin.kind == "pip")
+    return replace(target, pins=(*(pin for pin in target.pins if pin.kind != "pip"), *pins))
 
 
 def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:

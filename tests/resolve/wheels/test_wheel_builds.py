@@ -113,8 +113,7 @@ def test_what_was_read_is_kept(index: Index, tmp_path: Path) -> None:
     asks = len(index.asked)
     assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")["xformers"] == found
     assert len(index.asked) == asks
-    assert one.builds([asked], None, "linux-64") == {"xformers": WheelBuild(paths=found.paths)}
-    assert one.builds([asked, pin("setuptools", "80.0")], None, "linux-64") == {}, "nothing to read it for"
+    assert one.builds([asked], None, "linux-64") == {"xformers": WheelBuild(paths={})}
 
 
 def test_a_wheel_that_is_gone_is_told(index: Index, tmp_path: Path) -> None:
@@ -131,18 +130,26 @@ def test_a_large_wheel_of_a_server_without_ranges_says_nothing(
     index.ranges = False
     index.add(XFORMERS)
     asked = pinned(XFORMERS)
-    assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64") == {}
+    builds = inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")
+    assert (builds["xformers"].notes, builds["xformers"].paths) == (None, None)
+    (told,) = problems(["xformers"], builds)
+    assert told.code == "not-inspected" and "xformers aren't compared with other packages'" in told.message
 
 
-def test_what_is_opened_anyway_is_compared_whatever_its_name(index: Index, tmp_path: Path) -> None:
-    """Old wheels are asked for pkg_resources where no setuptools is locked: their RECORDs lie beside."""
-    dists = [wheel(name, "1.0", files={"tests/__init__.py": name.encode()}) for name in ("left", "right")]
+def test_all_wheels_are_compared_and_each_is_read_once(index: Index, tmp_path: Path) -> None:
+    dists = [
+        wheel(name, "1.0", files={"tests/__init__.py": name.encode(), f"{name}.py": b""}) for name in ("left", "right")
+    ]
     index.add(*dists)
-    pins = [pinned(one) for one in dists]
+    pins = [*map(pinned, dists), pin("torch", "2.9.1"), pin("nvidia-cudnn-cu12", "9.1")]
     asking = inspector(index, tmp_path, dists[0], pins[0])
     asking.places._files.update(inspector(index, tmp_path, dists[1], pins[1]).places._files)
-    asking.read(pins)
-    asks = len(index.asked)
-    (told,) = problems(["left", "right"], asking.builds(pins, None, "linux-64"))
+    builds = asking.builds(pins, None, "linux-64")
+    assert {name: list(one.paths or {}) for name, one in builds.items()} == {
+        "left": ["tests/__init__.py"],
+        "right": ["tests/__init__.py"],
+    }
+    (told,) = problems(["left", "right"], builds)
     assert told.code == "shared-path" and "tests/__init__.py is in left and right" in told.message
-    assert len(index.asked) == asks, "each was opened once"
+    asks = len(index.asked)
+    assert asking.builds(pins, None, "linux-64") == builds and len(index.asked) == asks
