@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 
@@ -28,3 +28,7 @@ class Progress:
     def doing(self, what: str) -> AbstractContextManager[None]:
         """Wrap a step that may take long beside uv: "reading torch-2.9.1.tar.gz"."""
         return nullcontext()
+
+    def fetching(self, file: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        """Wrap a download of so many bytes, where that is known; what it gives takes the number of those that came."""
+        return nullcontext(lambda count: None)

@@ -61,9 +61,22 @@ def wants_json() -> bool:
     return bool(_json_asked)
 
 
+_verbose_asked: list[bool] = []
+"""One since `ask_verbose`: each download is told."""
+
+
+def ask_verbose() -> None:
+    """Tell each download from here on (`--verbose`)."""
+    _verbose_asked.append(True)
+
+
+def wants_verbose() -> bool:
+    return bool(_verbose_asked)
+
+
 def begin_output() -> None:
     """Forget what was printed before: a process may run several command lines."""
-    for said in (_documents, _hushed, _json_asked):
+    for said in (_documents, _hushed, _json_asked, _verbose_asked):
         said.clear()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.base.places import KEEP_PYTHONPATH
-from envspec.cli.console import ask_json, hush, out_json
+from envspec.cli.console import ask_json, ask_verbose, hush, out_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,21 @@ keep_pythonpath = click.option(
     is_flag=True,
     help=f"Leave PYTHONPATH as it is ({KEEP_PYTHONPATH}=1 does the same). Its modules come before the lock's.",
 )
-verbose = click.option("--verbose", "-v", is_flag=True, help="List all of them, not only the first ten.")
+
+
+def _tell_downloads(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if value:
+        ask_verbose()
+    return value
+
+
+verbose = click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    callback=_tell_downloads,
+    help="List all of them, not only the first ten, and each download.",
+)
 one_target = one_of("Only in this target's own list.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 no_lock = click.option("--no-lock", is_flag=True, help="Edit the spec alone; the lock is stale then.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from envspec.app.observer import RunDisplay
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size, printable
-from envspec.cli.console import draw_alone, drawing, say, wants_json
+from envspec.cli.console import draw_alone, drawing, say, wants_json, wants_verbose
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -38,6 +38,21 @@ def _every(seconds: float, look: Callable[[], None]) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def _fetched(file: str, show: Callable[[int, int], None]) -> Iterator[Callable[[int], None]]:
+    """Count the bytes of a download: `show` takes those that came now, and all. With `--verbose`, say it at the end."""
+    began, done = time.monotonic(), 0
+
+    def came(count: int) -> None:
+        nonlocal done
+        done += count
+        show(count, done)
+
+    yield came
+    if done and wants_verbose():
+        say(f"fetched {printable(file)[:80]}: {byte_size(done)} in {time.monotonic() - began:.1f} s")
 
 
 _LONG = 2
@@ -73,6 +88,15 @@ class OnTerminal(Progress):
         task = self._bars.add_task(what, total=None, visible=visible)
         try:
             yield
+        finally:
+            self._bars.remove_task(task)
+
+    @contextmanager
+    def fetching(self, file: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        task = self._bars.add_task(f"fetching {printable(file)[:80]}", total=total, visible=False)
+        try:
+            with _fetched(file, lambda count, _: self._bars.update(task, advance=count, bytes=True)) as came:
+                yield came
         finally:
             self._bars.remove_task(task)
 
@@ -132,6 +156,22 @@ class InLines(Progress):
             yield
         finally:
             del self._steps[key]
+
+    @contextmanager
+    def fetching(self, file: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        key, since, of = object(), time.monotonic(), f" of {byte_size(total)}" if total else ""
+
+        def show(_: int, done: int) -> None:
+            bytes_so_far = f": {byte_size(done)}{of}" if done else ""
+            self._steps[key] = (f"fetching {printable(file)[:80]}{bytes_so_far}", since)
+
+        show(0, 0)
+
+        try:
+            with _fetched(file, show) as came:
+                yield came
+        finally:
+            self._steps.pop(key, None)
 
     def _tell(self) -> None:
         now = time.monotonic()

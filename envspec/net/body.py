@@ -35,12 +35,14 @@ class Pace:
     url    for the message, without credentials
     whole  the whole body has to arrive within `whole_seconds`
     clock  seconds
+    came   is told of the bytes as they come
     """
 
     url: str
     limits: Limits
     whole: bool = False
     clock: Callable[[], float] = time.monotonic
+    came: Callable[[int], None] = lambda count: None
     _begun: float = field(init=False)
     _received: int = 0
 
@@ -50,6 +52,7 @@ class Pace:
     def add(self, count: int) -> None:
         """Count the bytes received so far. Raises IndexFailure for a peer that is too slow."""
         self._received += count
+        self.came(count)
         passed = self.clock() - self._begun
         if passed > self.limits.first_seconds and self._received < passed * self.limits.bytes_per_second:
             raise too_slow(self.url, passed, self._received)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.base.errors import IndexFailure
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
 from envspec.net import limits
@@ -137,6 +138,7 @@ class Fetcher:
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
+        self.progress = Progress()  # of downloads of whole files
         self.token: Callable[[str], str | None] = lambda url: None  # the header where servers hand out tokens
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
@@ -204,7 +206,9 @@ class Fetcher:
                 )
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
-            yield Stream(bare, bound, pieces(response, Pace(bare, self.limits)), start if resumed else 0, etag=etag)
+            with self.progress.fetching(_file_of(bare), _total(response)) as came:
+                body = pieces(response, Pace(bare, self.limits, came=came))
+                yield Stream(bare, bound, body, start if resumed else 0, etag=etag)
         finally:
             # what is left of it on the wire would be taken for the next answer
             response.close()
@@ -228,9 +232,11 @@ class Fetcher:
         try:
             while True:
                 response = self._request(bare, sent, retries)
-                pace = Pace(bare, self.limits, whole=True)
+                # a page is a step of something else, a whole wheel is a download
+                progress = self.progress if limit > self.limits.page_bytes else Progress()
                 try:
-                    body = read_whole(response, limit, pace)
+                    with progress.fetching(_file_of(bare), _total(response)) as came:
+                        body = read_whole(response, limit, Pace(bare, self.limits, whole=True, came=came))
                     break
                 except TooMuch:
                     # what is left of it on the wire would be taken for the next answer
@@ -457,6 +463,11 @@ def _too_large(url: str, limit: int) -> TooLarge:
         f"{url} is larger than {_size(limit)}, the limit for such a file",
         hint="check which server answers at this address",
     )
+
+
+def _file_of(url: str) -> str:
+    """Give the name of a URL's file."""
+    return unquote(urlsplit(url).path.rpartition("/")[2])
 
 
 def _larger(url: str, most: int) -> IndexFailure:

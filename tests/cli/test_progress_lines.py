@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from envspec.cli.console import ask_verbose, begin_output
 from envspec.cli.progress import InLines
 from envspec.install.model import Fetching
 from envspec.lock.model import Artifact, Pin
@@ -44,6 +45,18 @@ def test_a_short_one_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with InLines().telling() as progress, progress.solving(["cpu"]):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_downloads_of_a_resolution_say_their_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    ask_verbose()
+    progress = InLines(every=0.02)
+    with progress.fetching("apex.tar.gz", 4 << 20) as came:
+        came(1 << 20)
+        time.sleep(0.02)
+        with progress.telling():
+            assert "still at work after 0 s: fetching apex.tar.gz: 1 MiB of 4 MiB (0 s)" in told(capsys)
+    assert re.search(r"^fetched apex.tar.gz: 1 MiB in \d+\.\d s$", capsys.readouterr().err, re.M)
+    begin_output()
 
 
 def test_a_download_says_its_bytes_and_a_build_its_time(capsys: pytest.CaptureFixture[str]) -> None:

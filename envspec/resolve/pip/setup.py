@@ -75,6 +75,7 @@ def pip_resolver(
     flat = {(name, page_name(place)): settings.flat_url(name, spec.address(place)) for name, place in spec.flat_places}
     default = settings.default_index or uvs_default_index(uv, settings.cache())
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env, offline=offline)
+    fetcher.progress = progress
     readers = index_readers(settings.cache(), fetcher, uv)
 
     def live_pages(variant: str) -> LivePages | None:

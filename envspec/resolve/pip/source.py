@@ -155,12 +155,14 @@ class SourceReader:
         """Check a git commit out below an empty folder; nothing of it runs. Raises ToolError."""
         checkout = folder / "checkout"
         checkout.mkdir(parents=True)
-        for step in (
-            ["init", "-q"],
-            ["fetch", "-q", "--depth", "1", "--", url, commit],
-            ["checkout", "-q", "FETCH_HEAD"],
-        ):
-            self._git(step, checkout, f"git {step[0]} of {redact(url)}")
+        with self.files.fetcher.progress.fetching(redact(url), None) as came:
+            for step in (
+                ["init", "-q"],
+                ["fetch", "-q", "--depth", "1", "--", url, commit],
+                ["checkout", "-q", "FETCH_HEAD"],
+            ):
+                self._git(step, checkout, f"git {step[0]} of {redact(url)}")
+            came(sum(one.stat().st_size for one in (checkout / ".git/objects/pack").glob("*")))
         return UnpackedSource(checkout / (subdirectory or ""), redact(url))
 
     def asked_by_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
