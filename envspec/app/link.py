@@ -51,7 +51,8 @@ class LinkRequest:
 
 @dataclass(frozen=True)
 class LinkedTarget:
-    """What the loader would refuse of a target. `unread` are its packages that link doesn't read."""
+    """What the loader would refuse of a target. `packages` are those with compiled code, `unread` those that link
+    doesn't read."""
 
     target: LockedTarget
     packages: Sequence[LinkedPackage]
@@ -73,15 +74,16 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
     prune_to_limit()
     found = []
     for target in targets:
-        packages = [
-            LinkedPackage(pin.name, pin.version, artifact_of(pin).file, facts[artifact_of(pin).sha256])
+        packages = {
+            pin: LinkedPackage(pin.name, pin.version, artifact_of(pin).file, facts[artifact_of(pin).sha256])
             for pin in in_install_order(target)
-            if is_read(pin)
-        ]
+            if pin.is_wheel
+        }
         unread = [pin for pin in target.pins if pin.kind == "conda" or is_built(pin)]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
-        findings = judge(packages, system_of(target, *_base(spec, lock, target)), locked)
-        found.append(LinkedTarget(target, sorted(packages, key=lambda one: one.name), findings, unread))
+        findings = judge(list(packages.values()), system_of(target, *_base(spec, lock, target)), locked)
+        compiled = sorted((one for pin, one in packages.items() if is_read(pin)), key=lambda one: one.name)
+        found.append(LinkedTarget(target, compiled, findings, unread))
     if asked.evidence is not None:
         keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])
     return spec, found
@@ -164,7 +166,7 @@ def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Map
     missing: dict[str, tuple[Pin, int]] = {}
     for target in targets:
         machine = MACHINES[target.inputs.platform]
-        for pin in filter(is_read, target.pins):
+        for pin in (one for one in target.pins if one.is_wheel):
             digest = artifact_of(pin).sha256
             known = store.get(digest, machine)
             if known is None:

@@ -2,7 +2,7 @@
 
 Read by `ast`; nothing is executed. What stands in a function, under an `if`, or in a `try` that catches ImportError is
 left out: whether it is needed there can't be told. Counted are the modules that start with the wheel: its top-level
-modules and packages, what its entry points name, and all that these import likewise.
+modules and packages, what its entry points name, what others use of it (`_USED`), and all that these import likewise.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ _LARGEST, _PARSED = 2 << 20, 500
 _MANY = 20
 """Modules with a package's name in their text, of which none is parsed before those that start with the wheel."""
 
+_USED = ("torch.utils.cpp_extension",)
+"""Modules that start by themselves: with this one extensions are compiled, torch.compile's too."""
+
 _ASIDE = re.compile(r"(?:^|/)(?:tests?|_tests?|testing|conftest\.py|test_[^/]*\.py|[^/]+\.data)(?:/|$)")
 _ENTRY = re.compile(r"^[^=#\[\n]+=[ \t]*([A-Za-z_][\w.]*)", re.M)
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
@@ -45,7 +48,7 @@ class ImportTime:
 def imported_at_start(wheel: OpenWheel, package: str) -> ImportTime:
     """Find the modules of a wheel that import a package (`pkg_resources`) as soon as they are imported.
 
-    A wheel that brings the package itself imports nothing. Raises UnreadableWheel.
+    A wheel that brings the package itself, also in a folder `_vendor`, imports nothing. Raises UnreadableWheel.
     """
     return imports_at_start(wheel, (package,))[package]
 
@@ -58,7 +61,8 @@ def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str
         for info in wheel.members
         if info.filename.endswith(".py") and not _ASIDE.search(info.filename) and (name := _module(info.filename))
     ]
-    asked = set(packages) - {name for name, _ in python}
+    # setuptools finds what lies in its `_vendor` as if it were installed
+    asked = set(packages) - {name.rpartition("._vendor.")[2] for name, _ in python}
     sources = _sources(wheel, python) if asked else {}
     if sources is None:
         return {**found, **dict.fromkeys(asked, ImportTime(complete=False))}
@@ -108,6 +112,7 @@ def _roots(wheel: OpenWheel, sources: Mapping[str, bytes]) -> list[str]:
         except BudgetSpent:
             continue
         roots += _ENTRY.findall(text)
+    roots += [name for name in _USED if name in sources]
     return sorted(set(roots))
 
 

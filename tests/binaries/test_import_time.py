@@ -6,6 +6,7 @@ import io
 import zipfile
 
 import pytest
+from support.packages import wheel as dist
 
 from envspec.binaries import import_time
 from envspec.binaries.import_time import ImportTime, imported_at_start, imports_at_start
@@ -119,3 +120,18 @@ def test_several_packages_are_asked_for_at_once() -> None:
         "setuptools": ("acme.build",),
         "numpy": ("acme",),
     }
+
+
+def test_what_lies_in_a_folder_of_vendored_packages_is_there() -> None:
+    """As setuptools has its wheel and packaging."""
+    files = {"tools/__init__.py": b"import packaging, six\n", "tools/_vendor/packaging/__init__.py": b""}
+    with open_wheel(io.BytesIO(dist("tools", "1.0", files=files).content)) as opened:
+        found = imports_at_start(opened, ("packaging", "six"))
+    assert (found["packaging"].modules, found["six"].modules) == ((), ("tools",))
+
+
+def test_what_compiles_extensions_starts_with_torch() -> None:
+    files = {"torch/__init__.py": b"", "torch/utils/__init__.py": b""}
+    files["torch/utils/cpp_extension.py"] = b"import setuptools\n"
+    with open_wheel(io.BytesIO(dist("torch", "2.4.0", files=files).content)) as opened:
+        assert imports_at_start(opened, ("setuptools",))["setuptools"].modules == ("torch.utils.cpp_extension",)

@@ -38,6 +38,10 @@ def foo(tmp_path: Path) -> Dist:
     return platform_wheel("foo", "1.0", files={"foo.libs/libfoo.so.1": path})
 
 
+SETUPTOOLS_82 = {"setuptools/__init__.py": b""}
+SETUPTOOLS_80 = {**SETUPTOOLS_82, "pkg_resources/__init__.py": b""}
+
+
 def locked(machine: Machine, index: Index, *dists: Dist) -> None:
     index.add(*dists)
     write_lock(machine, [pip_pin(dist) for dist in dists], glibc="2.28")
@@ -72,7 +76,7 @@ def test_what_another_wheel_brings_is_there(machine: Machine, index: Index, acme
 def test_a_wheel_is_read_once_and_its_size_told_before(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
     locked(machine, index, acme, foo, PURE)
     first = machine.envspec("link", SPEC)
-    assert first.err.startswith("reading 2 wheels (") and "KiB), once: what they say is kept" in first.err
+    assert first.err.startswith("reading 3 wheels (") and "KiB), once: what they say is kept" in first.err
     asked = len(index.asked)
     for path in (machine.cache / "artifacts").rglob("*.whl"):
         path.unlink()
@@ -108,7 +112,7 @@ def test_what_is_compiled_where_it_is_installed_is_not_called_linked(
 def test_a_damaged_entry_counts_as_absent(machine: Machine, index: Index, acme: Dist, foo: Dist, damage: str) -> None:
     locked(machine, index, acme, foo)
     first = machine.envspec("link", SPEC)
-    entries = list((machine.cache / "linked-v2").rglob("*.json.z"))
+    entries = list((machine.cache / "linked-v3").rglob("*.json.z"))
     assert len(entries) == 2
     for path in entries:
         path.write_text(damage)
@@ -184,3 +188,31 @@ def test_what_metadata_forgets_is_told(machine: Machine, index: Index, tmp_path:
         assert ("imports distutils" in ran.out) == (sys.version_info >= (3, 12))
     document = valid(machine.envspec("link", SPEC, "--json").out, "link")
     assert document["targets"][0]["findings"][-1]["code"] == "import-missing"
+
+
+@pytest.mark.parametrize(
+    ("source", "beside", "told"),
+    [
+        ("import pkg_resources\n", [], "setuptools<82"),
+        (
+            "from pkg_resources import parse_version\n",
+            [wheel("setuptools", "82.0.0", files=SETUPTOOLS_82)],
+            "setuptools<82",
+        ),
+        ("import pkg_resources\n", [wheel("setuptools", "80.0.0", files=SETUPTOOLS_80)], None),
+        ("import yaml\n", [wheel("pyyaml-ft", "1.0", files={"yaml/__init__.py": b""})], None),
+        ("import yaml\n", [], "pyyaml"),
+        ("try:\n    import yaml\nexcept ImportError:\n    yaml = None\n", [], None),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy\n", [], None),
+        ("import sys\nif sys.platform == 'win32':\n    import requests\n", [], None),
+        ("def late():\n    import torch\n", [], None),
+    ],
+)
+def test_what_pure_wheels_forget_is_told(
+    source: str, beside: list[Dist], told: str | None, machine: Machine, index: Index
+) -> None:
+    locked(machine, index, wheel("pure", "1.0", files={"pure/__init__.py": source.encode()}), *beside)
+    document = valid(machine.envspec("link", SPEC, "--json").out, "link")
+    found = [one["remedy"].removeprefix("add to [pip] dependencies: ") for one in document["targets"][0]["findings"]]
+    assert found == ([told] if told else [])
+    assert document["targets"][0]["packages"] == []

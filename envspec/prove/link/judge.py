@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from envspec.base.finding import Finding, Severity
 from envspec.binaries.elf import DynamicFacts
+from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.prove.link import remedies
 from envspec.prove.link.model import FORGOTTEN, LinkedPackage, Unloadable
@@ -301,15 +302,20 @@ def _unread(packages: Iterable[LinkedPackage]) -> Iterator[Finding]:
 
 
 def _imports(packages: Iterable[LinkedPackage], system: System, locked: Collection[str]) -> Iterator[Finding]:
-    old = numbers(system.python) < _WITHOUT_DISTUTILS
-    has = {canonical_name(name) for name in locked}
+    if not locked:
+        return
+    brought = {module for package in packages for module in package.facts.brings}
+    if numbers(system.python) < _WITHOUT_DISTUTILS or "setuptools" in locked:
+        brought.add("distutils")
+    # of the others isn't known what they bring: conda's, sources, and what comes with envspec
+    unknown = {canonical_name(name) for name in locked} - {one.name for one in packages if one.facts.brings}
     for package in packages:
         for module, by in package.facts.imports:
-            project = FORGOTTEN.get(module, module)
-            if not locked or canonical_name(project) in {*has, package.name} or (module == "distutils" and old):
+            requirement = FORGOTTEN[module]
+            if module in brought or requirement_name(requirement) in unknown:
                 continue
             message = f"{by} imports {module}, which no package of the target brings: importing it fails"
-            remedy = f"add to [pip] dependencies: {project.replace('_', '-')}"
+            remedy = f"add to [pip] dependencies: {requirement.replace('_', '-')}"
             yield _finding_of(package, "warning", "import-missing", message, remedy, (by,), (module,))
 
 

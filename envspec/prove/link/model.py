@@ -23,24 +23,26 @@ class WheelFacts:
     unread  those whose tables are damaged, each with the reason
     imports the modules that METADATA forgets most (`FORGOTTEN`), each with the first of the wheel's own that imports it
             as it is imported; none where that isn't known
+    brings  those of these modules that the wheel has itself
     """
 
     files: tuple[ElfFile, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
     imports: tuple[tuple[str, str], ...] = ()
+    brings: tuple[str, ...] = ()
 
 
 FORGOTTEN = {
     "distutils": "setuptools",
-    "pkg_resources": "setuptools",
+    "pkg_resources": "setuptools<82",
     **{name: name for name in ("filelock", "numpy", "packaging", "psutil", "requests", "scipy", "setuptools", "six")},
     **{name: name for name in ("torch", "tqdm", "triton", "typing_extensions", "wheel")},
     "PIL": "pillow",
     "attr": "attrs",
     "yaml": "pyyaml",
 }
-"""Modules that nearly every environment has, and the project that brings each: whoever publishes a wheel doesn't notice
-that its METADATA lacks one. `distutils` is Python's own up to 3.11."""
+"""Modules that nearly every environment has, and the requirement that brings each: whoever publishes a wheel doesn't
+notice that its METADATA lacks one. `distutils` is Python's own up to 3.11, and setuptools puts its own in its place."""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,13 @@ MACHINES = {"linux-64": X86_64, "linux-aarch64": AARCH64}
 
 
 def read_wheel(path: Path, machine: int) -> WheelFacts:
-    """Read the facts of a wheel's ELF files. Raises UnreadableWheel, OSError."""
-    files, unread = [], []
+    """Read the facts of a wheel: of its ELF files, and of what its Python modules import. Raises UnreadableWheel,
+    OSError."""
+    files, unread, tops = [], [], set()
     with path.open("rb") as file, open_wheel(file) as wheel:
         for info in wheel.members:
             place = installed_path(info.filename)
+            tops.add((place or "").partition("/")[0].partition(".")[0])
             if place is None or PurePosixPath(info.filename).suffix in TEXT:
                 continue
             with wheel.open(info) as stream:
@@ -42,10 +44,11 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
                 files.append(ElfFile(place, facts))
         found = imports_at_start(wheel, FORGOTTEN)
     imports = tuple((module, one.modules[0]) for module, one in sorted(found.items()) if one.modules)
-    return WheelFacts(tuple(sorted(files, key=lambda one: one.path)), tuple(sorted(unread)), imports)
+    brings = tuple(sorted(tops & FORGOTTEN.keys()))
+    return WheelFacts(tuple(sorted(files, key=lambda one: one.path)), tuple(sorted(unread)), imports, brings)
 
 
-_SCHEMA = 2
+_SCHEMA = 3
 """Another number for other facts: also where `envspec.prove.link.symbols` has another family."""
 
 _LARGEST = 512 << 20
