@@ -23,8 +23,8 @@ def problems(order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collec
         yield Finding("info", "shared-path", message, key="platform")
     unread = {name: read[name].unread for name in sorted(order) if name in read and read[name].unread}
     if unread:
-        names = f"{', '.join([*unread][:_NAMED])}{f' and {len(unread) - _NAMED} more' if len(unread) > _NAMED else ''}"
-        message = f"the paths of {names} aren't compared with other packages': {next(iter(unread.values()))}"
+        shown = f"{', '.join([*unread][:_NAMED])}{f' and {len(unread) - _NAMED} more' if len(unread) > _NAMED else ''}"
+        message = f"the paths of {shown} aren't compared with other packages': {next(iter(unread.values()))}"
         yield Finding("info", "not-inspected", message, key="platform")
     together: dict[tuple[str, ...], list[str]] = {}
     owners: dict[str, list[tuple[str, str]]] = {}

@@ -241,7 +241,7 @@ class Reader(LockText):
         return text, targets
 
     def overwritten(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
-        row = {"package": item} if type(item) is str else item
+        row: Any = {"package": item} if type(item) is str else item
         self.check(row, keys.OVERWRITTEN, ("package",), where)
         return row["package"], row.get("targets")
 
