@@ -55,6 +55,7 @@ def nothing_known() -> Iterator[None]:
         ("https://u:p@host/t/TOKEN", "https://host/t/****"),
         ("channel host.example/t/TOKEN/mine", "channel host.example/t/****/mine"),
         ("/conda/t/ab-12345678-1234-1234-1234-123456789012/x", "/conda/t/****/x"),
+        ("/conda/t/0123456789abcdefABCD/x", "/conda/t/****/x"),
         ("{'Authorization': 'Basic dTpw'}", "{'Authorization': 'Basic ****'}"),
         ("authorization: Bearer a.b.c", "authorization: Bearer ****"),
         ("ssh://git:secret@host/x", "ssh://git@host/x"),

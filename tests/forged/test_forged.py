@@ -94,6 +94,7 @@ def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsoundLock, match="can't be right for its spec") as refused:
         sound(lock, spec_case(read_spec(path)), "envspec.lock")
     assert case.code in {flaw.code for flaw in refused.value.flaws} and target in {one.name for one in lock}
+    assert {flaw.severity for flaw in refused.value.flaws} == {"error"}
 
 
 @pytest.mark.parametrize("case", by_day(FORGERIES, SHOWN.__contains__), ids=lambda case: case.name)

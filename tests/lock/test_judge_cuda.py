@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.cuda import torch_cuda, wrong_builds
 
@@ -36,6 +37,21 @@ CU130 = (
     pin("nvidia-cudnn-cu13", "9.20"),
     pin("nvidia-cublas", "13.1.0.3"),
 )
+
+
+@pytest.mark.parametrize(
+    ("label", "properties", "cuda", "right"),
+    [
+        ("cpu", (), None, True),
+        ("cpu", (), "12.8", False),
+        ("cu128", ("nvidia :: cuda_version_lower_bound :: 12.8",), "12.8", True),
+        ("cu128", ("nvidia :: cuda_version_lower_bound :: 12.8",), None, False),
+        ("cu126", ("nvidia :: cuda_version_lower_bound :: 12.6",), "12.8", False),
+    ],
+)
+def test_a_variant_of_torch(label: str, properties: tuple[str, ...], cuda: str | None, right: bool) -> None:
+    artifact = Artifact("torch.whl", "0" * 64, variant=WheelVariant(label, properties))
+    assert (wrong([replace(pin("torch", "2.9.1"), artifact=artifact)], cuda) == []) is right
 
 
 @pytest.mark.parametrize(("pins", "cuda"), [(CU126, "12.6"), (DEFAULT, "12.8"), (CU130, "13.0"), ((), "12.8")])

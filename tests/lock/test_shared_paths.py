@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,14 @@ from pip._vendor.resolvelib.structs import DirectedGraph
 from support.examples import examples
 
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
-from envspec.lock.shared_paths import SharedPath, overwritten, pip_order, shared_paths, waves
+from envspec.lock.shared_paths import (
+    SharedPath,
+    in_install_order,
+    overwritten,
+    pip_order,
+    shared_paths,
+    waves,
+)
 
 NAMES = "abcdefg"
 EXTRAS = ("", "[x]", "[x,y]")
@@ -64,6 +72,13 @@ def test_the_order_is_pips(data: st.DataObject) -> None:
     asked = data.draw(st.lists(st.sampled_from([one + extra for one in NAMES for extra in EXTRAS]), max_size=4))
     order = of_pip(asked, requires)
     assert [name for name in pip_order(locked(asked, requires)) if name in order] == order
+
+
+def test_conda_packages_come_first_and_then_pips_in_its_order() -> None:
+    target = locked(["a"], {"a": ["b"], "b": ["c"]})
+    pins = (*target.pins, Pin("conda", "z", "1", "conda-forge/linux-64", None))
+    order = [pin.name for pin in in_install_order(replace(target, pins=pins))]
+    assert order[0] == "z" and order[1:] == list(pip_order(target)) and order[-3:] == ["c", "b", "a"]
 
 
 def test_a_cycle_has_an_order_too() -> None:

@@ -12,6 +12,7 @@ from support.packages import wheel
 
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
+from envspec.net.flat_page import project_of
 from envspec.net.simple_page import mirror_pages, parse_page, refuse_foreign_page
 
 URL = "https://user:secret@mirror.example/whl/cu126/torch/"
@@ -25,6 +26,22 @@ def test_no_server_makes_this_machine_read_its_own_files(form: str, link: str) -
     with pytest.raises(IndexFailure, match="links to a file of this machine"):
         parse_page(body, URL)
     assert parse_page(body, "file:///srv/simple/x/")
+
+
+@pytest.mark.parametrize(
+    ("file", "project"),
+    [
+        ("Torch_Scatter-2.1.2.tar.gz", "torch-scatter"),
+        ("torch_scatter-2.1.2-cp312-cp312-linux_x86_64.whl", "torch-scatter"),
+        ("a-b-1.0.zip", "a-b"),
+        ("torch-2.1.2-linux.whl", None),
+        ("torch-2.1.2.exe", None),
+        ("index.html", None),
+        ("torch.tar.gz", None),
+    ],
+)
+def test_the_project_of_a_file(file: str, project: str | None) -> None:
+    assert project_of(file) == project
 
 
 def test_html() -> None:

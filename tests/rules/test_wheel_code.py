@@ -40,6 +40,16 @@ def test_a_wheel_without_code_for_a_gpu(gpu: str, lacks: bool) -> None:
         assert "7.5, 8.0, 9.0a, PTX of 8.0" in found[0].message
 
 
+def test_a_torch_of_ones_own_is_judged_by_the_cuda_that_its_wheel_notes() -> None:
+    """Also where nothing was read of its code; a wheel that notes none is told, and one read in part proves no CPU
+    build."""
+    pins = {"torch": "2.9.1+acme"}
+    noted = WheelBuild(BuildNotes("12.6", member="torch/version.py"))
+    assert [one.code for one in judged(pins, {"torch": noted}, ("H100",))] == ["cuda-mismatch"]
+    part = WheelBuild(code=DeviceCode((), complete=False, read=1))
+    assert [one.code for one in judged(pins, {"torch": part}, ("H100",))] == ["torch-local-build"]
+
+
 def test_what_was_read_in_part_proves_no_lack() -> None:
     code = DeviceCode((CompiledLibrary("ort/cuda.so", ("8.0", "8.6")),), complete=False, read=12_000_000)
     read = {"onnxruntime-gpu": WheelBuild(code=code)}

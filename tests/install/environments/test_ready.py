@@ -132,6 +132,8 @@ def test_an_environment_that_is_gone_or_lost_its_python(tmp_path: Path, ready: R
     assert memo.recall(cache, "key") is None
     python.unlink()
     assert memo.recall(cache, "key") == ready
+    python.symlink_to(sys.executable)
+    assert memo.recall(cache, "key") == ready
     (Path(ready.prefix) / "bin" / "activate").unlink()
     assert memo.recall(cache, "key") is None
 
