@@ -23,7 +23,7 @@ EnvspecError
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -49,18 +49,62 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
 
 
+@dataclass(frozen=True)
+class Way:
+    """A change of the spec that may mend what is refused. Only `told_ways` reads its text, and takes a judge.
+
+    text     what the user writes
+    near     it is the nearest change by the facts, and told as that
+    python   the spec's Python in place of its own; likewise the targets' `cuda` and `glibc`
+    line     a requirement in place of the spec's on its package; a bound where the spec has none
+    conda    a match spec in place of the spec's on its package
+    bounds   constraints besides: what the user writes, or what has to come of it
+    accept   codes of findings that are taken knowingly, as a spec has them
+    without  packages that the spec asks for no more
+    bare     the targets say nothing of GPUs and drivers
+    """
+
+    text: str = ""
+    near: bool = False
+    python: str | None = None
+    cuda: str | None = None
+    glibc: str | None = None
+    line: str | None = None
+    conda: str | None = None
+    bounds: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    bare: bool = False
+
+
+Tried = Callable[[Way], "str | None"]
+"""A judge of ways: gives what else one takes (", with lib from source"), None for one that doesn't work."""
+
+
+def told_ways(ways: Iterable[Way], tried: Tried, otherwise: str | None = None) -> str | None:
+    """Write the ways that work, and what is said `otherwise`, which names no version. None where that is nothing."""
+    passed = [(way, f"{way.text}{more}") for way in ways if (more := tried(way)) is not None]
+    near = [text for way, text in passed if way.near]
+    parts = [f"Nearest: {', or '.join(near)}" if near else "", *(text for way, text in passed if not way.near)]
+    return "; or ".join(filter(None, [*dict.fromkeys(parts), otherwise])) or None
+
+
 class EnvspecError(Exception):
     """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code.
 
     about    the packages that it is about, where whoever raised it knew them
     key      the key of the spec that it is about (`pip.indexes.internal`), likewise
     targets  the names of the targets that it is said of, likewise
+    code     of the finding that it tells, likewise
+    ways     untried changes of the spec: `tell_ways` makes the hint of those that work
     """
 
     exit_code: ClassVar[int] = 1
     about: tuple[str, ...] = ()
     key: str = ""
     targets: tuple[str, ...] = ()
+    code: str = ""
+    ways: tuple[Way, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:
         self.message = message
@@ -80,6 +124,10 @@ class EnvspecError(Exception):
         """Name the packages that it is about, if it doesn't yet; gives it back."""
         self.about = self.about or packages
         return self
+
+    def tell_ways(self, tried: Tried) -> None:
+        """Put the ways that work before what the hint says."""
+        self.hint, self.ways = told_ways(self.ways, tried, self.hint), ()
 
 
 @contextmanager
@@ -111,6 +159,7 @@ class Unsatisfiable(AnswerNo):
     metadata that may be part of it.
     """
 
+    code = "unsatisfiable"
     corrections: tuple[str, ...] = ()
 
     @property
@@ -126,13 +175,27 @@ class Infeasible(AnswerNo):
 
 
 class InfeasibleTargets(Infeasible):
-    """The GPU rules give several reasons. `errors` holds each of the first `MOST` with its own place and hint, and a
-    count of the rest; the text has one per line.
+    """Several things stand in the way. `errors` holds each of the first `MOST` with its own place and hint, and a count
+    of the rest; the text has one per line.
     """
 
-    def __init__(self, errors: Iterable[Infeasible]) -> None:
-        self.errors: tuple[Infeasible, ...] = first_errors(errors)
+    def __init__(self, errors: Iterable[EnvspecError]) -> None:
+        self.errors: tuple[EnvspecError, ...] = first_errors(errors)
         super().__init__("\n".join(str(error) for error in self.errors))
+
+
+def parts(error: EnvspecError) -> tuple[EnvspecError, ...]:
+    """Give the errors of a list, each with its own place and hint; any other error alone."""
+    return error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,)
+
+
+def together(errors: Iterable[EnvspecError]) -> EnvspecError:
+    """Give one error of several, each told once; of one, itself."""
+    every = {str(one): one for one in errors}
+    several = [one for one in every.values() if isinstance(one, SpecError)]
+    if len(every) == 1:
+        return next(iter(every.values()))
+    return SpecErrors(several) if len(several) == len(every) else InfeasibleTargets(every.values())
 
 
 class WrongBuild(AnswerNo):

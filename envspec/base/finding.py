@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from envspec.base.errors import Place
+from envspec.base.errors import Place, Tried, Way, told_ways
 
 Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
@@ -23,7 +23,8 @@ class Finding:
     code      stable, for machines; `envspec explain` has its meaning
     message   for people, without the targets
     place     the cause's place in the spec
-    remedy    the nearest change that works, None if there is nothing to change
+    remedy    what to do: ways that a judge has passed, and advice that names no version; None if there is nothing to do
+    ways      changes of the spec that no judge has passed yet; `tried` makes remedies of those that work
     key       the key that the finding is about: of the target, the spec or the site's policy
     targets   the names of the targets that it holds for, as far as the judge saw several
     package   the package that it is about, by its normalised name
@@ -49,6 +50,11 @@ class Finding:
     outgrown: bool = False
     accepted: str | None = None
     evidence: Any = None
+    ways: tuple[Way, ...] = ()
+
+    def tried(self, judge: Tried) -> Finding:
+        """Put the ways that a judge passes before what the remedy says."""
+        return replace(self, remedy=told_ways(self.ways, judge, self.remedy), ways=()) if self.ways else self
 
     @property
     def text(self) -> str:

@@ -13,12 +13,12 @@ import click
 
 from envspec.app.check import SpecState, state_of
 from envspec.app.find_specs import all_specs
-from envspec.base.errors import MOST
+from envspec.base.errors import MOST, parts
 from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, silence_stdout
-from envspec.cli.failure import error_json, parts, tell
+from envspec.cli.failure import error_json, tell
 
 EPILOG = """\b
 Examples:

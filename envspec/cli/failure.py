@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.errors import EnvspecError, InfeasibleTargets, OutsideError, Place, SpecErrors
+from envspec.base.errors import EnvspecError, OutsideError, Place, parts
+from envspec.base.finding import Finding
 from envspec.cli.console import say
 
 SCHEMA = "envspec/error/1"
@@ -47,14 +48,11 @@ def print_failure(failure: Failure) -> Failure:
     return failure
 
 
-def parts(error: EnvspecError) -> tuple[EnvspecError, ...]:
-    """Give the errors of a list, each with its own place and hint; any other error alone."""
-    return error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,)
-
-
 def error_json(error: EnvspecError) -> dict[str, Any]:
-    """Give an error's JSON: message, hint, and the place in a file."""
-    return {"message": error.message, "hint": error.hint, **place_json(error.place)}
+    """Give an error's JSON: a finding's, the hint as people read it, and the place in a file."""
+    package = error.about[0] if error.about else None
+    one = Finding("error", error.code, error.message, remedy=error.hint, targets=error.targets, package=package)
+    return {**one.document, "code": error.code or None, "hint": error.hint, **place_json(error.place)}
 
 
 def place_json(place: Place | None) -> dict[str, Any]:

@@ -11,12 +11,12 @@ import click
 
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.find_specs import all_specs
-from envspec.base.errors import AnswerNo, EnvspecError, Place
+from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
 from envspec.base.user_config import HOST, trust_index
 from envspec.cli import options
 from envspec.cli.console import out_json, say
-from envspec.cli.failure import Failure, parts, print_failure
+from envspec.cli.failure import Failure, print_failure
 from envspec.cli.locked import lock_document, print_lock_json, show_lock
 
 if TYPE_CHECKING:

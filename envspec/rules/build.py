@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import drivers, gpus, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
-from envspec.rules.case import CandidateBuild, Case
+from envspec.rules.case import CandidateBuild, Case, pip_builds
 
 CUDNN_WITHOUT_VOLTA = "9.11"
 """The first cuDNN without machine code below 7.5 (fat binary scan, data/libraries.toml)."""
@@ -84,17 +85,16 @@ def compiler(build: CandidateBuild, case: Case) -> Iterator[Finding]:
             continue
         cuda, variable = known.cuda_for(capability), known.variable_for(capability)
         first = gpus.capabilities()[capability].first_cuda
-        ways = [f"set {variable} to the ptxas of CUDA {first} or newer"] if first else []
         newer = triton.first_for(capability, known.version)
-        if torch := newer and _first_torch_with(newer, case):
-            ways.insert(0, f"take torch {torch} or newer, whose triton compiles for it")
+        torch = newer and _first_torch_with(newer, case)
         yield Finding(
             "warning",
             "triton-architecture",
             f"torch.compile fails on {sm_of(capability)} ({case.names(capability)}): the compiler in triton"
             f" {known.version} is CUDA {cuda}'s, which doesn't know it",
             key="gpus",
-            remedy="; or ".join(ways) or "run without torch.compile",
+            remedy=f"set {variable} to the ptxas of CUDA {first} or newer" if first else "run without torch.compile",
+            ways=(Way(f"take torch {torch}, whose triton compiles for it", line=f"torch=={torch}"),) if torch else (),
         )
 
 
@@ -102,10 +102,9 @@ def _first_torch_with(wanted: triton.TritonRelease, case: Case) -> str | None:
     """Find the first torch that comes with this triton or a newer one, and has a build for the target's platform."""
     for one in torch_builds.releases():
         own = triton.release(one.triton)
-        if own and numbers(own.version) >= numbers(wanted.version):
-            found = torch_builds.builds(one.version, platform=case.platform)
-            if any(build.cuda and case.python in build.pythons for build in found):
-                return one.version
+        builds = pip_builds([one.version], case.cuda, case.platform)
+        if own and numbers(own.version) >= numbers(wanted.version) and any(works(build, case) for build in builds):
+            return one.version
     return None
 
 
@@ -160,6 +159,7 @@ def glibc(build: CandidateBuild, case: Case) -> Iterator[Finding]:
             "glibc-too-old",
             f"{label(build)} needs glibc {build.glibc}, and the target's machines have {case.glibc}",
             key="glibc",
+            ways=(Way(f'if the machines have it: glibc = "{build.glibc}" in the target', glibc=build.glibc),),
         )
 
 

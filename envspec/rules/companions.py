@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.rules.wanted import Wanted
@@ -24,14 +25,22 @@ def findings(
     if torch is None or not versions or set(made_for) & set(versions):
         return
     own = [(v, version) for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
-    ways = [f"{companion.name} {v} for torch {version}" for v, version in reversed(own) if works(version)][:1]
-    ways += [f"torch {version} for {companion.label}" for version in reversed(made_for) if works(version)][:1]
+    ways = [
+        Way(f"{companion.name} {v} for torch {version}", near=True, line=f"{companion.name}=={v}")
+        for v, version in reversed(own)
+        if works(version)
+    ][:1]
+    ways += [
+        Way(f"torch {version} for {companion.label}", near=True, line=f"torch=={version}")
+        for version in reversed(made_for)
+        if works(version)
+    ][:1]
     yield Finding(
         "error",
         "companion-mismatch",
         f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}",
         companion.place,
-        f"Nearest: {', or '.join(ways)}" if ways else None,
+        ways=tuple(ways),
     )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envspec.base.errors import Place
+from envspec.base.errors import Place, Way, told_ways
 from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
-from envspec.packages.requirement import head_of
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import head_of, published_requirement
 from envspec.packages.version_numbers import numbers
 from envspec.rules import companions, driver, fallback, jetson, toolkit
 from envspec.rules.accepted import accepted
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, of_target
-from envspec.rules.specifier import Specifier
+from envspec.rules.specifier import Specifier, parse
 from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, torch_of
 from envspec.spec.model import Spec, Target
 
@@ -77,15 +78,16 @@ def _is_newest(asked: str, known: Iterable[str]) -> bool:
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-def judge(spec: Spec, target: Target) -> Verdict:
+def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
     """Judge a target by the facts.
 
     A range of torch releases is infeasible only if all of them are. A torch that isn't in the tables yet is never an
-    error.
+    error. Ways that the facts refuse are left out; unless `told`, the others of errors wait for a judge that solves.
     """
     case = case_of(spec, target)
     family = companions_of(spec, target)
-    wanted, versions = _torch(torch_of(spec, target), family)
+    named = torch_of(spec, target)
+    wanted, versions = _torch(named, family)
     choice = _choice(wanted, versions, case)
     found = list(_unknown_gpus(target))
     contradictions = list(fallback.problems(case, target.gpus, wanted))
@@ -95,12 +97,16 @@ def judge(spec: Spec, target: Target) -> Verdict:
     against = [*contradictions, *machine]
     if wanted and not contradictions and not any(problem.code == "no-such-cuda" for problem in machine):
         against += _against_torch(wanted, versions, choice, case)
+    asked = _Asked(case, named, family)
+    before = asked.errors if against or family else frozenset()
     for problem in against:
-        remedy = problem.remedy if problem in contradictions else _remedy(problem, wanted, versions, case, family)
-        told = replace(problem, remedy=remedy)
-        found.append(located(spec, target, wanted, _eased(told, wanted, case) if wanted else told))
+        if problem not in contradictions:
+            problem = _with_ways(problem, versions, asked, before)
+        found.append(located(spec, target, wanted, eased(problem, wanted, case) if wanted else problem))
     for companion in family:
-        found += companions.findings(companion, wanted, versions, lambda version: _works(wanted, version, case))
+        for problem in companions.findings(companion, wanted, versions, lambda version: _works(wanted, version, case)):
+            found.append(_passed(problem, asked, before))
+    found = [one if one.severity == "error" and not told else one.tried(lambda way: "") for one in found]
     found = list(accepted(found, spec.pip_terms(target).accept))
     return Verdict(
         findings=tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity])),
@@ -248,33 +254,88 @@ def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
         "torch-narrowed",
         f"of {wanted.label}, only {span} can work on this target: {reason}",
         key="torch",
-        remedy=f"pin {wanted.name} to {last} or older",
+        ways=(_pinned(wanted, last),),
     )
 
 
-def _eased(problem: Finding, wanted: Wanted, case: Case) -> Finding:
+def _pinned(wanted: Wanted, last: str) -> Way:
+    conda, line = (f"{wanted.name} <={last}", None) if wanted.channel == "conda" else (None, f"torch<={last}")
+    return Way(f"pin {wanted.name} to {last} or older", conda=conda, line=line)
 
-    return eased(problem, wanted, case)
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the facts judge of a target. `torch` is what it asks for by name."""
+
+    case: Case
+    torch: Wanted | None
+    family: tuple[Wanted, ...]
+
+    @property
+    def errors(self) -> frozenset[str]:
+        """The codes of all that the facts refuse."""
+        wanted, versions = _torch(self.torch, self.family)
+        choice = _choice(wanted, versions, self.case)
+        found = [*jetson.problems(self.case), *toolkit.problems(self.case), *driver.problems(self.case)]
+        if self.case.cuda and choice.working:
+            found = [one for one in found if one.code != "cuda-too-old-for-gpu"]
+        if wanted and not any(one.code == "no-such-cuda" for one in found):
+            found += [eased(one, wanted, self.case) for one in _against_torch(wanted, versions, choice, self.case)]
+        for companion in self.family:
+            found += companions.findings(companion, wanted, versions, lambda version: False)
+        return frozenset(one.code for one in found if one.severity == "error")
+
+    def changed(self, way: Way) -> _Asked:
+        """Give the same after a change of the spec."""
+        case = replace(
+            self.case,
+            cuda=way.cuda or self.case.cuda,
+            python=way.python or self.case.python,
+            glibc=way.glibc or self.case.glibc,
+            driver=None if way.bare else self.case.driver,
+        )
+        name, text = "", ""
+        if way.line:
+            name, text = requirement_name(way.line), str(published_requirement(way.line).specifier)
+        elif way.conda:
+            name, _, text = way.conda.partition(" ")
+
+        def asked(one: Wanted) -> Wanted:
+            return replace(one, specifier=parse(text), local=None) if one.name == name else one
+
+        torch = self.torch or (replace(self.family[0], name="torch") if name == "torch" and self.family else None)
+        return _Asked(case, torch and asked(torch), tuple(map(asked, self.family)))
 
 
-def _remedy(
-    problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case, family: Sequence[Wanted]
-) -> str | None:
-    """Combine a rule's remedy with the nearest alternatives from the tables."""
+def _passed(problem: Finding, asked: _Asked, before: frozenset[str]) -> Finding:
+    """Leave out the ways after which the facts still refuse the same, or something else."""
+    ways = tuple(way for way in problem.ways if asked.changed(way).errors <= before - {problem.code})
+    return replace(problem, ways=ways)
+
+
+def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before: frozenset[str]) -> Finding:
+    """Add the nearest changes of the tables to a rule's remedy, or a last resort where there is none."""
     if problem.severity != "error" or problem.code in (
         "driver-too-old-for-gpu",
         "driver-dropped-gpu",
         "cuda-compat-impossible",
         "jetson",
     ):
-        return problem.remedy
+        return _passed(problem, asked, before)
     from envspec.rules import nearest
 
-    found = nearest.alternatives(wanted, versions, case, family) if wanted else []
+    case, (wanted, _) = asked.case, _torch(asked.torch, asked.family)
+    found = nearest.alternatives(wanted, versions, case, asked.family) if wanted else []
+    if wanted is None and problem.key == "cuda" and (change := nearest.toolkit_change(case)):
+        found = [change]
     if problem.code.startswith("driver"):
-        others = [change for change in found if change.startswith("CUDA")]
-        return f"{problem.remedy}; or {others[0]}" if others else problem.remedy
-    return nearest.sentence(found) or problem.remedy or _last_resort(problem, wanted, versions, case)
+        others = [replace(one, near=False) for one in found if one.cuda and not (one.line or one.conda)][:1]
+        update = Way(str(problem.remedy), bare=True)
+        return _passed(replace(problem, remedy=None, ways=(update, *others)), asked, before)
+    problem = _passed(replace(problem, ways=(*found, *problem.ways)), asked, before)
+    if problem.ways:
+        return replace(problem, remedy=None)
+    return replace(problem, remedy=problem.remedy or _last_resort(problem, wanted, versions, case))
 
 
 def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
@@ -282,11 +343,11 @@ def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str
     from envspec.rules import nearest
 
     if wanted is None:
-        return nearest.toolkit_change(case) if problem.key == "cuda" else None
+        return "split the GPUs into two targets: no CUDA knows them all" if len(case.capabilities) > 1 else None
     if wanted.channel == "pip":
         found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
-        if found:
-            return f"{nearest.sentence(found)}, from conda-forge"
+        if told := told_ways(found, lambda way: ""):
+            return f"{told}, from conda-forge"
     if any(gpu.integrated for gpu in case.gpus):
         return jetson.INSTEAD
     return "no build fits this target as a whole: split its GPUs into several targets" if case.gpus else None

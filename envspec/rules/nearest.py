@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from envspec.base.errors import Way
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules import driver, jetson, toolkit
@@ -14,7 +15,7 @@ from envspec.rules.companions import torches
 from envspec.rules.wanted import Wanted, builds_of, known_releases
 
 
-def alternatives(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted] = ()) -> list[str]:
+def alternatives(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted] = ()) -> list[Way]:
     """Find the smallest changes after which a build works. Each changes one thing, or torch and CUDA where both must.
 
     `versions` are the releases that `wanted` admits. If there are none, changes stay near those of its specifier.
@@ -28,27 +29,29 @@ def alternatives(wanted: Wanted, versions: Sequence[str], case: Case, family: Se
     return changes or _both(wanted, versions, case, family)
 
 
-def sentence(changes: Sequence[str]) -> str | None:
-    """Write changes as a remedy, "Nearest: …, or …"; None without changes."""
-    return f"Nearest: {', or '.join(changes)}" if changes else None
-
-
 def _beside(family: Sequence[Wanted], versions: Iterable[str]) -> list[str]:
     """List the releases of torch that every companion has an admitted release for, as far as the tables know those."""
     made_for = [known for one in family if (known := torches(one))]
     return [version for version in versions if all(version in known for known in made_for)]
 
 
-def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[str]:
+def _torch(wanted: Wanted, version: str, text: str, cuda: str | None = None) -> Way:
+    """Make the way to a release of torch, as pip and conda write it."""
+    if wanted.channel == "conda":
+        return Way(text, near=True, cuda=cuda, conda=f"{wanted.name} =={version}")
+    return Way(text, near=True, cuda=cuda, line=f"torch=={version}")
+
+
+def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[Way]:
     others = [v for v in known_releases(wanted.channel) if v not in versions]
     found = _working(wanted, _beside(family, others), case)
     if not found:
         return []
     best = min(found, key=lambda v: _torch_distance(wanted, versions, v))
-    return [f"{wanted.name} {best} with {_cuda(case.cuda)}"]
+    return [_torch(wanted, best, f"{wanted.name} {best} with {_cuda(case.cuda)}")]
 
 
-def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
     if case.cuda is None:
         return []
     cudas = [cuda for cuda in _cudas(wanted) if cuda != case.cuda]
@@ -56,10 +59,10 @@ def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[s
     if not fitting:
         return []
     best = min(fitting, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
-    return [f"CUDA {best} with {wanted.label.split('+')[0]}{_driver_note(case, best)}"]
+    return [Way(f"CUDA {best} with {wanted.label.split('+')[0]}{_driver_note(case, best)}", near=True, cuda=best)]
 
 
-def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list[str]:
+def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
     builds = builds_of(wanted, versions, case.cuda, case.platform)
     pythons = {python for build in builds for python in build.pythons} - {case.python}
     fitting = [p for p in pythons if _working(wanted, versions, replace(case, python=p))]
@@ -67,10 +70,10 @@ def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list
         return []
     asked = numbers(case.python)[1]
     best = min(fitting, key=lambda p: (abs(numbers(p)[1] - asked), -numbers(p)[1]))
-    return [f"Python {best}"]
+    return [Way(f"Python {best}", near=True, python=best)]
 
 
-def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[str]:
+def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[Way]:
     if case.cuda is None:
         return []
     pairs = [
@@ -81,7 +84,7 @@ def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[
     if not pairs:
         return []
     *_, version, cuda = min(pairs)
-    return [f"{wanted.name} {version} with CUDA {cuda}{_driver_note(case, cuda)}"]
+    return [_torch(wanted, version, f"{wanted.name} {version} with CUDA {cuda}{_driver_note(case, cuda)}", cuda)]
 
 
 def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
@@ -133,13 +136,13 @@ def _cuda(cuda: str | None) -> str:
     return f"CUDA {cuda}" if cuda else "the CPU"
 
 
-def toolkit_change(case: Case) -> str | None:
-    """Propose CUDA versions that support all GPUs of a target without torch."""
+def toolkit_change(case: Case) -> Way | None:
+    """Propose a CUDA that supports all GPUs of a target without torch; None where none does."""
     known = [gpus.capabilities()[c] for c in case.capabilities]
     first = max((c.first_cuda for c in known if c.first_cuda), key=numbers, default=None)
     last = min((c.last_cuda for c in known if c.last_cuda), key=numbers, default=None)
     if first and last and numbers(first) > numbers(last):
-        return "split the GPUs into two targets: no CUDA knows them all"
+        return None
     if last:
-        return f"take CUDA {last} or older"
-    return f"take CUDA {first} or newer" if first else None
+        return Way(f"take CUDA {last} or older", cuda=last)
+    return Way(f"take CUDA {first} or newer", cuda=first) if first else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
@@ -169,12 +170,14 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
         if not row.fits_cuda(around.cuda_major):
             needed.append(f"CUDA {' or '.join(row.cuda)}")
         message = f"{name} {version} is built for {' and '.join(needed)}, and the target has {around}: {row.without}"
+        near = neighbours.nearest(row.package, around.torch, around.cuda_major)
         yield Finding(
             "warning" if row.partly else "error",
             "built-for-another",
             message,
             key="torch",
-            remedy=_remedy(row, around, case, needed),
+            remedy=None if near else row.otherwise or f"take a {row.package} that is made for {around}",
+            ways=tuple(_ways(row, around, case)),
             bound=_bound(row, version, around),
             outgrown=_is_outgrown(row, around),
         )
@@ -201,17 +204,15 @@ def _is_outgrown(row: neighbours.Neighbour, around: Surroundings) -> bool:
     return not any(row.fits_torch(one) for one in known if torch_builds.order(one) > torch_builds.order(own))
 
 
-def _remedy(row: neighbours.Neighbour, around: Surroundings, case: Case, needed: list[str]) -> str:
+def _ways(row: neighbours.Neighbour, around: Surroundings, case: Case) -> Iterator[Way]:
     near = neighbours.nearest(row.package, around.torch, around.cuda_major)
     if near is not None:
-        return f"Nearest: {row.package} {near.release}"
-    changes = [change for change in (_another_torch(row, around, case), _another_cuda(row, around, case)) if change]
-    # what isn't among the wheels on PyPI
-    ways = [*([f"Nearest: {', or '.join(changes)}"] if changes else []), *([row.otherwise] if row.otherwise else [])]
-    return "; or ".join(ways) or f"take {' and '.join(needed)}, or a {row.package} that is made for {around}"
+        yield Way(f"{row.package} {near.release}", near=True, line=f"{row.package}=={near.release}")
+        return
+    yield from filter(None, (_another_torch(row, around, case), _another_cuda(row, around, case)))
 
 
-def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) -> str | None:
+def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) -> Way | None:
     """Name the nearest release of torch that a release of the package fits: one with a build for the target's CUDA, or
     else for another of its major."""
     if around.torch is None or row.torch is None:
@@ -223,31 +224,36 @@ def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) 
     for at in sorted(range(len(known)), key=lambda at: (abs(at - here), -at)):
         near, cudas = neighbours.nearest(row.package, known[at], around.cuda_major), _cudas(known[at], case)
         if near is not None and case.cuda in cudas:
-            return f"torch {known[at]} with {row.package} {near.release}"
+            text, line = f"torch {known[at]} with {row.package} {near.release}", f"torch=={known[at]}"
+            return Way(text, near=True, line=line, bounds=(f"{row.package}=={near.release}",))
         others = [cuda for cuda in cudas if cuda and cuda.partition(".")[0] == around.cuda_major]
         if near is not None and others and elsewhere is None:
-            elsewhere = f"torch {known[at]} for CUDA {max(others, key=numbers)} with {row.package} {near.release}"
+            cuda = max(others, key=numbers)
+            text = f"torch {known[at]} for CUDA {cuda} with {row.package} {near.release}"
+            bounds = (f"{row.package}=={near.release}",)
+            elsewhere = Way(text, near=True, cuda=cuda, line=f"torch=={known[at]}", bounds=bounds)
     return elsewhere
 
 
-def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -> str | None:
-    """Name the nearest CUDA major that a release of the package fits, with a build of the target's torch."""
+def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -> Way | None:
+    """Name the newest CUDA of the nearest major that a release of the package fits, with a build of the target's
+    torch."""
     if around.cuda_major is None or not row.cuda:
         return None
     own = int(around.cuda_major)
     majors = {major for one in neighbours.neighbours() if one.package == row.package for major in one.cuda}
     for major in sorted(majors - {around.cuda_major}, key=lambda major: (abs(int(major) - own), -int(major))):
         near = neighbours.nearest(row.package, around.torch, major)
-        built = around.torch is None or any(
-            cuda and cuda.startswith(f"{major}.") for cuda in _cudas(around.torch, case)
-        )
+        built = [cuda for cuda in _cudas(around.torch, case) if cuda and cuda.startswith(f"{major}.")]
         if near is not None and built:
-            return f"CUDA {major} with {row.package} {near.release}"
+            cuda = max(built, key=numbers)
+            text = f"CUDA {cuda} with {row.package} {near.release}"
+            return Way(text, near=True, cuda=cuda, bounds=(f"{row.package}=={near.release}",))
     return None
 
 
-def _cudas(torch: str, case: Case) -> set[str | None]:
-    """List the CUDA versions that a release of torch has builds for, on the target's platform and Python."""
+def _cudas(torch: str | None, case: Case) -> set[str | None]:
+    """List the CUDA versions that a release of torch, or any, has builds for, on the target's platform and Python."""
     built = torch_builds.builds(torch, platform=case.platform)
     return {one.cuda for one in built if one.trust != "planned" and case.python in one.pythons}
 

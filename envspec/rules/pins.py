@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version
 
-from envspec.base.errors import Place
+from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
 from envspec.facts import torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
@@ -96,7 +96,7 @@ def _torch(
     said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
     if said is not None and read and read.code:
         yield wheel_code.told_of_torch(version, said, read.code)
-        wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True)
+        wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True, there=_has_build(case, public))
         if wrong and torch_builds.is_own_build(version, origin.index):
             wrong = replace(wrong, bound=_for_this_cuda(case, public))
         yield from (wrong,) if wrong else _of_build(case, "pip", public, [said])
@@ -119,7 +119,7 @@ def _torch(
         return
     cuda = torch_builds.cuda_of(variant)
     name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
-    wrong = _wrong_cuda(case, name, cuda, exact=True)
+    wrong = _wrong_cuda(case, name, cuda, exact=True, there=_has_build(case, public))
     if wrong:
         yield wrong
         return
@@ -190,10 +190,9 @@ def _of_build(
     machine = case if case.cuda else replace(case, gpus=())
     for build in builds:
         for problem in problems(build, machine):
-            remedy = problem.remedy
-            if problem.severity == "error" and remedy is None:
-                remedy = nearest.sentence(nearest.alternatives(wanted, [version], case))
-            yield replace(problem, remedy=remedy)
+            if problem.severity == "error" and problem.remedy is None:
+                problem = replace(problem, ways=(*nearest.alternatives(wanted, [version], case), *problem.ways))
+            yield problem
 
 
 def _newer(name: str) -> Finding:
@@ -201,24 +200,25 @@ def _newer(name: str) -> Finding:
     return Finding("info", "torch-newer-than-tables", message, key="torch")
 
 
-def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool) -> Finding | None:
-    """Check that a build is for the target's CUDA. conda's builds also run with a higher minor: the major decides."""
+def _has_build(case: Case, public: str) -> bool:
+    return bool(pip_builds([public], case.cuda, case.platform))
+
+
+def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool, there: bool = False) -> Finding | None:
+    """Check that a build is for the target's CUDA. conda's builds also run with a higher minor: the major decides.
+    `there` says that the PyTorch index has the release for this target."""
+    own = f"the PyTorch index for {f'CUDA {case.cuda}' if case.cuda else 'the CPU'}"
+    remedy = f"take torch from {own}" if there else None
     if cuda == case.cuda or (not exact and cuda and case.cuda and cuda.split(".")[0] == case.cuda.split(".")[0]):
         return None
     if cuda is None:
         message = f"{name} is the CPU build, and the target is for CUDA {case.cuda}"
-        return Finding(
-            "error", "cpu-build", message, key="cuda", remedy="take torch from the PyTorch index for this CUDA"
-        )
+        return Finding("error", "cpu-build", message, key="cuda", remedy=remedy)
     if case.cuda is None:
         message = f"{name} is a build for CUDA {cuda}, and this is a CPU target"
-        return Finding(
-            "error", "cuda-mismatch", message, key="torch", remedy="take torch from the PyTorch index for the CPU"
-        )
+        return Finding("error", "cuda-mismatch", message, key="torch", remedy=remedy)
     message = f"{name} is a build for CUDA {cuda}, and the target is for CUDA {case.cuda}"
-    return Finding(
-        "error", "cuda-mismatch", message, key="cuda", remedy=f"take torch from the PyTorch index for CUDA {case.cuda}"
-    )
+    return Finding("error", "cuda-mismatch", message, key="cuda", remedy=remedy)
 
 
 def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Finding]:
@@ -239,7 +239,7 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
                 "companion-mismatch",
                 message,
                 key="torch",
-                remedy=f"Nearest: {name} {fitting[-1]}",
+                ways=(Way(f"{name} {fitting[-1]}", near=True, line=bound),),
                 bound=bound,
             )
         elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
@@ -263,12 +263,17 @@ def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_loc
     its = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
     minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
     if own and its and (own != its if minors else own.split(".")[0] != its.split(".")[0]):
+        others = torch_builds.companions(torch).get("torchaudio", ())
+        newer = [one for one in others if minors and numbers(one) > numbers(_TORCHAUDIO_COMPARES)][-1:]
         yield Finding(
             "error",
             "cuda-mismatch",
             f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
             key="torch",
-            remedy=f"Nearest: CUDA {own} for the target, or a newer torchaudio, which compares only the major",
+            ways=(
+                Way(f"CUDA {own} for the target", near=True, cuda=own),
+                *(Way(f"torchaudio {one}", near=True, line=f"torchaudio=={one}") for one in newer),
+            ),
         )
 
 
@@ -296,10 +301,14 @@ def _cuda_majors(
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
         message = f"{name} {pins[name]} belongs to CUDA {major}, and {place}{wrong}"
         hint = f"`envspec why` shows what requires {name}"
+        there = {one.cuda for one in torch_builds.builds(platform=case.platform) if one.cuda} if case.cuda else set()
+        cudas = sorted((one for one in there if one.partition(".")[0] == major), key=numbers, reverse=True)[:1]
+        ways = tuple(Way(f'cuda = "{one}" in the target', cuda=one) for one in cudas)
         bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
-        yield Finding(severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown)
+        one = Finding(severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown)
+        yield replace(one, ways=ways)
 
 
 def _names(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -354,10 +363,9 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             first, dropped = _first_without(found, capability, case)
             nccl, beyond = "nccl" in name, library_is_newer(name, version)
             seen = f"as far as {found.version} tells, the newest that envspec knows"
-            if "torch" in pins or "pytorch" in pins:
-                remedy = "take a torch whose build requires an older cuDNN"
-            else:
-                remedy = f"take {name}<{first}"
+            by_torch = "torch" in pins or "pytorch" in pins
+            remedy = "take a torch whose build requires an older cuDNN" if by_torch else None
+            older = Way(f"take {name}<{first}", line=f"{name}<{first}")
             yield Finding(
                 "warning" if nccl or (beyond and not dropped) else "error",
                 "library-architecture",
@@ -368,6 +376,7 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
                 ),
                 key="gpus",
                 remedy=None if nccl else remedy,
+                ways=() if nccl or by_torch else (older,),
                 bound=f"{name}<{first}",
             )
 

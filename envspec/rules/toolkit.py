@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import order, sm_of
@@ -49,7 +50,8 @@ def _unknown(cuda: str) -> Finding:
             key="cuda",
         )
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
-    return Finding("error", "no-such-cuda", f"there is no CUDA {cuda}", key="cuda", remedy=f"nearest: CUDA {near}")
+    ways = (Way(f"CUDA {near}", near=True, cuda=near),)
+    return Finding("error", "no-such-cuda", f"there is no CUDA {cuda}", key="cuda", ways=ways)
 
 
 def _linear(version: str) -> int:

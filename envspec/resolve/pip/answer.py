@@ -107,13 +107,13 @@ def with_hashes(found: Sequence[Found], request: Request, hashes: FlatHashes | N
     return tuple(map(hashed, found))
 
 
-def refuse_sources(
+def sources_needed(
     answers: Mapping[Request, Resolution],
     groups: Mapping[Request, tuple[str, ...]],
     static: StaticReader,
     releases: Callable[[Request], Releases],
-) -> None:
-    """Raise SourcesNeeded for all packages of all targets that are needed from source and may not be built."""
+) -> SourcesNeeded | None:
+    """Find all packages of all targets that are needed from source and may not be built."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.found:
@@ -125,8 +125,7 @@ def refuse_sources(
                 facts = replace(facts, trust="static")
             one = needed_source(package, facts, request, answer.edges, releases(request))
             needed.setdefault(one, []).extend(groups[request])
-    if needed:
-        raise SourcesNeeded(needed)
+    return SourcesNeeded(needed) if needed else None
 
 
 def refuse_two_answers(
@@ -231,7 +230,7 @@ def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsa
     listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
     hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
     named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
-    named.corrections = conflict.corrections
+    named.corrections, named.ways, named.code = conflict.corrections, conflict.ways, conflict.code
     return named
 
 

@@ -167,6 +167,5 @@ def _lines(several: Sequence[PassedOver], target: str) -> Iterator[Finding]:
 
 
 def _with_glibc(message: str, glibc: str | None) -> Finding:
-    """Tell what is passed over, with the glibc that would do."""
-    remedy = f'if the machines have it: glibc = "{glibc}" in the target' if glibc else None
-    return Finding("info", "passed-over", message, remedy=remedy)
+    """Tell what is passed over, with the glibc that its wheels are for."""
+    return Finding("info", "passed-over", f"{message}; its wheels are for glibc {glibc}" if glibc else message)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from envspec.base.errors import Infeasible
+from envspec.base.errors import Infeasible, Way
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
@@ -59,6 +59,11 @@ class Retreat:
     def refuses(self) -> bool:
         """Whether the release's Requires-Python refuses the target's Python."""
         return self.taken == self.release.version
+
+    @property
+    def code(self) -> str:
+        """The code under which a spec accepts what the solution has."""
+        return CODE if self.refuses else "retreat"
 
     @property
     def may_be_built(self) -> bool:
@@ -143,7 +148,9 @@ def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Re
     else:
         release = _for_older_pythons(package, page, request, asks.get(package.name))
     if release is not None:
-        yield _retreat(package, release, page, request, asks.get(package.name))
+        one = _retreat(package, release, page, request, asks.get(package.name))
+        if not {one.code, f"{one.code}:{package.name}"} & {*request.accepted}:
+            yield one
 
 
 def _for_older_pythons(package: Found, page: Sequence[Release], request: Request, asks: Asks | None) -> Release | None:
@@ -216,55 +223,27 @@ def went_back(before: Mapping[str, str], found: Iterable[Found], request: Reques
     return False
 
 
-@dataclass(frozen=True)
-class Way:
-    """A change of the spec that may give an answer where an older release is none.
-
-    text    what the user writes
-    python  the spec's Python in place of its own; likewise the targets' `cuda` and `glibc`
-    line    a requirement in place of the spec's on its package
-    bounds  constraints besides: what the user writes, or what has to come of it
-    """
-
-    text: str
-    python: str | None = None
-    cuda: str | None = None
-    glibc: str | None = None
-    line: str | None = None
-    bounds: tuple[str, ...] = ()
-
-    def requirements(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Give the spec's requirements with this change."""
-        if self.line is None:
-            return tuple(lines)
-        name = requirement_name(self.line)
-        return tuple(sorted({*(line for line in lines if requirement_name(line) != name), self.line}))
-
-
 class Retreated(Infeasible):
-    """The only answers are older releases that name nothing of what the target has. `ways` may lead to one; whoever can
-    judge a lock tries them, and tells those that work (`tell_ways`). What is `accepted` always works."""
+    """The only answers are older releases that name nothing of what the target has. `ways` may lead to one. What is
+    `accepted`, by code, always does."""
 
-    def __init__(self, message: str, ways: Iterable[Way], accepted: str, *packages: str) -> None:
-        super().__init__(message)
-        self.ways, self.accepted = tuple(ways), accepted
-        self.concerning(*packages)
-        self.tell_ways(lambda way: None)
-
-    def tell_ways(self, tried: Callable[[Way], str | None]) -> None:
-        """Make the hint of the ways that work: `tried` gives what else one takes, None for one that doesn't."""
-        ways = [f"{way.text}{more}" for way in self.ways if (more := tried(way)) is not None]
-        self.hint = "; or ".join((*ways, f"if it works for you, add to [pip]: accept = {self.accepted}"))
+    def __init__(self, message: str, ways: Iterable[Way], codes: Mapping[str, str]) -> None:
+        """`codes` has the code under which each package can be accepted."""
+        by_code = {code: [name for name, own in codes.items() if own == code] for code in sorted({*codes.values()})}
+        reasons = {code: ", ".join(f'{name} = "why"' for name in names) for code, names in by_code.items()}
+        tables = (f"{code} = {{ {listed} }}" for code, listed in reasons.items())
+        hint = f"if it works for you, add to [pip]: accept = {{ {', '.join(tables)} }}"
+        super().__init__(message, hint=hint)
+        self.ways, self.code = tuple(ways), next(iter(by_code), "retreat")
+        self.accepted = tuple(f"{code}:{name}" for name, code in codes.items())
+        self.concerning(*codes)
 
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
     """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
     said = dict.fromkeys(one.message(request.python) for one in lost)
     ways = dict.fromkeys(way for one in lost for way in _ways(one, request, releases))
-    accepted = {one.name: one.refuses for one in lost}
-    code = CODE if all(accepted.values()) else "retreat"
-    names = ", ".join(f'{name} = "why"' for name in accepted)
-    raise Retreated(f"{label}: {'; '.join(said)}", ways, f"{{ {code} = {{ {names} }} }}", *accepted)
+    raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: one.code for one in lost})
 
 
 @dataclass(frozen=True)
@@ -344,9 +323,7 @@ def refuse_lost_extras(lost: Sequence[LostExtra], request: Request, label: str) 
     if lost:
         said = "; ".join(one.message(request) for one in lost)
         ways = dict.fromkeys(way for one in lost for way in one.ways(request))
-        names = dict.fromkeys(one.name for one in lost)
-        accepted = ", ".join(f'{name} = "why"' for name in names)
-        raise Retreated(f"{label}: {said}", ways, f"{{ retreat = {{ {accepted} }} }}", *names)
+        raise Retreated(f"{label}: {said}", ways, {one.name: "retreat" for one in lost})
 
 
 def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:

@@ -41,9 +41,9 @@ from envspec.resolve.pip.answer import (
     labelled,
     named_corrections,
     older_sources,
-    refuse_sources,
     refuse_two_answers,
     said_of,
+    sources_needed,
     tell_hashed,
     tell_undated,
     with_hashes,
@@ -260,7 +260,7 @@ class PipResolver:
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_two_answers(answers, groups, reading)
-                refuse_sources(answers, groups, self.sources.static, self._uv_indexes.releases)
+                needed = sources_needed(answers, groups, self.sources.static, self._uv_indexes.releases)
                 of = self._uv_indexes.releases
                 solved = {
                     request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
@@ -277,9 +277,12 @@ class PipResolver:
             one = Solution(request, answers[request], indexes[request], kept, files, solved[request])
             for name in names:
                 self._solutions.setdefault(name, []).append(one)
-        return {name: solved[request] for request, names in groups.items() for name in names}
+        pins = {name: solved[request] for request, names in groups.items() for name in names}
+        if needed is not None:
+            raise needed.of(pins)
+        return pins
 
-    def tell(self, pins: Mapping[str, tuple[Pin, ...]]) -> None:
+    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None:
         """Write what there is to say of the solutions that gave these pins (by target)."""
         solutions = last_solutions(self._solutions, pins)
         groups = {request: names for request, (_, names) in solutions.items()}
@@ -295,7 +298,7 @@ class PipResolver:
 
             of = self._uv_indexes.releases
             hashed = self.hashes.taken() if self.hashes else ()
-            tell_notes(solutions, self._lags, of, refusal, hashed, self.notice)
+            tell_notes(solutions, self._lags, of, refusal, hashed, notice)
 
     @contextmanager
     def _serving(
@@ -564,9 +567,7 @@ class PipResolver:
                 beside = [f"{one} {now[one]}" for one in sorted(named & now.keys() - {name})]
                 why = f"newer ones don't go with {', '.join(beside) or 'the rest'}"
                 message = f"{label}: {name} goes back from {last[name]} to {now[name]}: {why}"
-                self.notice(
-                    Finding("warning", "downgrade", message, remedy=f'to hold it, write "{name}>={last[name]}"')
-                )
+                self.notice(Finding("warning", "downgrade", message))
 
     def _question(
         self,

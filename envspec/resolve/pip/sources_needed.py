@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from envspec.base.errors import AnswerNo
+from envspec.base.errors import AnswerNo, Way
+from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
@@ -40,8 +41,12 @@ class NeededSource:
 class SourcesNeeded(AnswerNo):
     """The solution needs packages from source that `allow-source` doesn't name.
 
-    `names` are those to allow; `inert` says that the build of each runs no code of its own.
+    `names` are those to allow; `inert` says that the build of each runs no code of its own. `pins` are those of the
+    solution, by target, for whoever judges all that is against it.
     """
+
+    code = "source-needed"
+    pins: Mapping[str, tuple[Pin, ...]] | None = None
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
         """`needed` has the targets of each."""
@@ -58,12 +63,17 @@ class SourcesNeeded(AnswerNo):
         source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
-            hint=_glibc_hint(self.needed) + self._ways() + line,
+            hint=self._how() + line,
         )
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
-        self.targets = tuple(targets)
+        self.targets, self.ways = tuple(targets), tuple(_newer_glibc(self.needed))
 
-    def _ways(self) -> str:
+    def of(self, pins: Mapping[str, tuple[Pin, ...]]) -> SourcesNeeded:
+        """Give it with the pins of its solution."""
+        self.pins = pins
+        return self
+
+    def _how(self) -> str:
         if self.inert:
             return "run `envspec lock --allow-static`, or add to [pip]: "
         return (
@@ -81,13 +91,12 @@ def _open_end(needed: Sequence[NeededSource]) -> str:
     return f"; what {', '.join(names)} {verb} certain only after a build, so there may be more"
 
 
-def _glibc_hint(needed: Sequence[NeededSource]) -> str:
+def _newer_glibc(needed: Sequence[NeededSource]) -> Iterator[Way]:
     """Name the glibc with which no source is needed for want of a wheel."""
     floors = [one.glibc for one in needed if one.glibc]
-    if not floors:
-        return ""
-    newest = max(floors, key=numbers)
-    return f'if the machines have it, set glibc = "{newest}" in the target; '
+    if floors:
+        newest = max(floors, key=numbers)
+        yield Way(f'if the machines have it, set glibc = "{newest}" in the target', glibc=newest)
 
 
 def _told(one: NeededSource) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from packaging.version import Version
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
@@ -22,7 +23,7 @@ from envspec.packages.requirement import head_of, published_requirement
 from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.newest import Releases, admitted, asks_of, needed_glibc, newer_than
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated, Way
+from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated
 from envspec.resolve.uv.answer import Found
 
 _NEWEST_GLIBC = "2.40"
@@ -139,9 +140,7 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
             *(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(lost[0], request)),
             Way(f"to take the older knowingly, write {written}", bounds=bounds),
         ]
-        names = [one.name for one in lost]
-        accepted = ", ".join(f'{name} = "why"' for name in names)
-        raise Retreated(f"{label}: {'; '.join(said)}", ways, f"{{ retreat = {{ {accepted} }} }}", *names)
+        raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost})
 
 
 def tell_lags(
@@ -153,16 +152,18 @@ def tell_lags(
     """Write what stays behind uv's unbounded answer: a warning each for what is far behind; one note for all else that
     isn't `said`."""
     for request, names in groups.items():
-        label = ", ".join(names)
         for one in several.get(request, ()):
-            way = f'if the machines have it: glibc = "{one.glibc}" in the target' if one.glibc else None
-            message = f"{label}: {one.name} {one.taken} is locked, not {one.free}: {one.reason(request)}"
+            message = f"{one.name} {one.taken} is locked, not {one.free}: {one.reason(request)}"
             if one.outgrown and request.own:
                 continue  # judged with what was given up
             if one.far:
-                notice(Finding("warning", FAR, message, remedy=way))
+                bounds = (f"{one.name}>={one.free.partition('+')[0]}",)
+                way = Way(
+                    f'if the machines have it: glibc = "{one.glibc}" in the target', glibc=one.glibc, bounds=bounds
+                )
+                notice(Finding("warning", FAR, message, targets=names, ways=(way,) if one.glibc else ()))
             elif one.name not in said[request]:
-                notice(Finding("info", "passed-over", message, remedy=way))
+                notice(Finding("info", "passed-over", message, targets=names))
 
 
 def _newer_pythons(python: str) -> tuple[str, ...]:

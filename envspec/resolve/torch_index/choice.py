@@ -15,7 +15,7 @@ from functools import lru_cache
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import Infeasible
+from envspec.base.errors import Infeasible, Way
 from envspec.facts import torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
@@ -82,13 +82,14 @@ def choose(
         {b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)},
         key=Version,
     )
-    raise Infeasible(
+    error = Infeasible(
         f"envspec knows no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on "
         f"{request.platform}",
-        hint=f"it has builds for CUDA {', '.join(known)}"
-        if known
-        else "run `envspec builds torch` to list the known builds",
+        hint="`envspec builds torch` lists the known builds",
     ).concerning("torch")
+    error.ways = tuple(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in known[::-1][:3])
+    error.code = "no-build"
+    raise error
 
 
 def is_own(request: Request) -> bool:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
+from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
 from envspec.base.redact import redact
 from envspec.base.shortage import shortage, too_little
 from envspec.base.storage import says_storage
 from envspec.packages.requirement import canonical_name
 
+UNREACHABLE = "unreachable"
+"""A repository that git can't fetch."""
 PROJECT = "the-spec"
 """The spec's name as a project for uv. Messages to the user don't have it."""
 
@@ -52,7 +54,7 @@ _NO_WHEEL = re.compile(
 )
 _MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
 """The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
-_AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms")
+_AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
@@ -91,7 +93,9 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if "Git executable not found" in told:
         return ToolError(message, hint="install git, or ask for a release instead")
     if "Git operation failed" in told:
-        return IndexFailure(message, hint="check the repository's address, the revision and your access")
+        error = IndexFailure(message, hint="check the repository's address, the revision and your access")
+        error.code = UNREACHABLE
+        return error.concerning(*(canonical_name(name) for name in _BUILT.findall(told)[:1]))
     if "build backend" in told or told.startswith("Failed to build"):
         module = _NO_MODULE.search(told)
         if module and (built := _BUILT.search(told)):
@@ -200,11 +204,14 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         return Unsatisfiable(
             message, hint="check the name's spelling; a package from another index needs an entry in [pip] sources"
         )
-    return Unsatisfiable(message, hint=_newer_glibc(message, hints) or _hint(hints))
+    conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
+    conflict.ways = tuple(_newer_glibc(message, hints))
+    conflict.code = "glibc-too-old" if conflict.ways else conflict.code
+    return conflict
 
 
-def _newer_glibc(message: str, hints: Sequence[str]) -> str | None:
-    """Name the oldest glibc that a package has wheels for where the target's is too old. None for other conflicts."""
+def _newer_glibc(message: str, hints: Sequence[str]) -> Iterator[Way]:
+    """Name the oldest glibc that a package has wheels for where the target's is too old."""
     for hint in hints:
         available, unfit = _AVAILABLE.match(hint), _NO_WHEEL.search(message)
         target = _GLIBC.fullmatch(unfit[4] or "") if unfit else None
@@ -214,11 +221,9 @@ def _newer_glibc(message: str, hints: Sequence[str]) -> str | None:
         newer = [minor for minor in minors if minor > int(target[1])]
         if newer and len(newer) == len(minors):
             floor = f"2.{min(newer)}"
-            return (
-                f"{available[1]} {available[2]} has wheels for glibc {floor} and later; "
-                f'if the machines have it, set glibc = "{floor}" in the target'
-            )
-    return None
+            has = f"{available[1]} {available[2]} has wheels for glibc {floor} and later"
+            yield Way(f'{has}: if the machines have it, set glibc = "{floor}" in the target', glibc=floor)
+            return
 
 
 def _hint(hints: Sequence[str]) -> str:

@@ -28,7 +28,14 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import explained, of_one_cause, retreats, told
 from envspec.resolve.workflow.keep import Kept
-from envspec.resolve.workflow.notices import Notice, tell_corrections, tell_findings, tell_given_up, tell_given_way
+from envspec.resolve.workflow.notices import (
+    Notice,
+    refusals,
+    tell_corrections,
+    tell_findings,
+    tell_given_up,
+    tell_given_way,
+)
 from envspec.resolve.workflow.solve import Solved
 from envspec.resolve.workflow.terms import tell_unused_terms
 from envspec.rules.accepted import accepted
@@ -78,6 +85,14 @@ def accept(
     ]
     tell_unused_terms(spec, codes, notice)
     return locked
+
+
+def refused_pins(
+    spec: Spec, solved: Sequence[Solved], judge: Callable[[Spec, Solved], tuple[Finding, ...]]
+) -> tuple[Infeasible, ...]:
+    """Give what the rules refuse of the pins of solved targets, with untried ways."""
+    found = ((one.name, _explained((*judge(spec, one), *of_retreats(spec, one)), one)) for one in solved)
+    return refusals(found, lambda finding: None)
 
 
 def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
@@ -67,7 +68,8 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
         name = f"{moved} {one.pins[moved]}"
         leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
         message = f"{name}{leads}: {one.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
-        ways = [one.finding.remedy, f'to take {pin.version} knowingly, write "{moved}<={pin.version}"']
+        bound = f"{moved}<={pin.version}"
+        older = Way(f'to take {pin.version} knowingly, write "{bound}"', bounds=(bound,))
         found.setdefault(
             moved,
             Finding(
@@ -75,9 +77,10 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
                 "retreat",
                 message,
                 one.finding.place,
-                "; or ".join(filter(None, ways)),
+                one.finding.remedy,
                 package=moved,
-                bound=f"{moved}<={pin.version}",
+                bound=bound,
+                ways=(*one.finding.ways, older),
             ),
         )
     return tuple(found.values())
@@ -116,15 +119,15 @@ def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str], b
         return finding
     first = path[0]
     way = f" ({' → '.join(path)})" if len(path) > 1 else ""
+    ways: tuple[Way, ...] = finding.ways
     if first in near:
-        remedy = f"Nearest: {first} {near[first]}, which the spec's bounds leave out"
+        text = f"{first} {near[first]}, which the spec's bounds leave out"
+        ways, remedy = (Way(text, near=True, line=f"{first}=={near[first].partition('+')[0]}"),), None
     else:
         remedy = f"loosen the bounds of {first}, or leave it out" if first in bounded else f"leave {first} out"
-        if finding.code == "cuda-major-mixed":
-            remedy += ", or give the target another CUDA"
-        elif finding.remedy:
+        if finding.code != "cuda-major-mixed" and finding.remedy:
             remedy = f"{finding.remedy}; or {remedy}"
-    return replace(finding, message=f"{finding.message}{way}", remedy=remedy)
+    return replace(finding, message=f"{finding.message}{way}", remedy=remedy, ways=ways)
 
 
 def loosened(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
@@ -162,8 +165,8 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
         message=f"{first}, as {'do' if names[2:] else 'does'} {others}; the spec leads there by {'; '.join(ways)}",
         remedy=same.pop()
         if len(same) == 1 and mixed[0].remedy
-        else f"take versions of {roots} that are made for the target's CUDA, leave them out, or give the target another"
-        " CUDA",
+        else f"take versions of {roots} that are made for the target's CUDA, or leave them out",
+        ways=tuple(dict.fromkeys(way for one in mixed for way in one.ways)),
     )
     return tuple(whole if one is mixed[0] else one for one in findings if one is mixed[0] or one not in mixed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from envspec.base.errors import Infeasible, InfeasibleTargets
+from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import nearest
 from envspec.facts.corrections import Correction, sources_of
@@ -24,16 +24,25 @@ def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice
 
     Raises Infeasible with an error among them, InfeasibleTargets with several.
     """
+    if refused := refusals(found, notice):
+        raise together(refused)
+
+
+def refusals(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> tuple[Infeasible, ...]:
+    """Report the findings of targets, by name, and give the errors among them: each once, with its targets."""
     refused = []
     for one in merge_targets(replace(finding, targets=(name,)) for name, findings in found for finding in findings):
         if one.severity == "error":
-            refused.append(Infeasible(one.text, hint=hint_to_accept(one), place=one.place))
+            refused.append(_refusal(one))
         else:
             notice(one)
-    if len(refused) == 1:
-        raise refused[0]
-    if refused:
-        raise InfeasibleTargets(refused)
+    return tuple(refused)
+
+
+def _refusal(finding: Finding) -> Infeasible:
+    error = Infeasible(finding.text, hint=hint_to_accept(finding), place=finding.place)
+    error.code, error.targets, error.ways = finding.code, finding.targets, finding.ways
+    return error.concerning(*filter(None, [finding.package]))
 
 
 def tell_flaws(flaws: Iterable[Finding], notice: Notice) -> None:

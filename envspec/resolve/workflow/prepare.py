@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envspec.base.errors import Place, SpecError
+from envspec.base.errors import EnvspecError, Place, SpecError, together
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
 from envspec.facts import conda_builds, torch_builds
@@ -20,7 +20,7 @@ from envspec.packages.edges import Markers
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
-from envspec.resolve.workflow.notices import Notice, tell_findings
+from envspec.resolve.workflow.notices import Notice, refusals
 from envspec.resolve.workflow.terms import refuse_terms
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec, Target
@@ -80,16 +80,17 @@ def prepare(
 ) -> tuple[Prepared, ...]:
     """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings.
 
-    Raises Infeasible or InfeasibleTargets for what the rules refuse, SpecError for a correction that doesn't exist and
-    for a requirement that no lock can hold.
+    Raises Infeasible for what the rules refuse, whose ways the facts alone have passed, SpecError for a correction that
+    doesn't exist and for a requirement that no lock can hold, and InfeasibleTargets for several of them.
     """
     spec, shared = case.spec, case.shared
     _refuse_unknown_corrections(spec)
     refuse_terms(spec)
-    for target in targets:
-        _refuse_addresses(spec, target)
-    verdicts = [judge(spec, target) for target in targets]
-    tell_findings(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
+    refused: list[EnvspecError] = [one for target in targets for one in _refused_addresses(spec, target)]
+    verdicts = [judge(spec, target, told=False) for target in targets]
+    refused += refusals(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
+    if refused:
+        raise together(refused)
     exempt = _exempt(spec, not_after)
     if not_after is not None:
         # no part of the lock: a bound that moves would make it stale the next day
@@ -178,30 +179,33 @@ def _refuse_unknown_corrections(spec: Spec) -> None:
         )
 
 
-def _refuse_addresses(spec: Spec, target: Target) -> None:
+def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
     """Refuse requirements whose source can't be locked: a path of this machine, or a source that may not be built."""
+
+    def refusal(message: str, hint: str, place: Place, name: str) -> SpecError:
+        error = SpecError(message, hint=hint, place=place).concerning(name)
+        error.targets = (target.name,)
+        return error
+
     for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
         requirement = parse_requirement(located.text) if "@" in located.text else None
         if requirement is None or requirement.url is None:
             continue
         name = canonical_name(requirement.name)
         if requirement.url.startswith("file:"):
-            raise SpecError(
-                f"{redact(located.text)} is a path of this machine, which a lock can't hold",
-                hint="give a git URL, an address that other machines reach, or a released version",
-                place=located.place,
-            )
+            message = f"{redact(located.text)} is a path of this machine, which a lock can't hold"
+            hint = "give a git URL, an address that other machines reach, or a released version"
+            yield refusal(message, hint, located.place, name)
+            continue
         try:
             parse_address(requirement.url)
         except ValueError as reason:
-            raise SpecError(
-                f"{redact(located.text)} has an address that tools read in more than one way: {reason}",
-                hint="write it as scheme://host/path, or git+scheme://host/path@revision for a repository",
-                place=located.place,
-            ) from None
+            message = f"{redact(located.text)} has an address that tools read in more than one way: {reason}"
+            hint = "write it as scheme://host/path, or git+scheme://host/path@revision for a repository"
+            yield refusal(message, hint, located.place, name)
+            continue
         if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
-            raise SpecError(
-                f"{redact(located.text)} is built from source, which runs its code",
-                hint=f'if you trust it: allow-source = ["{name}"] in [pip]',
-                place=located.place,
-            )
+            message = f"{redact(located.text)} is built from source, which runs its code"
+            one = refusal(message, f'if you trust it: allow-source = ["{name}"] in [pip]', located.place, name)
+            one.code = "source-needed"
+            yield one

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NoReturn
 
-from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, parts
 from envspec.base.finding import Finding
 from envspec.facts.python_builds import newest_build
 from envspec.lock.inputs import SpecCase, spec_case
@@ -15,10 +16,10 @@ from envspec.lock.judge import flaws_of
 from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.retreat import Retreated, Way
 from envspec.resolve.workflow.keep import Kept, Upgrade, kept_of
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
-from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
+from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, ended_by, is_obstacle, trying
+from envspec.resolve.workflow.prepare import NotAfter, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, chosen_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
 from envspec.spec.model import Spec, Target
@@ -95,7 +96,8 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
 
     What shaped the lock of what wheels say stands in it. Of the old lock's rows those count that their wheels confirm.
 
-    The GPU rules judge every target before anything is resolved, and the exact pins afterwards.
+    The GPU rules judge every target before anything is resolved, and the exact pins afterwards. All that stands in the
+    way is one error. Of what that or a warning proposes, only what gives a lock is told.
 
     Raises Infeasible for what the rules refuse, SpecError for a correction that doesn't exist, InputError for a wrong
     `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
@@ -114,48 +116,51 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         pythons = chosen_pythons(case.targets, old, move, flaws, bounds, notice)
     builds_of = pythons if case.shared.image_python is None else ()
     spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
-    prepared = prepare(replace(case, spec=spec), targets, notice, not_after)
+    case = replace(case, spec=spec)
     kept = kept_of(request.first, Upgrade()) if request.first else kept_of(old, move, flaws)
 
-    def judged(one: Solved) -> tuple[Finding, ...]:
+    def judged(of: Spec, one: Solved) -> tuple[Finding, ...]:
         from envspec.resolve.workflow.accept import of_pins
 
-        return of_pins(spec, one)
+        return of_pins(of, one)
 
-    def tried(way: Way, names: Collection[str]) -> str | None:
-        """Say whether a change of the spec gives the first of these targets a lock that is right, and what else that
-        takes."""
-        from envspec.resolve.pip.sources_needed import SourcesNeeded
-        from envspec.resolve.workflow.accept import of_pins, of_retreats
-
-        targets = tuple(
-            replace(one, cuda=way.cuda or one.cuda, glibc=way.glibc or one.glibc)
-            for one in spec.targets
-            if one.name in names
-        )[:1]
-        changed = replace(spec, targets=targets)
-        if way.python:
+    def attempt(changed: Spec, names: Collection[str]) -> Attempt:
+        if changed.python != spec.python:
             before = min((one for one in bounds if one is not None), default=None)
-            found = (newest_build(way.python, one.platform, before) for one in targets)
-            there = {one.platform: one.version for one in found if one is not None}
-            changed = replace(changed, python=way.python, python_range=None, python_builds=there)
+            found = {one.platform: newest_build(changed.python, one.platform, before) for one in changed.targets}
+            changed = replace(changed, python_builds={name: one.version for name, one in found.items() if one})
         try:
-            ready = [_with_way(one, way) for one in prepare(spec_case(changed), targets, _untold, not_after)]
-            (one,) = solve(ready, resolvers, Kept(), partial(of_pins, changed))
-        except SourcesNeeded as needed:
-            return f", with {' and '.join(needed.names)} from source"
-        except (AnswerNo, InputError, OutsideError):
-            return None
-        judged = (*of_pins(changed, one), *of_retreats(changed, one))
-        return None if any(one.severity == "error" for one in judged) else ""
+            asked = [one for one in changed.targets if one.name in names]
+            ready = prepare(spec_case(changed), asked, _untold, not_after)
+            solved = solve(ready, resolvers, Kept(), partial(judged, changed))
+        except (AnswerNo, InputError, OutsideError) as error:
+            return ended_by(error)
+        return Attempt(refused_of(changed, solved), whole=True)
 
-    with _placing(spec):
-        try:
-            solved = solve(prepared, resolvers, kept, judged)
-        except Retreated as refused:
-            refused.tell_ways(partial(tried, names=refused.targets))
+    def refused_of(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
+        from envspec.resolve.workflow.accept import refused_pins
+
+        needed = [one.needed for one in solved if one.needed is not None][:1]
+        return (*refused_pins(of, solved, judged), *needed)
+
+    def refuse(ended: Attempt) -> NoReturn:
+        error = all_in_the_way(spec, [one.name for one in targets], ended, attempt)
+        for one in parts(error):
+            one.place = one.place or _place_of(spec, one)
+        raise error from None
+
+    try:
+        solved = solve(prepare(case, targets, notice, not_after), resolvers, kept, partial(judged, spec))
+    except EnvspecError as error:
+        if not is_obstacle(error):
+            error.place = error.place or _place_of(spec, error)
             raise
-        resolvers.tell({one.name: one.pip for one in solved})
+        refuse(ended_by(error))
+    if refused := refused_of(spec, solved):
+        refuse(Attempt(refused, whole=True))
+    notice = trying(notice, spec, attempt)
+    with _placing(spec):
+        resolvers.tell({one.name: one.pip for one in solved}, notice)
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.resolve.workflow.accept import accept
     from envspec.resolve.workflow.builds import with_build_environments
@@ -165,7 +170,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     solved = with_publishers(solved, old, resolvers.publishers)
     with _placing(spec):
         solved = with_build_environments(spec, solved, old, move, resolvers.builds, flaws)
-    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=notice, judge=judged)
+    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=notice, judge=partial(judged, spec))
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
@@ -176,13 +181,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     return Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
-
-
-def _with_way(prepared: Prepared, way: Way) -> Prepared:
-    """Give a target with a change of the spec's requirements."""
-    inputs = prepared.inputs
-    lines, bounds = way.requirements(inputs.requirements), tuple(sorted({*inputs.constraints, *way.bounds}))
-    return replace(prepared, inputs=replace(inputs, requirements=lines, constraints=bounds))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.provided import provided_by
 from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.workflow.bounded import GivenUp, given_up, loosened
 from envspec.resolve.workflow.corrected import Effect, broken, effects, said_without
 from envspec.resolve.workflow.keep import Kept, preferences_of
@@ -70,7 +71,7 @@ class Resolvers:
     inspect     reads what wheels need of each other and their METADATA doesn't say; None reads nothing
     builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
     publishers  asks the indexes of pins who published them; likewise
-    tell        writes what the resolver has to say of the last solution, whose pins it gets by target
+    tell        tells what the resolver has to say of the last solution, whose pins it gets by target
     """
 
     pip: Resolver
@@ -78,7 +79,7 @@ class Resolvers:
     inspect: Inspector | None = None
     builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]] = _none
     publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
-    tell: Callable[[Mapping[str, tuple[Pin, ...]]], object] = _none
+    tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None]], object] = lambda pins, notice: None
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Solved:
     near         versions of the spec's packages that would work on the target, if the spec didn't bound them
     conda        the pins of its conda half
     pip          the pins of its pip half
+    needed       the sources that the spec would have to allow for them, of all targets
     """
 
     prepared: Prepared
@@ -111,6 +113,7 @@ class Solved:
     cleared: frozenset[tuple[str, str, str]] = frozenset()
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
+    needed: SourcesNeeded | None = None
 
     @property
     def name(self) -> str:
@@ -337,14 +340,14 @@ def _settled(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> t
     while True:
         requests = {one.name: one.request for one in targets if one.request is not None}
         try:
-            pins = _pip_halves(targets, requests, resolvers.pip, kept) if requests else {}
+            pins, needed = _pip_halves(targets, requests, resolvers.pip, kept) if requests else ({}, None)
         except Unsatisfiable as conflict:
             yielding = tuple(one.yielding(conflict) for one in targets)
             if yielding == targets:
                 raise
             targets = yielding
             continue
-        targets = tuple(replace(one, pip=tuple(pins.get(one.name, ()))) for one in targets)
+        targets = tuple(replace(one, pip=tuple(pins.get(one.name, ())), needed=needed) for one in targets)
         # what uv chose has published metadata that is wrong: once more, with what that should have said
         again = tuple(one.corrected() for one in targets)
         if again == targets and inspect is not None:
@@ -356,28 +359,40 @@ def _settled(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> t
 
 def _pip_halves(
     targets: Sequence[Solved], requests: Mapping[str, Request], resolver: Resolver, kept: Kept
-) -> Mapping[str, tuple[Pin, ...]]:
+) -> tuple[Mapping[str, tuple[Pin, ...]], SourcesNeeded | None]:
     """Solve the pip halves: what the build of the spec's project alone requires comes last, beside what all else got.
-    Raises Unsatisfiable where that would take something else back."""
+    Gives the sources that they need, too. Raises Unsatisfiable where that would take something else back."""
     tools = {one.name: {line for line, _ in one.prepared.tools} for one in targets}
     without = {
         name: replace(request, requirements=tuple(line for line in request.requirements if line not in tools[name]))
         for name, request in requests.items()
     }
     if without == requests or not all(request.requirements for request in without.values()):
-        return resolver.resolve(requests, kept.pip)
-    alone = resolver.resolve(without, kept.pip)
+        return _answer(resolver, requests, kept.pip)
+    alone, _ = _answer(resolver, without, kept.pip)
     keep = {}
     for one in targets:
         if one.name in alone:
             before = kept.pip.get(one.name, Preferences())
             own = preferences_of(LockedTarget(one.name, one.prepared.inputs, alone[one.name]))
             keep[one.name] = replace(own, last={**before.last, **own.versions}).over(before)
-    pins = resolver.resolve(requests, keep)
+    pins, needed = _answer(resolver, requests, keep)
     for one in targets:
         if one.name in alone:
             _refuse_decided(one, without[one.name], alone[one.name], pins[one.name])
-    return pins
+    return pins, needed
+
+
+def _answer(
+    resolver: Resolver, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
+) -> tuple[Mapping[str, tuple[Pin, ...]], SourcesNeeded | None]:
+    """Give pins, and the sources that they need: no reason not to judge the rest."""
+    try:
+        return resolver.resolve(requests, keep), None
+    except SourcesNeeded as needed:
+        if needed.pins is None:
+            raise
+        return needed.pins, needed
 
 
 def _refuse_decided(target: Solved, request: Request, alone: Sequence[Pin], pins: Sequence[Pin]) -> None:

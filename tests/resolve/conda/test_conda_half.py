@@ -119,7 +119,7 @@ def test_the_gpu_facts_bound_condas_pytorch(tmp_path: Path, monkeypatch: pytest.
     """Today's tables narrow no conda target, so they are made to: 2.6.0 and 2.8.0 don't work."""
     works = ("2.7.1", "2.7.0", "2.5.1")
     monkeypatch.setattr(
-        prepare, "judge", lambda spec, target: replace(judge(spec, target), feasible=works, narrowed=True)
+        prepare, "judge", lambda spec, target, **_: replace(judge(spec, target), feasible=works, narrowed=True)
     )
     conda = CondaStandIn(conda_pin("pytorch", "2.7.1", "cuda126_0", "torch"), conda_pin("einops", "1", "0", "einops"))
     pip = PipStandIn()

@@ -129,8 +129,8 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0, ran.err
     assert ran.err.splitlines() == [
-        "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked",
-        'hint: if the machines have it: glibc = "2.39" in the target',
+        "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked; "
+        "its wheels are for glibc 2.39"
     ]
     # what stays from the old lock was told when it was chosen
     index.add(wheel("more", "1.0"))
@@ -229,7 +229,7 @@ def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, in
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1
     assert "its wheels are for glibc 2.31 and later" in ran.error
-    assert 'if the machines have it, set glibc = "2.31" in the target; building from source' in ran.hint
+    assert 'if the machines have it, set glibc = "2.31" in the target; or building from source' in ran.hint
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Mac
     machine.spec(cpu("lib"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 1
-    told = 'lib 1.0 has wheels for glibc 2.35 and later; if the machines have it, set glibc = "2.35" in the target'
-    assert ran.hint == f"hint: {told}"
+    told = 'lib 1.0 has wheels for glibc 2.35 and later: if the machines have it, set glibc = "2.35" in the target'
+    assert ran.hint.startswith(f"hint: {told}; or loosen")
     machine.spec(cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))
     machine.locked()

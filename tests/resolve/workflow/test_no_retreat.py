@@ -270,7 +270,7 @@ def test_only_an_older_release_goes_back(machine: Machine, index: Index) -> None
     index.add(wheel("base", "2.0"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert ran.status == 0 and "alpha goes back from 2.0 to 1.0: " in ran.err, ran.err
-    assert 'to hold it, write "alpha>=2.0"' in ran.err
+    assert "to hold it" not in ran.err, "base>=2.0 refuses that: it was the floor of another run"
 
 
 @pytest.mark.slow

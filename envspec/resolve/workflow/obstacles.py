@@ -1,0 +1,251 @@
+"""All that stands in the way of a lock, at once. What is refused is lifted in memory, one thing after the other, until
+the spec has a solution: so all refusals are known, and a way is told only where it has given a whole lock beside the
+lifting of the others. No source is built for it that the spec doesn't allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from envspec.base.errors import (
+    AnswerNo,
+    EnvspecError,
+    Infeasible,
+    InputError,
+    OutsideError,
+    SpecError,
+    Unsatisfiable,
+    Way,
+    parts,
+    together,
+)
+from envspec.base.finding import Finding
+from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.resolve.pip.retreat import Retreated
+from envspec.resolve.pip.sources_needed import SourcesNeeded
+from envspec.resolve.uv.errors import UNREACHABLE
+from envspec.spec.model import Located, Spec, Target
+
+_ROUNDS = 12
+"""Attempts until the search ends, with what it has found."""
+_TRIES_OF_WARNINGS = 2
+_LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
+"""Codes of what the spec's author decides, or what may pass."""
+_TRIES = 12
+"""Ways that are tried. Others aren't told."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What stands in the way of one spec.
+
+    whole    it was solved and judged: nothing else does
+    unknown  something outside failed: it says nothing
+    """
+
+    refused: tuple[EnvspecError, ...]
+    whole: bool
+    unknown: bool = False
+
+
+RIGHT = Attempt((), whole=True)
+Attempting = Callable[[Spec, Collection[str]], Attempt]
+"""Solves the targets of a spec that have these names."""
+
+
+def ended_by(error: EnvspecError) -> Attempt:
+    """Give the attempt that ended with an error."""
+    outside = isinstance(error, OutsideError) and error.code != UNREACHABLE
+    return Attempt(tuple(parts(error)), whole=False, unknown=outside)
+
+
+def is_obstacle(error: EnvspecError) -> bool:
+    """Say whether something else may stand in the way beside what an error says."""
+    return isinstance(error, AnswerNo) or error.code == UNREACHABLE or (isinstance(error, SpecError) and _is_of(error))
+
+
+def _is_of(error: EnvspecError) -> bool:
+    return all(one.about for one in parts(error))
+
+
+def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: Attempting) -> EnvspecError:
+    """Give one error of all that stands in the way, what blocks most first, each with the ways that work. `first` is
+    the attempt at the spec as it stands."""
+    found: list[EnvspecError] = []
+    lifts: dict[int, Way] = {}
+    now = first
+    for _ in range(_ROUNDS):
+        known = len(found)
+        for one in now.refused:
+            if not any(_is_same(one, other) for other in found):
+                found.append(one)
+        new = found[known:]
+        if now.whole or not new:
+            break
+        lifting = {at: way for at, one in enumerate(new, known) if (way := _lift(one, spec)) is not None}
+        if len(lifting) < len(new):
+            break
+        lifts |= lifting
+        now = attempt(_changed(spec, [(way, found[at].targets or names) for at, way in lifts.items()]), names)
+        if now.unknown:
+            break
+    found = [one for one in found if not isinstance(one, OutsideError) or one.code == UNREACHABLE] or found
+    trial = _Trial(spec, names, found, lifts, attempt)
+    for at, one in enumerate(found):
+        one.tell_ways(lambda way, at=at: trial(way, at))  # type: ignore[misc]
+    return together(sorted(found, key=lambda one: _rank(one, spec, names)))
+
+
+def trying(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -> Callable[[Finding], None]:
+    """Give a notice that tells the first ways of a right lock's warnings after a lock with them."""
+    left = [_TRIES_OF_WARNINGS]
+
+    def tell(finding: Finding) -> None:
+        def tried(way: Way) -> str | None:
+            left[0] -= 1
+            names = () if way.python else finding.targets
+            names = names or tuple(one.name for one in spec.targets)
+            return "" if left[0] >= 0 and attempt(_changed(spec, [(way, names)]), names) == RIGHT else None
+
+        notice(finding.tried(tried) if finding.severity == "warning" else finding)
+
+    return tell
+
+
+@dataclass
+class _Trial:
+    """The judge of ways: a whole lock, beside the lifting of all else that was refused."""
+
+    spec: Spec
+    names: Sequence[str]
+    found: Sequence[EnvspecError]
+    lifts: dict[int, Way]
+    attempt: Attempting
+    left: int = _TRIES
+
+    def __call__(self, way: Way, at: int) -> str | None:
+        if not self.left:
+            return None
+        self.left -= 1
+        # Python is the spec's, all else the targets'
+        names = self.names if way.python else [*self.found[at].targets] or self.names
+        others = [one for number, one in enumerate(self.found) if number != at]
+        changes = [(lift, self.found[n].targets or self.names) for n, lift in self.lifts.items() if n != at]
+        now = self.attempt(_changed(self.spec, [*changes, (way, names)]), names)
+        if not now.whole:
+            # the facts have passed what is near, and more can't be known
+            return "" if now.unknown and way.near else None
+        new = [one for one in now.refused if not any(_is_same(one, other) for other in others)]
+        if any(not isinstance(one, SourcesNeeded) for one in new):
+            return None
+        told = {name for one in others if isinstance(one, SourcesNeeded) for name in one.names}
+        more = [name for one in now.refused if isinstance(one, SourcesNeeded) for name in one.names if name not in told]
+        return f", with {' and '.join(more)} from source" if more else ""
+
+
+def _is_same(one: EnvspecError, other: EnvspecError) -> bool:
+    if isinstance(one, SourcesNeeded):
+        return isinstance(other, SourcesNeeded)
+    return (one.code, one.about, one.code or one.message) == (other.code, other.about, other.code or other.message)
+
+
+def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, int, int]:
+    """What blocks more targets comes first, then what blocks more of what the spec asks for; of two that block as much,
+    what other software can't change."""
+    asked = {*map(canonical_name, error.asked)}
+    several = len(asked & _direct(spec)) or 1 if asked else len(_direct(spec))
+    last = _LAST.index(error.code) if error.code in _LAST else -1
+    return -len(error.targets or names), -several, last
+
+
+def _direct(spec: Spec) -> set[str]:
+    return {requirement_name(one.text) for target in spec.targets for one in spec.pip_dependencies(target)}
+
+
+def _lift(error: EnvspecError, spec: Spec) -> Way | None:
+    """Find the change with which the search goes on, whether or not anyone would write it."""
+    if isinstance(error, Retreated):
+        return Way(accept=error.accepted)
+    if isinstance(error, Unsatisfiable):
+        asked = _direct(spec) & {*map(canonical_name, error.asked)}
+        if error.ways:
+            return error.ways[0]
+        # what the rest leads to stays bounded as the spec has it
+        lines = {one.text for target in spec.targets for one in spec.pip_dependencies(target) if "@" not in one.text}
+        bounds = tuple(sorted(line for line in lines if requirement_name(line) in asked and "[" not in line))
+        return Way(without=tuple(sorted(asked)), bounds=bounds) if asked and asked < _direct(spec) else None
+    if isinstance(error, Infeasible):
+        return next(iter(error.ways), Way(bare=True))
+    if error.about and not isinstance(error, SourcesNeeded):
+        return Way(without=error.about) if isinstance(error, InputError) or error.code == UNREACHABLE else None
+    return None
+
+
+def _changed(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> Spec:
+    """Give a spec with changes of these targets. A Python of theirs is every target's."""
+    for way, names in changes:
+        targets = tuple(_of_target(spec, one, way) if one.name in names else one for one in spec.targets)
+        spec = replace(spec, targets=targets)
+        if way.line or way.without or way.conda:
+            spec = _with_lines(spec, way, names)
+        if way.python:
+            spec = replace(spec, python=way.python, python_range=None, python_builds={})
+    return spec
+
+
+def _of_target(spec: Spec, target: Target, way: Way) -> Target:
+    bounds = way.bounds
+    asked = {requirement_name(one.text) for one in spec.pip_dependencies(target)}
+    if way.line and requirement_name(way.line) not in asked:
+        bounds = (*bounds, way.line)
+    terms = target.terms
+    accept = MappingProxyType({**terms.accept, **dict.fromkeys(way.accept, "tried")})
+    lines = tuple(Located(bound, target.place) for bound in bounds)
+    return replace(
+        target,
+        cuda=way.cuda or target.cuda,
+        glibc=way.glibc or target.glibc,
+        gpus=() if way.bare else target.gpus,
+        driver=None if way.bare else target.driver,
+        terms=replace(terms, accept=accept, constraints=(*terms.constraints, *lines)),
+    )
+
+
+def _with_lines(spec: Spec, way: Way, names: Collection[str]) -> Spec:
+    """Replace requirements, or leave them out. What the spec asks of all targets becomes each one's own."""
+    name = requirement_name(way.line) if way.line else None
+    conda = conda_name(way.conda) if way.conda else None
+
+    def pip(one: Located) -> Located:
+        return replace(one, text=_in_place_of(one.text, str(way.line))) if requirement_name(one.text) == name else one
+
+    def match(one: Located) -> Located:
+        return replace(one, text=str(way.conda)) if conda_name(one.text) == conda else one
+
+    project = spec.project
+    targets = []
+    for target in spec.targets:
+        own = project.of_targets.get(target.name, project.dependencies) if project else ()
+        lines = (*spec.pip.dependencies, *own, *target.pip)
+        specs = (*spec.conda.dependencies, *target.conda)
+        if target.name in names:
+            lines = tuple(pip(one) for one in lines if requirement_name(one.text) not in way.without)
+            specs = tuple(map(match, specs))
+        targets.append(replace(target, pip=lines, conda=specs))
+    return replace(
+        spec,
+        targets=tuple(targets),
+        pip=replace(spec.pip, dependencies=()),
+        conda=replace(spec.conda, dependencies=()),
+        project=replace(project, dependencies=(), of_targets={}) if project else None,
+    )
+
+
+def _in_place_of(old: str, new: str) -> str:
+    """Write a requirement of another version with the extras and the marker of the one whose place it takes."""
+    before, now = parse_requirement(old), parse_requirement(new)
+    if now.specifier != before.specifier:
+        now.extras, now.marker = before.extras, before.marker
+    return str(now)

@@ -1,0 +1,123 @@
+"""All that stands in the way of a lock is one error, ranked, each with ways that a whole lock has proved."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from support.documents import valid
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import sdist, wheel
+
+import envspec
+from envspec.base.errors import IndexFailure, Infeasible, Way, parts
+from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, ended_by
+from envspec.spec.model import Spec
+from envspec.spec.parse import parse_spec
+
+TARGET = "[targets.t]\nplatform = 'linux-64'\ncuda = '13.0'\ngpus = ['H100']\n"
+
+
+def everything(index: Index) -> str:
+    """A spec of which a source, a glibc, a Python, a CUDA, a repository and a URL each stand in the way."""
+    index.add(wheel("server", "2.0", requires_python=">=3.9,<3.12"), wheel("server", "1.0"))
+    index.add(wheel("newer-glibc", "1.0", tag="cp38-abi3-manylinux_2_31_x86_64"))
+    index.add(sdist("old", "1.0"), wheel("uses-old", "1.0", "old"))
+    index.add(wheel("kernels", "1.0", "nvidia-cublas-cu12"), wheel("nvidia-cublas-cu12", "12.8.1"))
+    asked = ("server", "newer-glibc", "uses-old", "kernels", "repo @ git+https://127.0.0.1:9/none/repo.git",
+             "far @ https://127.0.0.1:9/far-1.0.tar.gz")  # fmt: skip
+    return cpu(*asked, extra="allow-source = ['repo']", targets=TARGET)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_all_that_stands_in_the_way_is_told_at_once(machine: Machine, index: Index) -> None:
+    machine.spec(everything(index))
+    ran = machine.envspec("lock", "specs/demo.toml", "--json")
+    assert ran.status == 1 and not machine.lock_path().exists(), ran.err
+    errors = valid(ran.out, "error")["errors"]
+    assert [one["code"] for one in errors] == [
+        "requires-python", "glibc-too-old", "cuda-major-mixed", "source-needed", "source-needed", "unreachable"
+    ], ran.err  # fmt: skip
+    assert ran.err.count("error: ") == 6 and all(one["targets"] == ["t"] and one["line"] for one in errors)
+    python, glibc, cuda, url, source, git = (one["hint"] for one in errors)
+    assert python.startswith('python = "3.11"; or to take 1.0 knowingly, write "server<=1.0"; or if it works for you')
+    assert 'set glibc = "2.31" in the target' in glibc and cuda.startswith('cuda = "12.9" in the target; or leave')
+    assert 'allow-source = ["far"]' in url and 'allow-source = ["old"]' in source and "the revision" in git
+
+
+SPEC = parse_spec(
+    cpu("a", "b", "c", targets="[targets.x]\nplatform='linux-64'\n[targets.y]\nplatform='linux-64'\n"), "demo.toml"
+)
+
+
+def refusal(code: str, about: str, targets: tuple[str, ...] = ("x", "y"), *ways: Way) -> Infeasible:
+    error = Infeasible(f"{about} is refused").concerning(about)
+    error.code, error.targets, error.ways = code, targets, ways
+    return error
+
+
+def test_what_blocks_most_comes_first_and_once() -> None:
+    one, most = refusal("no-build", "a", ("x",)), refusal("no-build", "b")
+    first = Attempt((one, most, refusal("no-build", "b")), whole=True)
+    told = all_in_the_way(SPEC, ("x", "y"), first, lambda spec, names: first)
+    assert parts(told) == (most, one)
+
+
+def test_a_way_is_told_only_where_nothing_new_stands_in_it() -> None:
+    """Python 3.11 has a refusal of its own, Python 3.10 none beside the one that another way lifts."""
+    way, other = Way('python = "3.10"', python="3.10"), Way('python = "3.11"', python="3.11")
+    mine, its = refusal("requires-python", "a", ("x",), way, other), refusal("cuda-major-mixed", "b")
+
+    def attempt(spec: Spec, names: Collection[str]) -> Attempt:
+        assert set(names) == {"x", "y"}, "Python is every target's"
+        return Attempt((its,) if spec.python == "3.10" else (its, refusal("no-build", "c")), whole=True)
+
+    all_in_the_way(SPEC, ("x", "y"), Attempt((mine, its), whole=True), attempt)
+    assert mine.hint == 'python = "3.10"' and its.hint is None
+
+
+def test_a_network_that_fails_leaves_what_the_facts_have_passed() -> None:
+    one = refusal("no-build", "torch", ("x",), Way("CUDA 12.6", near=True, cuda="12.6"), Way("a<2", bounds=("a<2",)))
+    down = ended_by(IndexFailure("no answer"))
+    told = all_in_the_way(SPEC, ("x", "y"), Attempt((one,), whole=False), lambda spec, names: down)
+    assert told is one and one.hint == "Nearest: CUDA 12.6"
+
+
+def test_a_change_reaches_the_targets_that_it_is_for() -> None:
+    (one,) = [refusal("built-for-another", "b", ("x",), Way("b 1", line="b==1", glibc="2.35"))]
+    seen: list[Spec] = []
+
+    def attempt(spec: Spec, names: Collection[str]) -> Attempt:
+        seen.append(spec)
+        return Attempt((), whole=True)
+
+    all_in_the_way(SPEC, ("x", "y"), Attempt((one,), whole=True), attempt)
+    lines = {target.name: [line.text for line in seen[0].pip_dependencies(target)] for target in seen[0].targets}
+    assert lines == {"x": ["a", "b==1", "c"], "y": ["a", "b", "c"]}
+    assert [target.glibc for target in seen[0].targets] == ["2.35", "2.28"] and one.hint == "b 1"
+
+
+_REMEDY = re.compile(
+    r'[Nn]earest: |(?:cuda|python|glibc) = "\{\}'
+    r"|\b(?:take|write|hold|pin)\b[^;]*(?:[<>=]=?\{\}|\{\} or (?:older|newer))"
+)
+
+
+@pytest.mark.parametrize("folder", ["rules", "resolve"])
+def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
+    """Of a way, a judge tells whether it works; nobody judges a text."""
+    for path in sorted((Path(envspec.__file__).parent / folder).rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        calls = (
+            one for one in ast.walk(tree) if isinstance(one, ast.Call) and ast.unparse(one.func) in ("Way", "_torch")
+        )
+        judged = {id(one) for call in calls for one in ast.walk(call)}
+        for one in ast.walk(tree):
+            if isinstance(one, ast.JoinedStr) and id(one) not in judged:
+                text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in one.values)
+                assert not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"
