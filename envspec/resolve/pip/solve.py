@@ -394,6 +394,8 @@ class PipResolver:
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
         barred: tuple[str, ...] = ()
+        # what another target has was judged for that one alone
+        stays = {name: held for name, held in preferences.versions.items() if last.get(name) == held}
         releases = self._uv_indexes.releases(request)
 
         def ask(asked: Request, *, sources: bool = True, of: Question = question) -> tuple[Found, ...]:
@@ -405,7 +407,7 @@ class PipResolver:
                         found = in_own_addresses(found, proxy, question.direct)
                         of_asked = self._uv_indexes.releases(asked)
                         unseen = {*older_sources(found, asked, of_asked)}
-                        unseen |= {*dated_sources(found, asked, preferences.versions, of_asked)}
+                        unseen |= {*dated_sources(found, asked, stays, of_asked)}
                         if not unseen:
                             return with_hashes(found, asked, self.hashes)
                         asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
@@ -445,7 +447,7 @@ class PipResolver:
                 if went_back(ways_there, found, request, releases):
                     refuse_retreats(back, begun, label, releases)
                 unsure = suspects(found, asking, releases)
-                if not unsure and not has_pre_release(found, preferences.versions):
+                if not unsure and not has_pre_release(found, stays):
                     return found
                 answer = answer_of(found, asking, reading)
                 more_back = [one for one in retreats(unsure, asking, answer.asks, releases) if not one.is_asked(asking)]
@@ -456,7 +458,7 @@ class PipResolver:
                     ways_there |= leading_to((one.name for one in back), found, answer.edges)
                     asking = in_place_of(more_back, asking)
                     continue
-                more = unasked(found, request, answer.asks, preferences.versions, releases)
+                more = unasked(found, request, answer.asks, stays, releases)
                 if not more:
                     return found
                 barred = (*barred, *more)

@@ -206,6 +206,19 @@ def test_pre_releases_only_where_they_are_named(machine: Machine, index: Index) 
     assert versions(lock(machine), "cpu") == {"alpha": "2.0rc1"}
 
 
+@pytest.mark.parametrize("asking", ["a", "z"])
+def test_a_pre_release_of_one_target_is_no_other_s(machine: Machine, index: Index, asking: str) -> None:
+    """Neither where it is solved first, nor where a later target is new beside a lock."""
+    index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0rc1"))
+    own = f"{LINUX}\n[targets.{asking}.pip]\ndependencies = ['alpha>=2.0rc1']"
+    machine.spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = ['alpha']\n{targets(**{asking: own})}")
+    first = lock(machine)
+    machine.spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = ['alpha']\n{targets(**{asking: own, 'm': MAC})}")
+    for old in (None, first):
+        made = lock(machine, old)
+        assert (versions(made, asking)["alpha"], versions(made, "m")["alpha"]) == ("2.0rc1", "1.0"), old
+
+
 def test_yanked_releases_are_passed_over(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0")).add(wheel("alpha", "2.0"), yanked="broken")
     machine.spec(cpu("alpha"))
