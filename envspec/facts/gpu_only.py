@@ -52,7 +52,6 @@ def gpu_only() -> tuple[GpuOnly, ...]:
 
 def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
     """Find the row of a package in a version on a platform. None if it works without a GPU or isn't in the table."""
-
     for row in gpu_only():
         if row.name == name and platform in row.platforms:
             return row if SpecifierSet(row.versions).contains(version, prereleases=True) else None

@@ -22,13 +22,12 @@ from envspec.base.flock import has_flock, held_by_file, hold
 from envspec.base.settings import split_credentials
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
-from envspec.packages.archive_entries import Bounds, path_fault, source_fault, wheel_fault
+from envspec.packages.archive_entries import SOURCES, Bounds, path_fault, source_fault, wheel_fault
 
 ARTIFACTS = "artifacts"
 """The folder of the files in envspec's cache."""
 _PIECE = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-SOURCES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 NEVER_CHANGE = "don't use it before you know why: files of an index never change"
 
 OnBytes = Callable[[int], None]

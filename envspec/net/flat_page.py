@@ -3,76 +3,19 @@ folder of this machine with the files in it."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import quote
 
-import msgspec
-
-from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.net.fetch import Fetcher, local_path
-from envspec.net.simple_page import ACCEPT, Page, read_page
+from envspec.net.simple_page import ACCEPT, NO_DATE, Page, read_page
+from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
 from envspec.packages.variant_name import VARIANTS_END
-
-
-@dataclass(frozen=True)
-class _Known:
-    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    size: int
-
-
-@dataclass
-class FlatHashes:
-    """Hashes by URL. `folder` is the cache's; `fetcher` has the limits."""
-
-    folder: Path
-    fetcher: Fetcher
-    _known: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _locks: dict[str, threading.Lock] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def of(self, url: str) -> tuple[str, int]:
-        """Give a file's sha256 and its length in bytes: by reading it whole, or from the cache where the server's ETag
-        and length are those of the last reading. Raises IndexFailure."""
-        with self._lock:
-            own = self._locks.setdefault(url, threading.Lock())
-        with own:
-            if url not in self._known:
-                self._known[url] = self._kept(url)
-            return self._known[url]
-
-    def taken(self) -> tuple[str, ...]:
-        """List the URLs of files that were hashed in this run."""
-        with self._lock:
-            return tuple(self._known)
-
-    def _kept(self, url: str) -> tuple[str, int]:
-        head = self.fetcher.range(url, 0, 1)
-        path = self._path(url, head.etag, head.total) if head.etag and head.total is not None else None
-        if path is not None and (known := read_value(path, _Known)):
-            return known.sha256, known.size
-        sha256, length = self.fetcher.digest(url)
-        if path is not None and length == head.total:
-            keep_value(path, _Known(sha256, length))
-        return sha256, length
-
-    def _path(self, url: str, etag: str | None, total: int | None) -> Path:
-        key = hashlib.sha256("\0".join((split_credentials(url)[0], str(etag), str(total))).encode()).hexdigest()
-        return self.folder / "releases-flat-v2" / key[:2] / f"{key[2:]}.json"
-
-
-_SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
-NO_DATE = "1970-01-01T00:00:00Z"
-"""What a file without an upload time gets, on a flat page and on an index of the spec's own: uv takes nothing without
-one where a spec has `exclude-newer`."""
 
 
 def project_of(file: str) -> str | None:
@@ -82,14 +25,9 @@ def project_of(file: str) -> str | None:
         return canonical_name(file.split("-", 1)[0]) if file.count("-") == 2 else None
     if file.endswith(".whl"):
         return canonical_name(file.split("-", 1)[0]) if file.count("-") >= 4 else None
-    stem = next((file[: -len(suffix)] for suffix in _SOURCES if file.endswith(suffix)), None)
+    stem = next((file[: -len(suffix)] for suffix in SOURCES if file.endswith(suffix)), None)
     name = stem.rpartition("-")[0] if stem else ""
     return canonical_name(name) if name else None
-
-
-def is_dated(row: dict[str, object]) -> bool:
-    """Say whether a file's page gave its upload time."""
-    return row.get("upload-time") != NO_DATE
 
 
 @dataclass

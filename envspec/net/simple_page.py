@@ -15,6 +15,9 @@ from envspec.net import limits
 
 if TYPE_CHECKING:
     from envspec.net.fetch import Fetcher
+NO_DATE = "1970-01-01T00:00:00Z"
+"""What a file without an upload time gets, on a flat page and on an index of the spec's own: uv takes nothing without
+one where a spec has `exclude-newer`."""
 
 
 class Links(HTMLParser):
@@ -171,3 +174,8 @@ def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     if not parser.rows and b"<a" not in body.lower() and b"<html" not in body.lower():
         raise ValueError("it is neither links nor HTML")
     return parser.rows
+
+
+def is_dated(row: dict[str, object]) -> bool:
+    """Say whether a file's page gave its upload time."""
+    return row.get("upload-time") != NO_DATE

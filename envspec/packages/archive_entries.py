@@ -24,6 +24,9 @@ DEEPEST = 100
 """In bytes: what a name and a path may have on Linux (NAME_MAX and PATH_MAX of limits.h)."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
+SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
+"""Ends of the names of source distributions, those that are read without seeking first."""
+
 
 def path_fault(path: str) -> str:
     """Why no package may name this path, in a few words; empty when it's a plain path below the environment.

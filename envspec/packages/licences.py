@@ -108,7 +108,6 @@ def _flat(operator: str, parts: Iterable[object]) -> object:
 def _spdx(name: str) -> str:
     """Turn the name of a single licence into its SPDX identifier, in SPDX's own case. What has none stays, in lower
     case."""
-
     text = " ".join(name.split())
     plain = _LICENCE.sub("", text)
     for candidate in (text, identifier(text), identifier(plain), plain):

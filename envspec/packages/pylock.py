@@ -19,7 +19,6 @@ def parse_pylock(data: Mapping[str, Any]) -> Pylock:
     """Read a parsed TOML document as a pylock. Raises ValueError, with the place in the document, if it isn't valid or
     a marker is nested too deeply.
     """
-
     listed = data.get("packages")
     for number, package in enumerate(listed if isinstance(listed, list) else ()):
         marker = package.get("marker") if isinstance(package, dict) else None

@@ -37,7 +37,6 @@ def parse_python(text: str, minors: Iterable[str]) -> tuple[str, str | None] | N
 
 def normalise_specifier(specifier: str) -> str:
     """Write a specifier with its clauses in order. Raises ValueError."""
-
     return ",".join(sorted(map(str, SpecifierSet(specifier))))
 
 

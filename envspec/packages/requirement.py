@@ -81,7 +81,6 @@ def canonical_name(name: str) -> str:
 def parse_requirement(text: str) -> Requirement:
     """Parse a PEP 508 requirement with `packaging`. Raises its InvalidRequirement, also for too deep a nesting and for
     a marker that can't be judged."""
-
     if reason := too_much(text):
         raise InvalidRequirement(reason)
     requirement = Requirement(text)
@@ -98,7 +97,6 @@ def published_requirement(text: str) -> Requirement:
     Most texts come back in every target, so each is parsed once. Raises InvalidRequirement, which is a ValueError, for
     a text that isn't a requirement even so.
     """
-
     if reason := too_much(text):
         raise InvalidRequirement(reason)
     read: Requirement | None = None
@@ -133,7 +131,6 @@ def _readings(text: str) -> Iterator[str]:
 @lru_cache(maxsize=TEXTS)
 def published_marker(text: str) -> Marker | None:
     """Parse a marker of published METADATA; None where all that it compares says nothing. Raises InvalidMarker."""
-
     if reason := too_much(text):
         raise InvalidMarker(reason)
     return _judgeable(Marker(text))
@@ -170,7 +167,6 @@ def _judgeable_terms(terms: list[Any]) -> list[Any]:
 def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
     """Give `python_full_version in "3.11 3.12"` as the comparisons of versions that it is to uv: 3.12.0 is 3.12.
     `packaging` looks for the one text in the other."""
-
     left, operator, right = term
     listed = right.value.split()
     if not isinstance(left, Variable) or left.value not in _VERSIONS or operator.value not in ("in", "not in"):
@@ -238,7 +234,6 @@ def is_requirement(text: str) -> bool:
 def parse_marker(text: str) -> Marker:
     """Parse a PEP 508 marker with `packaging`. Raises its InvalidMarker, also for too deep a nesting and for one that
     can't be judged."""
-
     if reason := too_much(text):
         raise InvalidMarker(reason)
     marker = Marker(text)
@@ -249,7 +244,6 @@ def parse_marker(text: str) -> Marker:
 
 def parse_specifier(text: str) -> SpecifierSet:
     """Parse a PEP 440 specifier. Raises ValueError, also for a number that is too long for Python to compare."""
-
     if reason := too_much(text):
         raise InvalidSpecifier(reason)
     return SpecifierSet(text)
@@ -258,7 +252,6 @@ def parse_specifier(text: str) -> SpecifierSet:
 def _unjudgeable(marker: Marker) -> str | None:
     """Say why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~= "y"` orders
     what has no order. `packaging` parses both and raises when it judges them."""
-
     try:
         marker.evaluate(_ANY_ENVIRONMENT, context="lock_file")
     except (UndefinedComparison, UndefinedEnvironmentName) as error:

@@ -41,7 +41,6 @@ class StatedMetadata:
 
     def covers(self, version: str) -> bool:
         """Say whether it holds for a version. False for a text that isn't one."""
-
         try:
             return not self.version or SpecifierSet(self.version).contains(version, prereleases=True)
         except ValueError:

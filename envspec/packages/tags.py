@@ -47,7 +47,6 @@ def ranked_tags(platform: str, python: str, glibc: str | None) -> tuple[Tag, ...
 
     Raises InputError for a platform that envspec doesn't know.
     """
-
     major, minor = (int(part) for part in python.split("."))
     interpreter = f"cp{major}{minor}"
     platforms = tuple(_platforms(platform, glibc))
@@ -68,7 +67,6 @@ def tag_ranks(platform: str, python: str, glibc: str | None) -> Mapping[Tag, int
 def wheel_file_tags(file: str) -> frozenset[Tag]:
     """Read the tags in a wheel's file name, also a variant's, and one whose project isn't normalised, as uv does; none
     in any other name."""
-
     parts = wheel_parts(file)
     return frozenset(Tag(*one) for one in product(*(part.split(".") for part in parts[-3:]))) if parts else frozenset()
 

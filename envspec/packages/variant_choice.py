@@ -174,7 +174,6 @@ def _package(feature: str) -> str:
 @lru_cache(maxsize=256)
 def _prefixes(version: str) -> tuple[str, ...]:
     """List the values that a version has: what `=={value}.*` admits, the longest first."""
-
     try:
         release = Version(version).release
     except ValueError:

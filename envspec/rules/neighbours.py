@@ -185,7 +185,6 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
 
 def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str:
     """Admit the releases on the fitting side of a version; none where no release fits."""
-
     near = neighbours.nearest(row.package, around.torch, around.cuda_major)
     if near is None:
         return f"{row.package}<0"

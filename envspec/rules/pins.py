@@ -134,7 +134,6 @@ def _torch(
 def _for_this_cuda(case: Case, public: str) -> str | None:
     """Bound a torch of an index of the spec's own, which may serve what PyPI does, to the releases that PyPI has for
     the target's CUDA; None where none is older."""
-
     variant, own = torch_builds.variant_of(case.cuda), Version(public)
     fitting = [
         release.version

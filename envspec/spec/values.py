@@ -101,7 +101,6 @@ def _refuse_credentials(url: str) -> None:
 
 def specifier(text: str) -> str:
     """Parse a version or a PEP 440 specifier. Returns a specifier, its clauses sorted: `2.8.3` is `==2.8.3`."""
-
     if reason := too_much(text):
         raise BadValue(f"isn't a version: {reason}", "for example: 2.8.3")
     stripped = text.strip()

@@ -36,7 +36,6 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
 
     `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
     """
-
     inputs = target.inputs
     pins = sorted((pin for pin in target.pins if pin.kind == "pip"), key=lambda pin: pin.name)
     pylock = Pylock(

@@ -136,7 +136,6 @@ def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, fro
 
     Raises ValueError for any other name.
     """
-
     if variant is not None:
         stem = file.removesuffix(f"-{variant}.whl")
         if stem == file:

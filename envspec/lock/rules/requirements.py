@@ -141,7 +141,6 @@ def _contains(text: str, version: str) -> bool:
 @lru_cache(maxsize=TEXTS)
 def version_of(text: str) -> Version:
     """Parse a PEP 440 version. Raises ValueError, also for a number that is too long for Python."""
-
     return Version(text)
 
 

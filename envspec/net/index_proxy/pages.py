@@ -20,7 +20,7 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net import limits
 from envspec.net.fetch import Fetcher, Reply, local_path
 from envspec.net.file_store import FileStore
-from envspec.net.flat_page import NO_DATE, FlatPages, project_of
+from envspec.net.flat_page import FlatPages, project_of
 from envspec.net.index_proxy.address import FileAddress
 from envspec.net.index_proxy.making import LARGE, PageMaker, RawPage
 from envspec.net.index_proxy.releases import (
@@ -34,7 +34,7 @@ from envspec.net.index_proxy.releases import (
 )
 from envspec.net.index_proxy.shown import Glibc, ShownFiles, body_of
 from envspec.net.index_proxy.variant_rows import Wheels, chosen, has_variants, of_releases
-from envspec.net.simple_page import ACCEPT, Page, read_page, refuse_foreign_page
+from envspec.net.simple_page import ACCEPT, NO_DATE, Page, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, overload
 from packaging.version import Version
 
 from envspec.base.cache.entry import keep_entry, read_entry
+from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, choose_file
 
@@ -25,8 +26,6 @@ _HOUR = len("2026-11-24T10")
 """Of a time, what says its hour: the files of a release come within that, and else one by one."""
 Row = dict[str, Any]
 """A file of a page (PEP 691)."""
-SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
-"""Ends of the names of source distributions, those that are read without seeking first."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,6 @@ def _checksum(kept: bytes) -> bytes:
 @lru_cache(maxsize=1 << 16)
 def version_of(text: str) -> Version | None:
     """Parse a PEP 440 version, None for any other text. Cached, as pages repeat a version for every file."""
-
     try:
         return Version(text)
     except ValueError:

@@ -21,8 +21,9 @@ from typing import Any
 from packaging.version import Version
 
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
-from envspec.net.index_proxy.releases import SOURCES, Row, VersionFiles, source_version, version_of
+from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, version_of
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
+from envspec.packages.archive_entries import SOURCES
 from envspec.packages.tags import installs_somewhere, wheel_parts
 from envspec.packages.variant_name import with_build
 

@@ -11,9 +11,10 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.errors import EnvspecError, Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections
-from envspec.net.flat_page import NO_DATE, FlatHashes
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
+from envspec.net.remote_file import FileHashes
+from envspec.net.simple_page import NO_DATE
 from envspec.packages.edges import Markers
 from envspec.packages.python_range import minor_after
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -95,7 +96,7 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
     )
 
 
-def with_hashes(found: Sequence[Found], request: Request, hashes: FlatHashes | None) -> tuple[Found, ...]:
+def with_hashes(found: Sequence[Found], request: Request, hashes: FileHashes | None) -> tuple[Found, ...]:
     """Add the hash of each file that the target installs and whose page says none. Raises IndexFailure."""
 
     def hashed(package: Found) -> Found:

@@ -12,9 +12,8 @@ from pathlib import Path
 from envspec.base.errors import IndexFailure, about
 from envspec.base.redact import redact
 from envspec.base.texts import printable
-from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
-from envspec.net.remote_file import DamagedFile
+from envspec.net.remote_file import DamagedFile, FileHashes
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
@@ -35,7 +34,7 @@ class Describer:
     sources: SourceReader
     scratch: Path
     counting: Counting
-    hashes: FlatHashes | None = None
+    hashes: FileHashes | None = None
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self, address: FileAddress, stated: tuple[StatedMetadata, ...] = ()) -> bytes:
@@ -92,7 +91,7 @@ def found_file(address: FileAddress) -> FoundFile:
     )
 
 
-def with_hash(file: FoundFile, hashes: FlatHashes) -> FoundFile:
+def with_hash(file: FoundFile, hashes: FileHashes) -> FoundFile:
     """Add the sha256 that the file's page doesn't say. Raises IndexFailure."""
     sha256, size = hashes.of(file.url)
     return replace(file, sha256=sha256, size=size)

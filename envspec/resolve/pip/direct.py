@@ -23,9 +23,9 @@ from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import storage_error
 from envspec.base.texts import printable
-from envspec.net.file_store import BY_REQUIREMENT, SOURCES, FileStore, KnownFile, WantedFile
+from envspec.net.file_store import BY_REQUIREMENT, FileStore, KnownFile, WantedFile
 from envspec.packages.address import Address, parse_address
-from envspec.packages.archive_entries import path_fault
+from envspec.packages.archive_entries import SOURCES, path_fault
 from envspec.packages.edges import Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata

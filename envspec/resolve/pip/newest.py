@@ -36,7 +36,6 @@ class Asks:
 def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, Asks]:
     """Collect the bounds of the spec, its constraints and the packages of a solution on each package. `edges` are the
     packages' requirements that hold in the target."""
-
     specifiers: dict[str, list[SpecifierSet]] = {}
     published = (line for several in edges.values() for line in several)
     overridden = set(map(requirement_name, request.overrides))

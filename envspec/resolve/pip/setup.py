@@ -15,10 +15,10 @@ from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
-from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.making import PageMaker
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.pip.reading import Counting
@@ -95,7 +95,7 @@ def pip_resolver(
             inspector=WheelInspector(reader, places, Counting(progress)),
             indexes=indexes,
             flat=flat,
-            hashes=FlatHashes(settings.cache(), fetcher),
+            hashes=FileHashes(settings.cache(), fetcher),
             default_index=default,
             live_pages=live_pages,
             refresh=refresh,

@@ -41,7 +41,6 @@ def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = 
 
     Returns for each such request its own versions with the shared ones in their place; empty if all agree already.
     """
-
     versions: dict[str, set[str]] = {}
     for packages in found.values():
         for name, version in versions_of(packages).items():

@@ -23,9 +23,9 @@ from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
-from envspec.net.flat_page import FlatHashes
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import Address, parse_address
 from envspec.packages.names import requirement_name
@@ -193,7 +193,7 @@ class PipResolver:
     inspector: WheelInspector
     indexes: Mapping[str, str] = field(default_factory=dict)
     flat: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    hashes: FlatHashes | None = None
+    hashes: FileHashes | None = None
     default_index: str | None = None
     live_pages: Callable[[str], LivePages | None] = lambda variant: None
     refresh: bool = False
@@ -315,11 +315,8 @@ class PipResolver:
     def _index(self, request: Request) -> TorchIndex:
         """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
         if request not in self._chosen:
-            self._chosen[request] = torch_index.choose(
-                request,
-                refresh=self.refresh,
-                variants=lambda: self._uv_indexes.variant_versions(request, "torch"),
-            )
+            variants = partial(self._uv_indexes.variant_versions, request, "torch")
+            self._chosen[request] = torch_index.choose(request, refresh=self.refresh, variants=variants)
         return self._chosen[request]
 
     def _live(self, groups: Mapping[Request, tuple[str, ...]]) -> dict[str, LivePages]:

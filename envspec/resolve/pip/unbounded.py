@@ -116,7 +116,6 @@ def lags(found: Sequence[Found], free: Sequence[Found], request: Request, releas
 
 def names_torch(requires: Iterable[str], torch: str | None) -> bool:
     """Say whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
-
     if torch is None:
         return False
     own = Version(torch.partition("+")[0])

@@ -45,7 +45,6 @@ def choose(
 
     Raises Infeasible if the facts have the asked releases and none of them is built for the asked CUDA.
     """
-
     variant = torch_builds.variant_of(request.cuda)
     if request.cuda is None and not request.platform.startswith("linux-"):
         # PyPI's macOS and Windows wheels are CPU builds in every release
@@ -100,7 +99,6 @@ def is_own(request: Request) -> bool:
 
 def held_text(request: Request) -> str:
     """Name the newest releases that the facts have for a request's platform, Python and CUDA, for a hint."""
-
     builds = index_builds(request, torch_builds.variant_of(request.cuda))
     newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
     return f" (envspec's facts have {', '.join(map(str, newest))} here)" if newest else ""
@@ -135,7 +133,6 @@ class TorchRequest:
 def _admits(specifiers: tuple[str, ...], version: str) -> bool:
     """Say whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask the
     same of the same releases."""
-
     candidate = Version(version)
     public = Version(candidate.public)
     return all(
@@ -178,7 +175,6 @@ def _builds_held(variant: str, project: str, platform: str, python: str, glibc: 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:
     """Write a constraint that admits exactly these releases among those known."""
-
     ordered = sorted(map(Version, versions))
     low, high = ordered[0], ordered[-1]
     holes = [

@@ -28,7 +28,6 @@ CODE = "torch-not-in-facts"
 def newest_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]:
     """Give the torch release that each request should prefer: the newest that it can have, of which the facts have its
     files. So targets share a release where all have it, and one that hasn't holds no other back."""
-
     preferred = {}
     for request, index in indexes.items():
         direct = _direct(request)
@@ -73,7 +72,6 @@ def finding(
     `kept` is the version of torch that the old lock had, `everywhere` the newest that all targets could share if they
     don't.
     """
-
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
     if torch is None or index.variant is None or index.live or torch.version == kept:
         return None
@@ -101,7 +99,6 @@ def finding(
 
 def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None) -> Finding | None:
     """Say that torch follows the target's CUDA, where PyPI has a newer one for another and none is for the target's."""
-
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
     if torch is None or request.cuda is None or index.live or torch.version == kept:
         return None
@@ -146,7 +143,6 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
 
     `requests` and `pins` are by target.
     """
-
     locked = {name: _release(pins[name]) for name in requests if _release(pins[name])}
     if len(set(locked.values())) < 2:
         return None
@@ -187,7 +183,6 @@ def unreached(failure: IndexFailure, request: Request, index: TorchIndex, label:
 def hole_text(request: Request, index: TorchIndex) -> str:
     """Name the newest torch that a request asks for and of which the facts have no file: "torch 2.11.0+cpu for linux-64
     and Python 3.12"; "this torch" if the release isn't in the facts either."""
-
     found = _existing(request, index)
     if not found:
         return "this torch"

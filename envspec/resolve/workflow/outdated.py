@@ -161,7 +161,6 @@ def _newer(
 
 def _above(version: Version, locked: Version) -> bool:
     """Say whether a release is newer; the build (`+cu128`) of the same release isn't."""
-
     return Parsed(version.public) > Parsed(locked.public)
 
 

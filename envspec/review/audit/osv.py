@@ -168,7 +168,6 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
 def _versions(texts: Iterable[str]) -> set[Any]:
     """Return the texts that are PEP 440 versions: OSV also lists some that could never be installed. Raises TypeError
     for what isn't a text."""
-
     found = set()
     for text in texts:
         if not isinstance(text, str):

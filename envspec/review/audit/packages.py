@@ -88,7 +88,6 @@ def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:
 
 def _public(version: str) -> str | None:
     """Return a version without its local part, which PyPI's releases never have; None for one that isn't PEP 440."""
-
     try:
         return Version(version).public
     except ValueError:

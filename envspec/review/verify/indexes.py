@@ -16,9 +16,10 @@ from envspec.facts import released, wheels
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of
-from envspec.net.flat_page import FlatHashes, FlatPages, is_dated
+from envspec.net.flat_page import FlatPages
 from envspec.net.provenance import Provenance, fetch_provenance
-from envspec.net.simple_page import ACCEPT, read_page, refuse_foreign_page
+from envspec.net.remote_file import FileHashes
+from envspec.net.simple_page import ACCEPT, is_dated, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import find_metadata
 from envspec.packages.variant_name import variants_file
@@ -73,7 +74,7 @@ class Indexes:
     fetcher: Fetcher
     wheels: MetadataReader
     sources: StaticReader
-    hashes: FlatHashes
+    hashes: FileHashes
     flat_pages: FlatPages
     about_variants: VariantReader
     refused: Refusal | None = None
@@ -97,7 +98,7 @@ class Indexes:
             fetcher=fetcher,
             wheels=MetadataReader(MetadataCache(cache), fetcher),
             sources=StaticReader(cache, fetcher),
-            hashes=FlatHashes(cache, fetcher),
+            hashes=FileHashes(cache, fetcher),
             flat_pages=FlatPages(fetcher),
             about_variants=VariantReader(fetcher),
             refused=attestor(),

@@ -119,7 +119,6 @@ def test_neighbours(name: str, one: Chosen, other: Chosen, root: Path, tmp_path:
 
 def test_what_git_merges_and_no_solver_would_is_refused(root: Path, tmp_path: Path) -> None:
     """One branch takes a release that another one's bump doesn't fit."""
-
     shipped = Shipped("mm-v2.9", root, tmp_path / "clone")
     base, tqdm = shipped.base, shipped.base.targets[0].pin("tqdm")
     assert tqdm is not None

@@ -128,7 +128,6 @@ def _evaluate(
 ) -> bool:
     """Evaluate once: a lock of uv has long markers, on many edges, and `packaging` normalises every chosen extra for
     every comparison in them."""
-
     known: dict[str, str | frozenset[str]] = {
         **dict(variables),
         "extra": "",
@@ -157,7 +156,6 @@ def _marker(text: str) -> Marker:
     """Rewrite a marker in the form of pylock.toml (PEP 751): `'x' in extras`. In PEP 508, `extra` has a single value,
     but uv and Poetry write markers that test several.
     """
-
     try:
         return parse_marker(_EXTRA_IS.sub(_in_extras, text))
     except InvalidMarker as error:
