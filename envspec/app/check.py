@@ -14,6 +14,7 @@ from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import LOCK_VERSION
+from envspec.lock.read import LockConflict
 from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
 
@@ -90,8 +91,17 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     except LockError as error:
         from envspec.lock.freshness import reason
 
-        damaged = reason("lock-damaged", str(error), problem=str(error))
-        return SpecState(spec.path, lock_path, "stale", reasons=(damaged,), hint=error.hint or relock)
+        said, hint = str(error), error.hint or relock
+        if isinstance(error, LockConflict):
+            from envspec.app.git import merge_of_conflict
+
+            try:
+                said = "; ".join((said, *map(str, merge_of_conflict(folder.path, error).conflicts)))
+                hint = f"{relock} && git add -A {folder.folder}"
+            except LockError as lost:
+                said, hint = str(lost), lost.hint or relock
+        damaged = reason("lock-damaged", said, problem=said)
+        return SpecState(spec.path, lock_path, "stale", reasons=(damaged,), hint=hint)
     if file is None:
         from envspec.lock.freshness import reason
 

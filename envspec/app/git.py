@@ -1,4 +1,4 @@
-"""What git asks of locks, and of what is rendered from them: a merge, and a text to show."""
+"""What git asks of locks: a merge, and a text to show; and what it keeps of a merge that has a conflict."""
 
 from __future__ import annotations
 
@@ -7,38 +7,73 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envspec.app.outputs import shown_path
-from envspec.base.errors import LockError, StorageError
-from envspec.lock.read import load, load_text, loads
+from envspec.base.errors import EnvspecError, LockError, StorageError
+from envspec.lock.model import Lock
+from envspec.lock.read import LockConflict, LockLayout, load_text, loads, shown, text_of
 from envspec.lock.write import dumps
+from envspec.review.diff.revision import sides_of_conflict
 from envspec.review.git import setup
-from envspec.review.git.merge import by_line, mark_conflicts, merge
-from envspec.review.git.merge_rendered import merge_requirements
+from envspec.review.git.merge import Merged, by_line, merge
 from envspec.review.git.textconv import readable
 
 
 def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
-    """Merge a lock by package into OURS. Gives what stands in the way, and OURS gets conflict markers then. Raises
-    StorageError."""
+    """Merge a lock into OURS: as git does, or by package where that leaves a conflict or no lock. Gives what stands in
+    the way, and OURS gets conflict markers then. Raises StorageError, ToolError."""
+    text, conflicts = by_line(base, ours, theirs, Path.cwd())
+    problems: tuple[str, ...] = ()
+    if conflicts or not _is_lock(text):
+        try:
+            before, mine, other = map(load_text, (base, ours, theirs))
+            # git gives an empty file where the branches have no common lock
+            result = merge(_read(before, "the common ancestor") if before.strip() else None,
+                           _read(mine, "one side"), _read(other, "the other side"))  # fmt: skip
+            problems = tuple(map(str, result.conflicts))
+            text = text if problems else dumps(result.lock)
+        except LockError as error:
+            problems = (f"a lock can't be read: {error.message}",)
+        if problems and not conflicts:
+            sides = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in (ours, theirs)]
+            text = f"<<<<<<< one side\n{sides[0]}=======\n{sides[1]}>>>>>>> the other side\n"
     try:
-        # git gives an empty file where the branches have no common lock
-        before = load_text(base)
-        result = merge(loads(before, "the common ancestor") if before.strip() else None, load(ours), load(theirs))
-        merged, problems = result.lock, tuple(map(str, result.conflicts))
-    except LockError as error:
-        merged, problems = None, (f"a lock can't be read: {error.message}",)
-    _write(ours, mark_conflicts(base, ours, theirs, Path.cwd()) if merged is None else dumps(merged))
+        ours.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
+    except OSError as error:
+        raise StorageError(f"the merged lock can't be written: {error.strerror}") from None
     return problems
 
 
-def merge_requirements_file(base: Path, ours: Path, theirs: Path) -> bool:
-    """Merge a requirements.txt that was rendered from a lock; merge any other file as git itself would. Says whether
-    OURS has no conflict. Raises StorageError."""
-    texts = [file.read_bytes().decode(errors="surrogateescape") for file in (base, ours, theirs)]
-    merged, conflicts = merge_requirements(*texts), False
-    if merged is None:
-        merged, conflicts = by_line(base, ours, theirs, Path.cwd())
-    _write(ours, merged)
-    return not conflicts
+def merge_of_conflict(path: Path, found: LockConflict) -> Merged:
+    """Merge by package the two sides of a lock that git left in conflict. Raises `found` where git doesn't keep both,
+    with another hint, and LockError for a side that can't be used."""
+    try:
+        sides = sides_of_conflict(path)
+    except EnvspecError:
+        sides = None  # not git's, or no git
+    if sides is None:
+        found.hint = (
+            f"git doesn't keep the sides any more: bring the conflict back (git checkout -m -- {path}), or take a"
+            f" commit's lock (git checkout COMMIT -- {path}), then run `envspec lock`"
+        )
+        raise found
+    names = (f"{path} (the common ancestor)", f"{path} (one side)", f"{path} (the other side)")
+    base, ours, theirs = (side and _read(text_of(side, path), name) for side, name in zip(sides, names, strict=True))
+    assert ours and theirs
+    return merge(base or None, ours, theirs)
+
+
+def _read(text: str, name: str) -> Lock:
+    try:
+        return loads(text, name)
+    except LockLayout as error:
+        return error.lock
+
+
+def _is_lock(text: str) -> bool:
+    try:
+        shown(text, "")
+    except LockError:
+        return False
+    return True
 
 
 def shown_by_git(file: Path) -> str:
@@ -60,10 +95,3 @@ def set_up(program: Sequence[str] | None, *, for_user: bool) -> Path:
     else:
         setup.install(scope, program)
     return shown_path(scope.attributes)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
-    except OSError as error:
-        raise StorageError(f"the merged lock can't be written: {error.strerror}") from None

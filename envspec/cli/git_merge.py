@@ -1,4 +1,4 @@
-"""`envspec git-merge`: what git calls to merge locks and what is rendered from them (see `envspec git-setup`)."""
+"""`envspec git-merge`: what git calls to merge locks (see `envspec git-setup`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ Example:
   envspec git-merge BASE OURS THEIRS locks/demo/envspec.lock
 """
 
-LOCK_NAME = "envspec.lock"
 _FEW = 10
 _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -25,36 +24,24 @@ _File = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("theirs", type=_File)
 @click.argument("path")
 def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
-    """Merge THEIRS into OURS, by package: a lock, or a requirements.txt beside one. PATH is its name in the repository.
+    """Merge THEIRS into OURS: as git does, or by package where git leaves a conflict. PATH is its name in the
+    repository.
 
-    envspec reports a conflict, leaves conflict markers in OURS and ends with exit code 1. git then calls it a conflict
-    too, and no command of envspec takes the file for a lock.
+    Where both sides changed a package in different ways, envspec leaves git's conflict markers in OURS and ends with
+    exit code 1. `envspec lock` then merges both sides, with the newer of each, as far as the spec allows it.
     """
-    from envspec.app.git import merge_lock, merge_requirements_file
+    from envspec.app.git import merge_lock
 
-    where = printable(path)
-    if PurePosixPath(path).name != LOCK_NAME:
-        if merge_requirements_file(base, ours, theirs):
-            return 0
-        say(f"{where}: can't be merged")
-        say(f"hint: after merging the lock: envspec lock {_spec_of(str(PurePosixPath(path).parent))}")
-        return 1
+    folder = PurePosixPath(printable(path)).parent
     problems = merge_lock(base, ours, theirs)
+    again = f"envspec lock specs/{folder.name}.toml"
     if not problems:
-        say(f"{where}: merged by package")
-        say(f"hint: run `envspec lock {_spec_of(path)}` to verify the lock and to update the files beside it")
+        say(f"hint: run `{again}` to verify {printable(path)} and to update the files beside it")
         return 0
-    say(f"{where}: can't be merged by package; lock again", style="red")
+    say(f"{printable(path)}: both sides changed it", style="red")
     for problem in problems[:_FEW]:
         say(f"  {printable(problem)}")
     if len(problems) > _FEW:
         say(f"  and {len(problems) - _FEW} more")
-    say(
-        f"hint: after merging the spec: git checkout --ours -- {where} && envspec lock {_spec_of(path)}"
-        f" && git add {PurePosixPath(where).parent}"
-    )
+    say(f"hint: after merging the spec: {again} && git add -A {folder}")
     return 1
-
-
-def _spec_of(path: str) -> str:
-    return f"specs/{printable(PurePosixPath(path).parent.name)}.toml"

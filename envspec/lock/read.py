@@ -26,6 +26,10 @@ class LockLayout(LockError):
         )
 
 
+class LockConflict(LockError):
+    """A lock with the markers of a merge that git couldn't do by lines. `envspec lock` merges it by package."""
+
+
 def load(path: Path) -> Lock:
     """Read a lock.
 
@@ -122,10 +126,10 @@ def _mishap(text: str, place: Place) -> LockError | None:
     """Return what git did to a text that can't be read, if that is why."""
     conflict = _CONFLICT.search(text)
     if conflict:
-        return LockError(
+        return LockConflict(
             "the lock holds a merge conflict",
             place=Place(place.file, text.count("\n", 0, conflict.start()) + 1),
-            hint="take either side (`git checkout --ours` or `--theirs`), then run `envspec lock`",
+            hint="run `envspec lock`, which merges both sides, then `git add` the lock's folder",
         )
     if "\r\n" in text:
         return LockError(

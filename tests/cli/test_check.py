@@ -76,7 +76,7 @@ def test_no_lock(project: Project, envspec: Envspec) -> None:
         (
             lambda text: text.replace("[env]", "<<<<<<< ours\n[env]"),
             "locks/demo/envspec.lock:4: the lock holds a merge conflict",
-            "take either side",
+            "git doesn't keep the sides any more",
         ),
     ],
     ids=["edited", "cut", "empty", "newer", "conflict"],

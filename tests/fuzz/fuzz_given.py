@@ -45,7 +45,6 @@ from envspec.review.diff.foreign.read import oldest_python, sides
 from envspec.review.diff.foreign.shape import Malformed
 from envspec.review.diff.foreign.universal import holds
 from envspec.review.git.merge import merge
-from envspec.review.git.merge_rendered import merge_requirements
 from envspec.review.git.textconv import readable
 from envspec.review.report.checked import from_json
 from envspec.rules.judge import judge as judge_target
@@ -124,7 +123,7 @@ def merged_lock(data: bytes, folder: Path) -> object:
     if ours is None or theirs is None:
         return None
     found = merge(base, ours, theirs)
-    return [str(conflict) for conflict in found.conflicts], found.lock and dumps(found.lock)
+    return [str(conflict) for conflict in found.conflicts], dumps(found.lock)
 
 
 def _lock_or_none(content: str) -> Lock | None:
@@ -229,7 +228,6 @@ GIVEN = (
     Parser("pyproject", pyproject, (2,)),
     Parser("lock", lock, (2,)),
     Parser("merged-lock", merged_lock),
-    Parser("merged-requirements", lambda data, folder: merge_requirements(*parts(data, 3))),
     Parser("requirement", lines(one_requirement)),
     Parser("marker", lines(marker)),
     Parser("dependency", lines(requirement, sound), (2,)),

@@ -99,10 +99,10 @@ def test_a_review_shows_what_came_and_went() -> None:
 
 def test_two_branches_readings_are_both_kept() -> None:
     merged = merge(lock(), lock(READ), lock(OTHER)).lock
-    assert merged is not None and merged.corrections == (OTHER, READ)
+    assert merged.corrections == (OTHER, READ)
 
 
 def test_a_row_goes_with_its_wheel_when_branches_are_merged() -> None:
     gone = replace(READ, sha256="b" * 64)
     merged = merge(lock(gone), lock(gone), lock(OTHER)).lock
-    assert merged is not None and merged.corrections == (OTHER,)
+    assert merged.corrections == (OTHER,)

@@ -25,7 +25,7 @@ from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, flaws_of, sound
 from envspec.lock.model import LOCK_VERSION, Lock
-from envspec.lock.read import LockLayout
+from envspec.lock.read import LockConflict, LockLayout
 from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import SUFFIX
 from envspec.packages.names import conda_name, requirement_name
@@ -143,10 +143,12 @@ def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
 
 def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
     """Do what `lock_spec` does, in a folder that is `exclusive` already."""
-    policy, old = refuse_spec(spec), _old(folder)
+    policy, (old, in_conflict) = refuse_spec(spec), _old(folder)
     renew = request.upgrade.everything or request.images
     resolved = _standing(spec, folder, old, policy, request)
     if resolved is not None and resolved == old and not renew and not stale_images(spec, resolved):
+        if in_conflict:
+            return _merged(Locked(spec, folder, resolved, old, "would-change"), request)
         if not request.dry_run:
             _bring_in_line(spec, folder, resolved)
         elif not request.offline:
@@ -161,6 +163,8 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
         if policy is not None:
             refuse_new_lock(policy, spec, resolved, str(folder.path), offline=request.offline)
     new = digests.put_into(resolved)
+    if in_conflict:
+        return _merged(Locked(spec, folder, new, old, "would-change", tuple(changes(old, new))), request)
     status: Literal["unchanged", "would-change", "written"] = "unchanged"
     if request.dry_run:
         status = "unchanged" if new == old else "would-change"
@@ -202,12 +206,30 @@ def _standing(
     return found
 
 
-def _old(folder: LockFolder) -> Lock | None:
-    """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten."""
+def _old(folder: LockFolder) -> tuple[Lock | None, bool]:
+    """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten; and
+    of one in conflict both sides, merged by package. Says whether it is that."""
     try:
-        return folder.read()
+        return folder.read(), False
     except LockLayout as error:
-        return error.lock
+        return error.lock, False
+    except LockConflict as error:
+        from envspec.app.git import merge_of_conflict
+
+        merged = merge_of_conflict(folder.path, error)
+    say(f"note: {folder.path} is in conflict: envspec merges both sides by package", style="cyan")
+    for one in merged.conflicts:
+        say(f"note: {printable(str(one))}: the newer counts where the spec allows it", style="cyan")
+    return merged.lock, True
+
+
+def _merged(done: Locked, request: LockRequest) -> Locked:
+    """Write a lock that was in conflict, and say how git gets to know."""
+    if request.dry_run:
+        return done
+    _write(done.spec, done.folder, done.lock)
+    say(f"hint: git add -A {done.folder.folder}")
+    return replace(done, status="written")
 
 
 def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> tuple[Spec, Lock]:

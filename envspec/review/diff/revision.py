@@ -28,15 +28,8 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
     """
     if not revision or revision.startswith("-") or not revision.isprintable():
         raise InputError(f"{revision!r} isn't a git revision", hint="give a branch, a tag or a commit, such as HEAD~1")
-    folder = path.absolute().parent
-    while not folder.is_dir():
-        folder = folder.parent
-    top = work_tree(folder)
-    if top is None:
-        raise InputError(f"{folder} isn't in a git repository", hint="name two files to compare: envspec diff OLD NEW")
-    git = _Git(top, env)
+    git, relative = _located(path, env)
     commit = _commit(git, revision)
-    relative = (folder.resolve() / path.absolute().relative_to(folder)).relative_to(top).as_posix()
     name = f"{commit}:{relative}"
     if git("cat-file", "-e", name).returncode:
         # a file that isn't there and one that can't be had fail alike; listing its folder tells them apart
@@ -57,6 +50,30 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
         return shown.stdout.decode()
     except UnicodeDecodeError:
         raise InputError("this is not UTF-8", place=Place(f"{revision}:{relative}")) from None
+
+
+def sides_of_conflict(path: Path, env: Mapping[str, str] | None = None) -> tuple[bytes | None, bytes, bytes] | None:
+    """Read the common ancestor and the two sides of a file that git is merging, as it keeps them until the file is
+    added: in a merge, a rebase, a cherry-pick or a revert alike. None where it doesn't keep both sides.
+
+    Raises InputError outside a work tree, ToolError without git.
+    """
+    git, relative = _located(path, env)
+    base, ours, theirs = (git("cat-file", "blob", f":{stage}:{relative}") for stage in (1, 2, 3))
+    if ours.returncode or theirs.returncode:
+        return None
+    return None if base.returncode else base.stdout, ours.stdout, theirs.stdout
+
+
+def _located(path: Path, env: Mapping[str, str] | None) -> tuple[_Git, str]:
+    """Find the work tree of a file, which may not be there, and its path in it. Raises InputError."""
+    folder = path.absolute().parent
+    while not folder.is_dir():
+        folder = folder.parent
+    top = work_tree(folder)
+    if top is None:
+        raise InputError(f"{folder} isn't in a git repository", hint="name two files to compare: envspec diff OLD NEW")
+    return _Git(top, env), (folder.resolve() / path.absolute().relative_to(folder)).relative_to(top).as_posix()
 
 
 class _Git:

@@ -15,17 +15,18 @@ from envspec.review.git.program import git_output, run_git
 
 _DRIVER = "envspec"
 _RENDERED = "envspec-rendered"
+_EXPORTED = "Exported by envspec"
 _START = "# envspec git-setup: start (`envspec git-setup --undo` takes this out)"
 _END = "# envspec git-setup: end"
 
 LOCKS = ("envspec.lock text eol=lf diff=envspec merge=envspec",)
 """The attributes of locks. Where the drivers aren't configured, git shows and merges them as any text."""
 
+_OF_LOCKS = f"linguist-generated gitlab-generated diff={_RENDERED} merge={_RENDERED}"
 RENDERED = (
-    "# Rendered from envspec.lock, which stays open in reviews; these are folded.",
-    f"**/locks/*/*/requirements.txt linguist-generated gitlab-generated diff={_RENDERED} merge={_DRIVER}",
-    f"**/locks/*/*/conda-lock.yml linguist-generated gitlab-generated diff={_RENDERED}",
-    f"**/locks/*/*/conda-*.lock linguist-generated gitlab-generated diff={_RENDERED}",
+    "# Rendered from envspec.lock, which stays open in reviews; these are folded, and never in conflict.",
+    *(f"**/locks/*/*/{name} {_OF_LOCKS}" for name in ("requirements.txt", "conda-lock.yml", "conda-*.lock")),
+    *(f"**/{folder}/** merge={_RENDERED}" for folder in ("recipes", ".devcontainer")),
 )
 """The attributes of what is rendered from locks, for a project's own .gitattributes."""
 
@@ -66,7 +67,7 @@ def install(scope: Scope, program: Sequence[str]) -> None:
 
 def undo(scope: Scope) -> None:
     """Remove what `install` added; do nothing where it added nothing. Raises ToolError, StorageError."""
-    for section in (f"diff.{_DRIVER}", f"diff.{_RENDERED}", f"merge.{_DRIVER}"):
+    for section in (f"{kind}.{name}" for kind in ("diff", "merge") for name in (_DRIVER, _RENDERED)):
         if git_output(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
             git_output(["config", scope.option, "--remove-section", section], scope.folder)
     _rewrite(scope.attributes, without_block(_read(scope.attributes)))
@@ -94,7 +95,8 @@ def drivers(program: Sequence[str]) -> dict[str, str]:
     """Return git's settings for the drivers: of locks, and of what is rendered from them.
 
     A deleted environment must break neither `git diff` nor `git merge`: when `program` fails, the lock is shown as it
-    is, and merged as git itself does, with markers. What is rendered is one line of a diff, and needs no `program`.
+    is, and merged as git itself does, with markers. What is rendered is one line of a diff, takes one side where lines
+    don't merge, and needs no `program`.
     """
     call = shlex.join(program)
     return {
@@ -103,6 +105,8 @@ def drivers(program: Sequence[str]) -> dict[str, str]:
         f"merge.{_DRIVER}.name": "envspec locks, by package",
         # git replaces %-signs in this one
         f"merge.{_DRIVER}.driver": f"f() {{ {call.replace('%', '%%')} {_MERGED} }}; f %O %A %B %P",
+        f"merge.{_RENDERED}.name": "what envspec renders anew",
+        f"merge.{_RENDERED}.driver": f"f() {{ {_ONE_SIDE} }}; f %O %A %B %P",
     }
 
 
@@ -111,6 +115,14 @@ _ONE_LINE = (
     'echo "rendered from envspec.lock: $(git hash-object --no-filters "$1")";; *) cat "$1";; esac; }; f'
 )
 """A line for a file that envspec rendered, by its content; any other file as it is."""
+_ONE_SIDE = (
+    f'm="{MARK}|{_EXPORTED}"; for i in "$2" "$3"; do head -n 2 "$i" | grep -Eq "$m" || '
+    'case "$4" in */requirements/*-????????.txt|*/requirements/*-????????.json|*/target.json);; '
+    '*) git merge-file -L ours -L base -L theirs "$2" "$1" "$3"; return;; esac; done; '
+    'if git merge-file -p -q "$2" "$1" "$3" >"$1"; then cat "$1" >"$2"; fi; return 0;'
+)
+"""A merge of a file that envspec wrote: by lines, or else one side whole, since `lock` and `export` write it anew. Any
+other file is merged as git does."""
 
 _MERGED = (
     'git-merge "$1" "$2" "$3" "$4"; case $? in 0) return 0;; 1) grep -q "^<<<<<<< " "$2" && return 1;; esac; '

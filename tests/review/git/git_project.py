@@ -185,10 +185,10 @@ class Repository:
             command, cwd=self.folder, env=self.env, capture_output=True, text=True, check=False, timeout=60
         )
 
-    def git(self, *arguments: str, code: int = 0) -> str:
-        """stdout and stderr of git, which must end with `code`."""
+    def git(self, *arguments: str, code: int | None = 0) -> str:
+        """stdout and stderr of git, which must end with `code`, if that is one."""
         ran = self.run("git", *arguments)
-        assert ran.returncode == code, f"git {arguments} -> {ran.returncode}\n{ran.stdout}{ran.stderr}"
+        assert code in (None, ran.returncode), f"git {arguments} -> {ran.returncode}\n{ran.stdout}{ran.stderr}"
         return ran.stdout + ran.stderr
 
     def envspec(self, *arguments: str) -> subprocess.CompletedProcess[str]:

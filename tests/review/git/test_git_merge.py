@@ -1,21 +1,20 @@
-"""The merge of locks as a function, and that of what is rendered from them."""
+"""The merge of locks by package, as a function."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from git_project import BASE, State, pin
+import pytest
+from git_project import BASE, State, conda, pin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 
-from envspec.lock.model import GitSource, Lock, LockedImage, LockedTarget, SpecInputs
+from envspec.lock.model import GitSource, Lock, LockedImage, LockedPython, LockedTarget, SpecInputs
 from envspec.lock.read import load, loads
-from envspec.lock.render import rendered_files
 from envspec.lock.write import dumps
 from envspec.review.git.merge import merge
-from envspec.review.git.merge_rendered import merge_requirements
 from envspec.review.git.textconv import readable
 
 PACKAGES = ("app", "fsspec", "lib", "numpy", "tqdm")
@@ -41,18 +40,17 @@ def test_an_untouched_side_gives_way(one: State, other: State) -> None:
 
 @given(states(), states())
 @settings(max_examples=examples(40))
-def test_a_merge_is_readable_symmetric_and_rendered(ours: State, theirs: State) -> None:
+def test_a_merge_has_both_sides_changes_whichever_is_ours(ours: State, theirs: State) -> None:
     base = BASE.lock()
     merged, mirrored = merge(base, ours.lock(), theirs.lock()), merge(base, theirs.lock(), ours.lock())
-    assert merged.lock == mirrored.lock
-    assert bool(merged.conflicts) is (merged.lock is None)
-    if merged.lock is None:
-        assert {(c.target) for c in merged.conflicts} <= {"cpu", "cu128"}
-        return
+    assert merged.lock == mirrored.lock and len(merged.conflicts) == len(mirrored.conflicts)
     assert loads(dumps(merged.lock), "x") == merged.lock
-    sides = [rendered_files(lock) for lock in (base, ours.lock(), theirs.lock())]
-    for path, text in rendered_files(merged.lock).items():
-        assert merge_requirements(sides[0][path], sides[1][path], sides[2][path]) == text
+    for target in merged.lock:
+        for name, was in BASE.pins[target.name].items():
+            versions = [side.pins[target.name][name].version for side in (ours, theirs)]
+            changed = [version for version in versions if version != was.version]
+            found = target.pin(name)
+            assert found is not None and found.version == max(changed, default=was.version)
 
 
 @given(states(), states())
@@ -61,15 +59,41 @@ def test_every_change_of_a_package_is_a_changed_line(one: State, other: State) -
     assert (readable(one.lock()) == readable(other.lock())) == (one.lock() == other.lock())
 
 
+def test_every_field_of_a_real_lock_comes_through(root: Path) -> None:
+    for path in sorted((root / "locks").glob("*/envspec.lock")):
+        lock = load(path)
+        assert merge(lock, lock, lock).lock == merge(None, lock, lock).lock == lock
+
+
+def test_of_two_new_versions_the_newer_counts_and_both_are_named() -> None:
+    one, other = (BASE.bump(pin("numpy", version), conda("zlib", version)).lock() for version in ("2.9", "2.10"))
+    merged = merge(BASE.lock(), one, other)
+    assert {pin.version for target in merged.lock for pin in target.pins if pin.name in ("numpy", "zlib")} == {"2.10"}
+    assert [str(one) for one in merged.conflicts] == [
+        "cpu, cu128: zlib is 2.9 on one side and 2.10 on the other",
+        "cpu, cu128: numpy is 2.9 on one side and 2.10 on the other",
+    ]
+
+
+def test_what_one_side_removed_and_the_other_changed_stays_where_it_is_required_still() -> None:
+    gone, bumped = BASE.unask("numpy").drop("numpy"), BASE.bump(pin("numpy", "2.2"))
+    merged = merge(BASE.lock(), gone.lock(), bumped.lock())
+    assert (merged.lock, merged.conflicts) == (gone.lock(), ())
+    needing = bumped.bump(pin("app", "1.1", "lib>=2", "fsspec", "numpy"))
+    assert merge(BASE.lock(), gone.lock(), needing.lock()).lock.targets[0].pin("numpy") is not None
+    without = merge(BASE.lock(), BASE.without_target("cpu").lock(), BASE.bump(pin("numpy", "2.2")).lock())
+    assert [target.name for target in without.lock] == ["cu128"] and without.conflicts == ()
+
+
 def test_shared_inputs() -> None:
     def lock(inputs: SpecInputs) -> Lock:
         return Lock("demo", inputs, BASE.lock().targets)
 
     base = lock(SpecInputs(allow_source=("a", "b")))
     merged = merge(base, lock(SpecInputs(allow_source=("a", "b", "c"))), lock(SpecInputs(allow_source=("b", "d"))))
-    assert merged.lock is not None and merged.lock.inputs.allow_source == ("b", "c", "d")
-    merged = merge(base, lock(SpecInputs(exclude_newer="1")), lock(SpecInputs(exclude_newer="2")))
-    assert [str(conflict) for conflict in merged.conflicts][:1] == ["exclude-newer is 1 on one side and 2 on the other"]
+    assert merged.lock.inputs.allow_source == ("b", "c", "d")
+    later = merge(base, lock(SpecInputs(exclude_newer="1")), lock(SpecInputs(exclude_newer="2")))
+    assert later.lock.inputs.exclude_newer == "2" and later.conflicts == (), "all pins are from before the later moment"
 
 
 def images(**digests: str) -> tuple[LockedImage, ...]:
@@ -81,39 +105,26 @@ def test_images() -> None:
     ours = replace(base, images=images(base="b", gone="a", tool="a"))
     theirs = replace(base, images=images(base="a", new="c", tool="a"))
     merged = merge(base, ours, theirs).lock
-    assert merged == merge(base, theirs, ours).lock and merged is not None
+    assert merged == merge(base, theirs, ours).lock
     assert merged.images == images(base="b", new="c", tool="a")
     assert f"image base  sha256:{'b' * 16}\n" in readable(merged)
     clash = merge(base, ours, replace(base, images=images(base="c", gone="a", tool="a")))
-    (conflict,) = clash.conflicts
-    assert str(conflict).startswith("the image base is sha256:bbbb") and clash.lock is None
+    assert str(clash.conflicts[0]).startswith("images base is sha256:bbbb")
+    assert clash.lock.image("base") is None, "lock asks the registry again"
 
 
-def test_no_target_left() -> None:
-    one, other = BASE.without_target("cpu").lock(), BASE.without_target("cu128").lock()
-    assert [str(c) for c in merge(BASE.lock(), one, other).conflicts] == [
-        "both sides' removals together leave no target"
-    ]
+def test_of_two_builds_of_python_the_newer_counts() -> None:
+    def lock(version: str) -> Lock:
+        return replace(BASE.lock(), pythons=(LockedPython("linux-64", version, "1", "f", "a" * 64),))
+
+    merged = merge(lock("3.12.8"), lock("3.12.9"), lock("3.12.10"))
+    assert merged.lock.pythons[0].version == "3.12.10" and len(merged.conflicts) == 1
 
 
 def test_one_package_asked_for_differently() -> None:
     one, other = (BASE.unask("numpy").ask(text).lock() for text in ("numpy>=2", "numpy<3"))
-    conflicts = merge(BASE.lock(), one, other).conflicts
-    assert {c.message for c in conflicts} == {"the spec asks for numpy differently on the two sides"}
-
-
-def test_rendered_files_that_only_locking_can_give() -> None:
-    base, ours, theirs = (
-        rendered_files(state.lock())["cpu/requirements.txt"]
-        for state in (BASE, BASE.bump(pin("numpy", "2.2")), BASE.bump(pin("numpy", "2.3")))
-    )
-    assert merge_requirements(base, ours, theirs) is None
-    assert merge_requirements(base, base, ours) == ours
-    assert merge_requirements("numpy\n", "numpy\n", "numpy==1\n") is None, "the user's own file"
-    extra = rendered_files(BASE.bump(pin("own", "1", index="internal")).lock())["cpu/requirements.txt"]
-    more = rendered_files(BASE.bump(pin("other", "1", index="elsewhere")).lock())["cpu/requirements.txt"]
-    assert merge_requirements(base, extra, more) is None, "two headers"
-    assert merge_requirements(base, extra, ours) is not None
+    (conflict,) = merge(BASE.lock(), one, other).conflicts
+    assert conflict.message == "requirements numpy is numpy>=2 on one side and numpy<3 on the other"
 
 
 def test_real_locks_are_shown_whole(root: Path) -> None:
@@ -138,15 +149,11 @@ def test_what_names_its_own_source() -> None:
     assert "pip wheel 2  https://example.org/wheel-2.tar.gz  sha256:" in text
 
 
-def test_terms_of_one_side_go_in_and_of_two_sides_are_a_conflict() -> None:
-    """No solver made a merged lock: what bounds a target on one side and moves its pins on the other is solved anew."""
-    base = BASE.lock()
+@pytest.mark.parametrize("field", ["constraints", "overrides"])
+def test_terms_of_both_sides_go_in(field: str) -> None:
+    def bounded(*names: str) -> Lock:
+        terms = tuple(f"{name}<1" if field == "constraints" else (f"{name}<1", "why") for name in names)
+        targets = (replace(one, inputs=replace(one.inputs, **{field: terms})) for one in BASE.lock())
+        return replace(BASE.lock(), targets=tuple(targets))
 
-    def bounded(*constraints: str) -> Lock:
-        targets = (replace(one, inputs=replace(one.inputs, constraints=constraints)) for one in base)
-        return replace(base, targets=tuple(targets))
-
-    merged = merge(base, bounded("nobody<1"), base)
-    assert merged.lock == bounded("nobody<1")
-    assert merge(base, bounded("nobody<1"), bounded("nobody<2")).conflicts
-    assert merge(base, bounded("nobody<1"), BASE.bump(pin("numpy", "3.0")).lock()).conflicts
+    assert merge(BASE.lock(), bounded("one"), bounded("other")).lock == bounded("one", "other")

@@ -1,4 +1,4 @@
-"""Locks merged by git itself, on real branches: what merges, what doesn't, and nobody takes a conflict for a lock."""
+"""Locks merged by git itself, on real branches: what merges, what doesn't, and how each conflict ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from git_project import BASE, CU126, LOCK, SPEC, Repository, State, conda, pin
 from support.matrix import first_by_day
 
+from envspec.export.heading import MARK
+from envspec.lock.model import Lock
 from envspec.lock.read import load
-from envspec.lock.store import LockFolder
 from envspec.review.git.setup import install
 from envspec.review.git.setup import repository as git_repository
 
@@ -39,11 +40,6 @@ def both(*changes: Change) -> Change:
         return state
 
     return change
-
-
-def relocked(exclude_newer: str, *pins: str) -> Change:
-    """As after `envspec lock --upgrade` with a new exclude-newer."""
-    return lambda state: replace(state.bump(pin("numpy", "2.2")), exclude_newer=exclude_newer)
 
 
 def add(name: str, version: str, *dependencies: str) -> Change:
@@ -91,11 +87,7 @@ CLEAN: dict[str, tuple[State, Change, Change, Change]] = {
         BASE,
         lambda state: state.target("cu126", CU126, like="cpu"),
         bump("numpy", "2.2"),
-        lambda state: (
-            state.target("cu126", CU126, like="cpu")
-            .bump(pin("numpy", "2.2"), only="cpu")
-            .bump(pin("numpy", "2.2"), only="cu128")
-        ),
+        lambda state: state.target("cu126", CU126, like="cpu").bump(pin("numpy", "2.2")),
     ),
     "one side removes a target, the other changes another": (
         BASE,
@@ -113,12 +105,6 @@ CLEAN: dict[str, tuple[State, Change, Change, Change]] = {
             .bump(pin("numpy", "2.2"), only="cpu")
         ),
     ),
-    "what each side alone still needed goes when both are merged": (
-        BASE,
-        bump("app", "1.1", "lib>=2"),
-        bump("torch", "2.9.0", "tqdm"),
-        both(bump("app", "1.1", "lib>=2"), bump("torch", "2.9.0", "tqdm"), lambda state: state.drop("fsspec")),
-    ),
     "one side asks for a package itself, the other bumps it": (
         BASE,
         lambda state: state.ask("lib"),
@@ -133,147 +119,205 @@ CLEAN: dict[str, tuple[State, Change, Change, Change]] = {
     ),
 }
 
-ORPHANS = {"what each side alone still needed goes when both are merged"}
-"""What both sides' files beside the lock have, and the merged lock hasn't."""
-
-CONFLICTS: dict[str, tuple[State, Change, Change, str]] = {
-    "two new versions": (
-        BASE,
-        bump("numpy", "2.2"),
-        bump("numpy", "2.3"),
-        "cpu: numpy is 2.2 on one side and 2.3 on the other",
+WITH_DATE = replace(BASE, exclude_newer="2026-01-01")
+CLEAN["the monthly upgrade here, another package there"] = (
+    WITH_DATE,
+    lambda state: replace(state.bump(pin("numpy", "2.2"), pin("lib", "2.5")), exclude_newer="2026-02-01"),
+    bump("tqdm", "4.2"),
+    lambda state: replace(
+        state.bump(pin("numpy", "2.2"), pin("lib", "2.5"), pin("tqdm", "4.2")), exclude_newer="2026-02-01"
     ),
-    "removed here, bumped there": (
+)
+CLEAN["removed here, bumped there"] = (
+    BASE,
+    lambda state: state.unask("numpy").drop("numpy"),
+    bump("numpy", "2.2"),
+    lambda state: state.unask("numpy").drop("numpy"),
+)
+CLEAN["two packages that stand side by side"] = (
+    BASE,
+    add("aaa", "1.0"),
+    add("bbb", "1.0"),
+    both(add("aaa", "1.0"), add("bbb", "1.0")),
+)
+CLEAN["a target more on each side"] = (
+    BASE,
+    lambda state: state.target("cu126", CU126, like="cpu"),
+    lambda state: state.target("cu126", CU126, like="cpu").bump(pin("numpy", "2.2")),
+    lambda state: state.target("cu126", CU126, like="cpu").bump(pin("numpy", "2.2")),
+)
+
+UNSOLVED: dict[str, tuple[State, Change, Change, str]] = {
+    "what each side alone still needed": (
         BASE,
-        lambda state: state.unask("numpy").drop("numpy"),
-        bump("numpy", "2.2"),
-        "cpu: numpy is removed on one side and changed on the other, to 2.2",
+        bump("app", "1.1", "lib>=2"),
+        bump("torch", "2.9.0", "tqdm"),
+        "fsspec",
     ),
     "versions that don't go together": (
         BASE,
         bump("lib", "3.0"),
         bump("app", "1.1", "lib>=2,<3", "fsspec"),
-        "cpu, cu128: app requires lib>=2,<3, but lib is 3.0",
+        "app requires lib>=2,<3, but lib is 3.0",
     ),
     "a dependency that the other side removed": (
         BASE.ask("tqdm"),
         lambda state: state.unask("tqdm").drop("tqdm").bump(pin("torch", "2.9.0", "fsspec")),
         add("rich", "15.0", "tqdm"),
-        "cpu, cu128: rich requires tqdm, but nothing provides it",
+        "rich requires tqdm, but nothing provides it",
     ),
-    "a target removed here, changed there": (
+}
+"""What merges as text, and a solver has to see: `check` says so, and `lock` solves it."""
+
+CONFLICTS: dict[str, tuple[State, Change, Change, str, Change]] = {
+    "two new versions": (
         BASE,
-        lambda state: state.without_target("cu128"),
-        bump("numpy", "2.2", only="cu128"),
-        "cu128: changed on one side and removed on the other",
-    ),
-    "a target for another CUDA here, bumped there": (
-        BASE,
-        lambda state: state.target("cu128", CU126),
-        bump("numpy", "2.2", only="cu128"),
-        "cu128: solved for different inputs on one side, and changed on the other",
-    ),
-    "exclude-newer moved here, a package bumped there": (
-        replace(BASE, exclude_newer="2026-01-01"),
-        relocked("2026-02-01"),
-        bump("tqdm", "4.2"),
-        "cpu: solved for different inputs on one side, and changed on the other",
+        both(bump("numpy", "2.2"), bump("tqdm", "4.2")),
+        both(bump("numpy", "2.3"), bump("lib", "2.5")),
+        "cpu, cu128: numpy is 2.2 on one side and 2.3 on the other",
+        both(bump("numpy", "2.3"), bump("tqdm", "4.2"), bump("lib", "2.5")),
     ),
     "a different file of the same version": (
         BASE,
         lambda state: state.bump(pin("numpy", "2.2", content="a")),
         lambda state: state.bump(pin("numpy", "2.2", content="b")),
-        "cpu: numpy is 2.2 on both sides, with different recorded metadata",
+        "cpu, cu128: numpy is 2.2 on both sides, with different recorded metadata",
+        lambda state: state.bump(pin("numpy", "2.2", content="a")),
     ),
-    "conda packages changed on both sides": (
+    "a conda package": (
         WITH_CONDA,
         lambda state: state.bump(conda("ffmpeg", "7.1", "zlib")),
-        lambda state: state.bump(conda("zlib", "1.3")),
-        "cpu: conda packages changed on both sides",
+        lambda state: state.bump(conda("ffmpeg", "7.2", "zlib")),
+        "cpu, cu128: ffmpeg is 7.1 on one side and 7.2 on the other",
+        lambda state: state.bump(conda("ffmpeg", "7.2", "zlib")),
     ),
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", first_by_day(1, CLEAN))
 def test_it_merges(repository: Repository, name: str) -> None:
     base, ours, theirs, expected = CLEAN[name]
     repository.branches(base, ours(base), theirs(base))
     ran = repository.run("git", "merge", "--no-edit", "topic")
-    assert repository.unmerged().isdisjoint({LOCK, SPEC}), ran.stdout + ran.stderr
-    assert "merged by package" in ran.stderr
-    assert "hint: run `envspec lock specs/demo.toml` to verify the lock and to update the files beside it" in ran.stderr
-    assert load(repository.lock_path) == expected(base).lock()
-    if name in ORPHANS:
-        assert repository.envspec("check").stdout.startswith("specs/demo.toml: drifted")
-        assert repository.envspec("lock", "--offline", SPEC).returncode == 0
-    else:
-        assert ran.returncode == 0
-        assert repository.git("status", "--porcelain") == ""
-    # what lies beside the lock is what is rendered from it
+    assert f"hint: run `envspec lock {SPEC}` to verify {LOCK} and to update the files beside it" in ran.stderr
+    assert ran.returncode == 0 or repository.unmerged() == {SPEC}, ran.stdout + ran.stderr
+    (repository.folder / SPEC).write_text(expected(base).spec_text())
+    assert as_solved(load(repository.lock_path)) == as_solved(expected(base).lock())
+    assert repository.envspec("lock", "--offline", SPEC).returncode == 0, "what lies beside it is rendered anew"
     assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh")
 
 
+def as_solved(lock: Lock) -> Lock:
+    """A lock without the builds of Python, which `lock` adds."""
+    return replace(lock, pythons=())
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("name", UNSOLVED)
+def test_what_only_a_solver_can_judge_merges_and_check_says_what_to_run(repository: Repository, name: str) -> None:
+    base, ours, theirs, reason = UNSOLVED[name]
+    repository.branches(base, ours(base), theirs(base))
+    repository.git("merge", "--no-edit", "topic")
+    checked = repository.envspec("check")
+    assert checked.returncode == 1 and reason in checked.stdout
+    assert checked.stderr.count("hint: ") == 1 and f"envspec lock {SPEC}" in checked.stderr
+
+
 @pytest.mark.parametrize("name", first_by_day(1, CONFLICTS))
-def test_it_conflicts_and_everybody_notices(repository: Repository, name: str) -> None:
-    base, ours, theirs, reason = CONFLICTS[name]
+def test_a_conflict_names_both_sides_and_the_hint_ends_it(repository: Repository, name: str) -> None:
+    base, ours, theirs, reason, expected = CONFLICTS[name]
     repository.branches(base, ours(base), theirs(base))
     told = repository.git("merge", "--no-edit", "topic", code=1)
-    assert f"{LOCK}: can't be merged by package; lock again" in told
-    assert f"\n  {reason}\n" in told
-    assert_conflict_is_noticed(repository)
-    assert_hint_ends_it(repository, ours(base))
-
-
-def assert_conflict_is_noticed(repository: Repository) -> None:
-    assert LOCK in repository.unmerged()
-    for command in (("check",), ("lock", "--offline", SPEC), ("tree", SPEC)):
-        ran = repository.envspec(*command)
-        assert ran.returncode in (1, 2)
-        assert "the lock holds a merge conflict" in ran.stdout + ran.stderr
-
-
-def assert_hint_ends_it(repository: Repository, state: State) -> None:
-    """The way that the hint tells, with a solver's answer put in by hand."""
-    repository.git("checkout", "--ours", "--", LOCK)
-    repository.write(state)
-    repository.git("add", "-A")
+    assert f"\n  {reason}\n" in told and repository.unmerged() == {LOCK}
+    assert_ended_by_what_is_said(repository, told, reason)
+    assert as_solved(load(repository.lock_path)) == as_solved(expected(base).lock())
     repository.git("commit", "-q", "--no-edit")
-    assert repository.envspec("check").returncode == 0
+
+
+def assert_ended_by_what_is_said(repository: Repository, told: str, reason: str) -> None:
+    """git's driver and `check` say the same, nobody takes the file for a lock, and the hint's commands end it."""
+    hint = f"envspec lock {SPEC} && git add -A locks/demo"
+    assert f"hint: after merging the spec: {hint}\n" in told
+    checked = repository.envspec("check")
+    assert (checked.returncode, checked.stderr) == (1, f"hint: {hint}\n") and reason in checked.stdout
+    assert "the lock holds a merge conflict" in repository.envspec("tree", SPEC).stderr
+    locked = repository.envspec("lock", "--offline", SPEC)
+    assert locked.returncode == 0 and reason in locked.stderr and "hint: git add -A locks/demo\n" in locked.stderr
+    repository.git("add", "-A", "locks/demo")
+    assert repository.unmerged() == set()
+    assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh")
+
+
+OURS = both(bump("numpy", "2.3"), bump("tqdm", "4.2"))
+THEIRS = both(bump("numpy", "2.2"), bump("lib", "2.5"))
+BOTH = both(bump("numpy", "2.3"), bump("tqdm", "4.2"), bump("lib", "2.5"))
 
 
 @pytest.mark.slow
-def test_two_first_locks_conflict(repository: Repository) -> None:
-    repository.branches(None, BASE, bump("numpy", "2.2")(BASE))
-    assert "  cpu: numpy is 2.1 on one side and 2.2 on the other" in repository.git("merge", "topic", code=1)
-    assert_conflict_is_noticed(repository)
+@pytest.mark.parametrize("how", ["merge", "merge the other way", "rebase", "cherry-pick", "revert"])
+def test_the_way_out_keeps_both_sides_changes_whatever_git_does(repository: Repository, how: str) -> None:
+    """`--ours` is the other side in a rebase; a revert's other side is the older one."""
+    if how == "revert":
+        repository.commit(both(THEIRS, bump("fsspec", "2026.1"))(BASE))
+        repository.commit(both(bump("numpy", "2.1.1"), bump("fsspec", "2026.2"))(THEIRS(BASE)))
+        repository.commit(both(THEIRS, OURS, bump("fsspec", "2026.2"))(BASE))
+        told, expected = (
+            repository.git("revert", "--no-edit", "HEAD~1", code=1),
+            both(THEIRS, OURS, bump("fsspec", "2026.1")),
+        )
+    else:
+        repository.branches(BASE, OURS(BASE), THEIRS(BASE))
+        command = {"merge": ["merge", "--no-edit", "topic"], "cherry-pick": ["cherry-pick", "topic"]}.get(how)
+        if command is None:
+            repository.git("switch", "-q", "topic")
+        told = repository.git(*(command or (["rebase", "main"] if how == "rebase" else ["merge", "main"])), code=1)
+        expected = BOTH
+    reason = "numpy is 2.3 on one side and 2.2 on the other"
+    if how in ("merge the other way",):
+        reason = "numpy is 2.2 on one side and 2.3 on the other"
+    assert_ended_by_what_is_said(repository, told, reason)
+    assert as_solved(load(repository.lock_path)) == as_solved(expected(BASE).lock())
+    going_on = {"rebase": ["rebase", "--continue"], "cherry-pick": ["cherry-pick", "--continue"]}
+    repository.git(*going_on.get(how, ["revert", "--continue"] if how == "revert" else ["commit", "-q", "--no-edit"]))
+    assert repository.git("status", "--porcelain") == ""
 
 
 @pytest.mark.slow
-def test_a_rebase_merges_each_commit(repository: Repository) -> None:
-    repository.branches(BASE, bump("tqdm", "4.2")(BASE), bump("app", "1.1", "lib>=2", "fsspec")(BASE))
-    repository.git("switch", "-q", "topic")
-    repository.commit(both(bump("app", "1.1", "lib>=2", "fsspec"), bump("lib", "2.5"))(BASE))
-    assert repository.git("rebase", "main").count("merged by package") == 2
-    expected = both(bump("app", "1.1", "lib>=2", "fsspec"), bump("lib", "2.5"), bump("tqdm", "4.2"))(BASE)
-    assert load(repository.lock_path) == expected.lock()
-
-
-@pytest.mark.slow
-def test_a_cherry_pick_of_one_commit(repository: Repository) -> None:
-    repository.branches(BASE, bump("tqdm", "4.2")(BASE), bump("app", "1.1", "lib>=2", "fsspec")(BASE))
-    repository.git("cherry-pick", "topic")
-    assert load(repository.lock_path) == both(bump("tqdm", "4.2"), bump("app", "1.1", "lib>=2", "fsspec"))(BASE).lock()
-
-
-@pytest.mark.slow
-def test_a_revert_of_an_older_change(repository: Repository) -> None:
+def test_a_revert_takes_its_own_change_back(repository: Repository) -> None:
     repository.commit(BASE)
     repository.commit(bump("numpy", "2.2")(BASE))
     repository.commit(both(bump("numpy", "2.2"), bump("tqdm", "4.2"))(BASE))
     repository.git("revert", "--no-edit", "HEAD~1")
     assert load(repository.lock_path) == bump("tqdm", "4.2")(BASE).lock()
+
+
+@pytest.mark.slow
+def test_two_first_locks_conflict(repository: Repository) -> None:
+    repository.branches(None, BASE, bump("numpy", "2.2")(BASE))
+    told = repository.git("merge", "topic", code=1)
+    repository.git("checkout", "--ours", "--", "specs", code=None)
+    assert_ended_by_what_is_said(repository, told, "cpu, cu128: numpy is 2.1 on one side and 2.2 on the other")
+
+
+@pytest.mark.slow
+def test_without_git_setup_the_same_commands_end_a_conflict(repository: Repository) -> None:
+    assert repository.envspec("git-setup", "--undo").returncode == 0
+    repository.branches(BASE, OURS(BASE), THEIRS(BASE))
+    repository.git("merge", "--no-edit", "topic", code=1)
+    assert repository.envspec("lock", "--offline", SPEC).returncode == 0
+    repository.git("add", "-A", "locks/demo")
+    assert as_solved(load(repository.lock_path)) == as_solved(BOTH(BASE).lock())
+
+
+@pytest.mark.slow
+def test_markers_that_git_knows_nothing_of_any_more(repository: Repository) -> None:
+    repository.branches(BASE, OURS(BASE), THEIRS(BASE))
+    repository.git("merge", "--no-edit", "topic", code=1)
+    repository.git("add", "-A")
+    ran = repository.envspec("lock", "--offline", SPEC)
+    assert ran.returncode == 2 and f"git checkout -m -- {LOCK}" in ran.stderr
+    repository.git("checkout", "-m", "--", LOCK)
+    assert repository.envspec("lock", "--offline", SPEC).returncode == 0
 
 
 @pytest.mark.slow
@@ -305,27 +349,39 @@ def test_a_side_that_cant_be_read(repository: Repository, damage: Callable[[str]
 
 
 @pytest.mark.slow
-def test_a_second_merge_after_a_merge(repository: Repository) -> None:
-    """The merged lock is a common ancestor as good as any."""
-    repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("app", "1.1", "lib>=2", "fsspec")(BASE))
-    repository.git("merge", "--no-edit", "topic")
-    merged = load(repository.lock_path)
-    repository.git("switch", "-q", "topic")
-    repository.commit(both(bump("app", "1.1", "lib>=2", "fsspec"), bump("lib", "2.5"))(BASE))
-    repository.git("switch", "-q", "main")
-    LockFolder(repository.folder / "locks", "demo").write(merged)
-    repository.git("merge", "--no-edit", "topic")
-    expected = both(bump("numpy", "2.2"), bump("app", "1.1", "lib>=2", "fsspec"), bump("lib", "2.5"))(BASE)
-    assert load(repository.lock_path) == expected.lock()
+def test_what_is_rendered_is_never_in_conflict(repository: Repository) -> None:
+    """Not where both sides changed it, nor where one has dropped its target, which no driver is asked about."""
+    recipe = repository.folder / "recipes" / "demo" / "cpu" / "Dockerfile"
+    recipe.parent.mkdir(parents=True)
+    own = recipe.with_name("notes.txt")
+    for text, state in (("base", BASE), ("ours", OURS(BASE)), ("theirs", THEIRS(BASE))):
+        if text != "base":
+            repository.git("switch", "-q", "-C", text, "main")
+        recipe.write_text(f"# {MARK}\n{text}\n")
+        own.write_text(f"{text}\n")
+        repository.commit(state)
+    repository.git("merge", "--no-edit", "ours", code=1)
+    assert repository.unmerged() == {LOCK, "recipes/demo/cpu/notes.txt"}, "a file of one's own is in conflict"
+    assert recipe.read_text() == f"# {MARK}\ntheirs\n"
+    for path in repository.folder.glob("locks/demo/*/requirements.txt"):
+        assert "<<<<<<<" not in path.read_text()
 
 
-def test_without_git_setup_one_package_on_both_sides_conflicts(repository: Repository) -> None:
-    assert repository.envspec("git-setup", "--undo").returncode == 0
-    repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("numpy", "2.3")(BASE))
-    repository.git("merge", "--no-edit", "topic", code=1)
-    assert_conflict_is_noticed(repository)
+@pytest.mark.slow
+def test_names_of_files_are_no_commands(repository: Repository) -> None:
+    folder = repository.folder / "recipes" / "$(touch pwned)" / "`touch pwned`'\"; touch pwned"
+    folder.mkdir(parents=True)
+    for text in ("base", "ours", "theirs"):
+        if text != "base":
+            repository.git("switch", "-q", "-C", text, "main")
+        (folder / "$(touch pwned) Dockerfile").write_text(f"# {MARK}\n$(touch pwned) {text}\n")
+        repository.commit(BASE)
+    repository.git("merge", "--no-edit", "ours")
+    assert not (repository.folder / "pwned").exists()
+    assert (folder / "$(touch pwned) Dockerfile").read_text() == f"# {MARK}\n$(touch pwned) theirs\n"
 
 
+@pytest.mark.slow
 def test_a_lost_program_stops_a_merge_and_no_diff(repository: Repository) -> None:
     repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("tqdm", "4.2")(BASE))
     repository.git("config", "merge.envspec.driver", "/nowhere/envspec git-merge %O %A %B %P")
@@ -333,18 +389,3 @@ def test_a_lost_program_stops_a_merge_and_no_diff(repository: Repository) -> Non
     assert '+version = "2.2"' in repository.git("diff", "HEAD~1", "HEAD", "--", LOCK)
     repository.git("merge", "--no-edit", "topic", code=1)
     assert LOCK in repository.unmerged()
-
-
-@pytest.mark.slow
-def test_the_merge_depends_on_no_order(repository: Repository) -> None:
-    """Either side first: the same bytes."""
-    for name, (base, ours, theirs, _) in list(CLEAN.items())[:3]:
-        folder = repository.folder.parent / name.replace(" ", "-")
-        texts = []
-        for number, (mine, other) in enumerate(((ours, theirs), (theirs, ours))):
-            clone = Repository(folder / str(number))
-            install(git_repository(clone.folder), (sys.executable, "-m", "envspec"))
-            clone.branches(base, mine(base), other(base))
-            clone.run("git", "merge", "--no-edit", "topic")
-            texts.append(clone.lock_path.read_bytes())
-        assert texts[0] == texts[1]

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from envspec.base.programs import ENVSPEC
 from envspec.cli.git_setup import program
+from envspec.export.heading import MARK as EXPORTED
+from envspec.lock.formats.requirements import MARK
 from envspec.review.git.setup import LOCKS, RENDERED, drivers, with_block, without_block
 
 LINES = (*LOCKS, *RENDERED)
@@ -36,11 +38,12 @@ def test_it_sets_up_a_repository_and_takes_it_back(repository: Repository) -> No
         ran = repository.envspec("git-setup")
         assert (ran.returncode, ran.stdout) == (0, "")
         assert attributes.read_text() == with_block("*.png binary\n", LINES)
-        assert settings(repository, "--local").count("\n") == 4
+        assert settings(repository, "--local").count("\n") == 6
     assert "merge: envspec\n" in repository.git("check-attr", "merge", LOCK)
-    assert "merge: envspec\n" in repository.git("check-attr", "merge", "locks/demo/cpu/requirements.txt")
     assert "merge: envspec\n" in repository.git("check-attr", "merge", f"projects/a/{LOCK}")
-    assert "merge: envspec\n" in repository.git("check-attr", "merge", "projects/a/locks/demo/cpu/requirements.txt")
+    for name in ("locks/demo/cpu/requirements.txt", "recipes/demo/cpu/Dockerfile", ".devcontainer/x/devcontainer.json"):
+        for folder in ("", "projects/a/"):
+            assert "merge: envspec-rendered\n" in repository.git("check-attr", "merge", f"{folder}{name}")
     for name in ("conda-lock.yml", "conda-linux-64.lock"):
         assert "generated: set\n" in repository.git("check-attr", "linguist-generated", f"a/locks/demo/cpu/{name}")
     for name in ("requirements.txt", "locks/demo/requirements.txt", "blocks/demo/cpu/requirements.txt"):
@@ -191,3 +194,9 @@ def test_taking_out_gives_back_what_was_there(text: str) -> None:
     assert without_block(with_block(text, LINES)) == text
     assert with_block(with_block(text, LINES), LINES) == with_block(text, LINES)
     assert without_block(text) == text
+
+
+def test_the_driver_knows_what_envspec_exports_by_its_mark() -> None:
+    driver = drivers(("envspec",))["merge.envspec-rendered.driver"]
+    assert EXPORTED.split(".")[0] in driver and MARK in driver
+    assert "envspec git-" not in driver, "it starts no program but git and the shell's"
