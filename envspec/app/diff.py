@@ -14,7 +14,7 @@ from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
 from envspec.app.outputs import within_repository
 from envspec.app.verify import ask_indexes, claims_in
-from envspec.base.errors import InputError, OutsideError
+from envspec.base.errors import InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding
 from envspec.base.texts import few, printable
 from envspec.lock.model import Lock
@@ -27,7 +27,7 @@ from envspec.review.audit.rules import findings, newest_upload_day, oldest, unch
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.review.diff.annotations import annotated
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.facts import Fact
+from envspec.review.diff.facts import Fact, merge_facts
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
@@ -35,7 +35,9 @@ from envspec.review.diff.judged import with_flaws
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
+from envspec.review.diff.revision import merged_revisions, text_at
 from envspec.review.diff.rows import Asked, LookedUp, Review
+from envspec.review.diff.settings import of_exceptions, of_merge
 from envspec.review.diff.side import LoosePin, Side
 from envspec.review.diff.text import text
 from envspec.review.diff.verified import Answers, packages_in_doubt, with_answers
@@ -43,6 +45,7 @@ from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told
 from envspec.review.verify.report import Verification, label
 from envspec.spec.model import Audit, Spec
+from envspec.spec.newer import locked_on
 
 _CODES = ("vulnerability", "yanked", "young")
 """The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
@@ -113,6 +116,12 @@ def compare(request: DiffRequest) -> Compared:
     else:
         old, new = sides(Path(request.path), Path(request.other), request.wish)
     found, complete = with_flaws(review(old, new), new, spec), True
+    if spec is not None and old.lock.targets:
+        more = (
+            *_exceptions(spec, revision or "HEAD", old.lock, new.lock),
+            *_lost_in_merge(spec, request.locks_dir, old.lock, new.lock),
+        )
+        found = replace(found, settings=(*found.settings, *more))
     if request.verify:
         if spec is None:
             raise InputError(
@@ -145,6 +154,39 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
     if lock is None:
         return before, Side(f"{folder.path} (no lock any more)", nothing(spec.name))
     return before, Side(str(folder.path), lock)
+
+
+def _exceptions(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[Fact, ...]:
+    """List the spec's exceptions of exclude-newer that came, changed and ended: no lock holds them."""
+    path = Path(spec.path)
+    try:
+        before_text = text_at(path, revision)
+    except InputError:
+        return ()  # the spec isn't in the repository of its locks
+    try:
+        before = inputs.read_edit(spec.path, before_text).newer_for if before_text else ()
+    except SpecError:
+        before = ()  # what an envspec of then could read
+    days = tuple(locked_on(spec, lock.inputs.exclude_newer) for lock in (old, new))
+    return tuple(of_exceptions(before, spec.newer_for, datetime.now(timezone.utc), (days[0], days[1])))
+
+
+def _lost_in_merge(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> tuple[Fact, ...]:
+    """List the versions that a side of the merge at hand had moved to, and that the new lock is behind."""
+    merged = merged_revisions(inputs.folder_of(spec, locks_dir).path)
+    if merged is None:
+        return ()
+    revisions = (merged[0], *merged[1])
+    try:
+        base, *sides = (inputs.lock_at(one, spec, locks_dir) for one in revisions)
+    except LockError:
+        return ()  # a side's lock can't be read: the merge itself can't have been by package
+    facts = (
+        (fact.targets[0], replace(fact, targets=()))
+        for revision, side in zip(merged[1], sides, strict=True)
+        for fact in (of_merge(base or nothing(spec.name), side, revision, old, new) if side else ())
+    )
+    return merge_facts(facts, [target.name for target in new])
 
 
 def _add_verification(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING
 from envspec.app import inputs
 from envspec.app.observer import observer
 from envspec.base.errors import EnvspecError
+from envspec.base.finding import Finding
+from envspec.packages.requirement import canonical_name
 from envspec.rules.horizon import Horizon, horizon
 from envspec.rules.judge import case_of
 from envspec.rules.wanted import torch_of
-from envspec.spec.newer import bounds, standing
+from envspec.spec.newer import beginning, bounds, standing
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget, Pin
@@ -80,6 +83,56 @@ def newer_releases(
         asked = {pin.name for target in chosen for pin in target.pins if pin.direct}
         found = tuple(newer for newer in found if newer.name in asked)
     return Outdated(spec, lock, chosen, found, variants, len(pins), unread)
+
+
+def tell_holds(
+    spec: Spec, lock: Lock, names: Iterable[str], notice: Callable[[Finding], None], *, offline: bool
+) -> tuple[str, ...]:
+    """Tell of packages that an upgrade left as they are what holds them, with the newest release and what lets it
+    through. Gives the names of those that have a newer one."""
+    from envspec.base.progress import Progress
+    from envspec.resolve.pip.setup import pip_resolver
+    from envspec.resolve.workflow.outdated import outdated
+
+    bounded = beginning(spec, datetime.now(timezone.utc))
+    of_now = replace(lock, inputs=replace(lock.inputs, exclude_newer=bounded.exclude_newer))
+    wanted = {canonical_name(name) for name in names}
+    pins = {(pin.index, pin.name): pin for target in lock for pin in target.pins if pin.name in wanted}
+    known: dict[tuple[str, str], Sequence[Release]] = {}
+    with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=Progress()) as resolver:
+        for key, pin in pins.items():
+            try:
+                known[key] = _releases(resolver, pin) if pin.kind == "pip" else ()
+            except EnvspecError as error:
+                notice(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
+    found = outdated(of_now, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()), bounds(bounded))
+    for one in found:
+        day = f" of {one.uploaded[:10]}" if one.uploaded else ""
+        why = "; ".join(hold.reason for hold in one.holds) or "what it requires itself doesn't go with the rest"
+        message = f"{one.name} stays at {one.locked}, and the newest is {one.newest}{day}: {why}"
+        notice(Finding("info", "upgrade-held", message, remedy=_way_through(spec, one)))
+    for name in sorted({key[1] for key in known} - {one.name for one in found}):
+        notice(Finding("info", "upgrade-held", f"{name} is locked in its newest release"))
+    return tuple(dict.fromkeys(one.name for one in found))
+
+
+def _way_through(spec: Spec, newer: Newer) -> str | None:
+    """Say what to write into the spec, where its own words alone hold a release."""
+    if len(newer.holds) != 1:
+        return None
+    hold = newer.holds[0]
+    if hold.is_bound and newer.uploaded:
+        day = date.fromisoformat(newer.uploaded[:10]) + timedelta(days=1)
+        line = f'{newer.name} = {{ exclude-newer = "{day}", reason = "why it can\'t wait" }}'
+        others = [one.name for one in spec.newer_for if not one.of_index]
+        if newer.name in others:
+            return f"change in [env.exclude-newer-package]: {line}"
+        return (
+            f"add to [env.exclude-newer-package]: {line}" if others else f"add to [env]: exclude-newer-package.{line}"
+        )
+    if hold.by is None and hold.requirement:
+        return f"change the spec's {hold.requirement}, so that it admits {newer.newest}"
+    return None
 
 
 def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:

@@ -45,6 +45,12 @@ Examples:
     metavar="NAME",
     help="Let this package's version change; may be given several times.",
 )
+@click.option(
+    "--exit-code",
+    "tell_by_code",
+    is_flag=True,
+    help="Exit with 1 when a package of --upgrade-package has a newer release and stays.",
+)
 @click.option("--upgrade-images", "images", is_flag=True, help="Look up the images' digests again; packages stay.")
 @click.option(
     "--pins-from",
@@ -81,6 +87,7 @@ def command(
     upgrade: bool,
     packages: tuple[str, ...],
     trusted: tuple[str, ...],
+    tell_by_code: bool,
     verbose: bool,
     as_json: bool,
     **others: Any,
@@ -126,6 +133,8 @@ def command(
             return failure.exit_code
         show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
         results.append(lock_document(done))
+        if tell_by_code and done.held:
+            refused = refused or AnswerNo.exit_code
     prune_to_limit()
     if as_json:
         print_lock_json(results)

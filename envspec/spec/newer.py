@@ -39,6 +39,29 @@ def has_ended(one: NewerFor, now: datetime) -> bool:
     return one.until is not None and f"{now:%Y-%m-%d}" > one.until
 
 
+def is_weaker(one: NewerFor, than: NewerFor, now: datetime) -> bool:
+    """Say whether an exception lets more through than another one, or for longer."""
+
+    def reach(exception: NewerFor) -> tuple[str, str]:
+        return _at(exception.bound, now) or "9999", exception.until or "9999"
+
+    return any(own > other for own, other in zip(reach(one), reach(than), strict=True))
+
+
+def moot(spec: Spec) -> tuple[NewerFor, ...]:
+    """List the exceptions that let nothing through any more: the spec's own bound is as late. The spec has moments."""
+    general = _moment(spec.exclude_newer)
+    moments = ((one, _moment(one.bound)) for one in spec.newer_for)
+    return tuple(one for one, moment in moments if general and moment and moment <= general)
+
+
+def locked_on(spec: Spec, moment: str | None) -> str | None:
+    """Return the day on which a lock with this moment began or was upgraded, for a spec with an age; None for one with
+    a date, which doesn't tell."""
+    span, chosen = span_of(spec.exclude_newer), _moment(moment)
+    return f"{chosen + span:%Y-%m-%d}" if span is not None and chosen is not None else None
+
+
 def bounds(spec: Spec) -> Mapping[str, str | None]:
     """Return the packages that `exclude-newer` itself doesn't hold for: by name (normalised), with their own bound,
     None for none. An index's exception holds for the packages whose source it is; a package's own goes before it. Of an

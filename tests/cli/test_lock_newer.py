@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_project import Envspec, Project, without_settings
+from diff_git import git, in_git
 from support.index import Index
 from support.packages import wheel
 
@@ -184,3 +186,64 @@ def test_an_age_needs_one_to_count_from(project: Project, envspec: Envspec) -> N
     project.spec(spec(env).replace('"7 days"', '"2026-01-01"'))
     told = envspec("check", PATH)
     assert told.code == 2 and "an age needs one in [env] exclude-newer, too" in told.err
+
+
+@pytest.mark.slow
+def test_what_holds_a_package_to_upgrade_is_told_and_the_line_lets_it_through(
+    index: Index, project: Project, envspec: Envspec
+) -> None:
+    assert envspec("lock", PATH).code == 0
+    told = envspec("lock", PATH, "-P", "lib", "--exit-code")
+    assert (told.code, versions(project)["lib"]) == (1, "1.1")
+    assert f"lib stays at 1.1, and the newest is 1.2 of {ago(3)[:10]}: it isn't known to be from before" in told.err
+    line = told.err.split("hint: add to [env]: ")[1].splitlines()[0]
+    project.spec(spec(line))
+    assert envspec("lock", PATH, "-P", "lib", "--exit-code").code == 0 and versions(project)["lib"] == "1.2"
+    told = envspec("lock", PATH, "-P", "lib", "--exit-code")
+    assert told.code == 0 and "lib is locked in its newest release" in told.err
+
+
+@pytest.mark.slow
+def test_the_spec_that_holds_a_package_to_upgrade_is_told(index: Index, project: Project, envspec: Envspec) -> None:
+    project.spec(spec(asked='["lib==1.0", "other"]'))
+    assert envspec("lock", PATH).code == 0
+    told = envspec("lock", PATH, "-P", "lib")
+    assert told.code == 0 and "the newest is 1.2" in told.err and "the spec asks for lib==1.0" in told.err
+
+
+@pytest.mark.slow
+def test_an_exception_that_is_no_later_than_the_bound_is_told(index: Index, project: Project, envspec: Envspec) -> None:
+    old = f'{{ exclude-newer = "{ago(45)[:10]}", reason = "a fix" }}'
+    project.spec(spec(f"exclude-newer-package.lib = {old}"))
+    told = envspec("lock", PATH)
+    assert "the exception of exclude-newer for lib lets nothing through any more" in told.err
+    assert versions(project)["lib"] == "1.1", "it holds nothing back"
+
+
+def reviewed(envspec: Envspec) -> dict[str, tuple[str, str]]:
+    settings = json.loads(envspec("diff", PATH, "--json").out)["spec"]
+    return {one["code"]: (one["risk"], one["message"]) for one in settings}
+
+
+@pytest.mark.slow
+def test_exceptions_are_rows_of_a_review(
+    index: Index, project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = 'exclude-newer-package.lib = {{ exclude-newer = "{}", reason = "a fix", until = "{}" }}'
+    assert envspec("lock", PATH).code == 0
+    in_git(project, monkeypatch)
+    project.spec(spec(line.format("5 days", ago(-9)[:10])))
+    assert reviewed(envspec)["exception-added"][0] == "high"
+    git(project, "commit", "-qam", "weaker")
+    assert "exception-added" not in reviewed(envspec)
+    project.spec(spec(line.format("1 day", ago(-9)[:10])))
+    assert reviewed(envspec)["exception-changed"][0] == "high"
+    project.spec(spec(line.format("6 days", ago(-9)[:10])))
+    assert reviewed(envspec)["exception-changed"][0] == "low"
+    project.spec(spec())
+    assert reviewed(envspec)["exception-ended"] == ("low", "exclude-newer holds for lib again")
+    project.spec(spec(line.format("5 days", ago(9)[:10])))
+    set_back(project, 20)
+    git(project, "commit", "-qam", "a while ago")
+    set_back(project, 0)
+    assert f"for lib ended on {ago(9)[:10]}: remove it" in reviewed(envspec)["exception-ended"][1]

@@ -36,7 +36,7 @@ from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
 from envspec.resolve.workflow.pythons import with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
-from envspec.spec.newer import beginning, has_ended, standing
+from envspec.spec.newer import beginning, has_ended, moot, standing
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
@@ -77,6 +77,7 @@ class Locked:
     status   "fresh": it is as it was, and no index was asked; "unchanged": asked, and as it was; "written";
              "would-change": not written, by `dry_run`
     changes  a line for each package, build of Python and image digest that changed; none for a first lock
+    held     the packages to upgrade that stay as they are, though there is a newer release
     """
 
     spec: Spec
@@ -85,6 +86,7 @@ class Locked:
     old: Lock | None
     status: Literal["fresh", "unchanged", "would-change", "written"]
     changes: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 def read_specs(paths: Sequence[str], locks_dir: Path | None) -> list[Spec]:
@@ -170,7 +172,25 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
         status = "unchanged" if new == old else "would-change"
     elif _write(spec, folder, new):
         status = "written"
-    return Locked(spec, folder, new, old, status, tuple(changes(old, new)))
+    return Locked(spec, folder, new, old, status, tuple(changes(old, new)), _held(spec, old, new, request))
+
+
+def _held(spec: Spec, old: Lock | None, new: Lock, request: LockRequest) -> tuple[str, ...]:
+    """Tell what holds the packages to upgrade that stay as they are, and name those with a newer release."""
+    stay = [
+        name
+        for name in sorted(map(canonical_name, request.upgrade.packages))
+        if old is not None and _pins_of(old, name) == _pins_of(new, name) != []
+    ]
+    if not stay:
+        return ()
+    from envspec.app.outdated import tell_holds
+
+    return tell_holds(spec, new, stay, notice, offline=request.offline)
+
+
+def _pins_of(lock: Lock, name: str) -> list[tuple[str, str]]:
+    return [(target.name, pin.version) for target in lock for pin in target.pins if pin.name == name]
 
 
 def _refuse_what_is_refused_now(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> None:
@@ -279,7 +299,9 @@ def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
     upgraded = request.upgrade.everything or request.upgrade.packages
     some = bool(request.targets) and set(request.targets) != {target.name for target in spec.targets}
     if old is not None and old.inputs.exclude_newer is not None and (some or not upgraded):
-        return standing(spec, old.inputs.exclude_newer)
+        bounded = standing(spec, old.inputs.exclude_newer)
+        _tell_moot(bounded)
+        return bounded
     now = datetime.now(timezone.utc)
     for one in spec.newer_for:
         if has_ended(one, now):
@@ -290,7 +312,14 @@ def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
     if bounded.exclude_newer != spec.exclude_newer:
         said = f"nothing published after {bounded.exclude_newer} is taken: exclude-newer is {spec.exclude_newer}"
         say(f"note: {said}", style="cyan")
+    _tell_moot(bounded)
     return bounded
+
+
+def _tell_moot(bounded: Spec) -> None:
+    for one in moot(bounded):
+        said = f"the exception of exclude-newer for {one.name} lets nothing through any more"
+        say(f"note: {bounded.path}: {said}: exclude-newer itself is as late; remove it", style="cyan")
 
 
 def _without_mere_time(old: Lock | None, new: Lock) -> Lock:

@@ -62,7 +62,8 @@ class Hold:
     """A reason why a newer release isn't locked.
 
     `by` is the package that asks, None for the spec; `requirement` is what it asks for. `path` names the packages that
-    lead from the spec to it. Where no requirement holds, `reason` says what does: the Python, the platform, the date.
+    lead from the spec to it. Where no requirement holds, `reason` says what does: the Python, the platform, the date
+    (`is_bound`).
     """
 
     reason: str
@@ -70,7 +71,13 @@ class Hold:
     requirement: str | None = None
     path: tuple[str, ...] = ()
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is the spec's `exclude-newer`."""
+        return self.reason.startswith(_BOUND)
 
+
+_BOUND = "it isn't known to be from before exclude-newer "
 _COMPANIONS = (*(name for name in wheels.FAMILY if name != "torch"), "triton")
 """Packages that are made for one release of torch."""
 
@@ -203,7 +210,7 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: 
     if not takes_python(release.requires_python or "", inputs.full_python):
         yield f"it needs Python {release.requires_python}"
     if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
-        yield f"it isn't known to be from before exclude-newer {bound}"
+        yield f"{_BOUND}{bound}"
     if pin.name == "torch" and pin.index == "pypi":
         variant = torch_builds.pypi_variant(release.version, inputs.platform)
         if variant not in (None, torch_builds.variant_of(inputs.cuda)):

@@ -65,6 +65,17 @@ def sides_of_conflict(path: Path, env: Mapping[str, str] | None = None) -> tuple
     return None if base.returncode else base.stdout, ours.stdout, theirs.stdout
 
 
+def merged_revisions(path: Path) -> tuple[str, tuple[str, str]] | None:
+    """Return the common ancestor and the two sides of the merge that git is in, or that the last commit is. None where
+    it isn't one. Raises InputError outside a work tree, ToolError without git."""
+    git, _ = _located(path, None)
+    for sides in (("HEAD", "MERGE_HEAD"), ("HEAD^1", "HEAD^2")):
+        base = git("merge-base", *sides)
+        if base.returncode == 0:
+            return base.stdout.decode().strip(), sides
+    return None
+
+
 def _located(path: Path, env: Mapping[str, str] | None) -> tuple[_Git, str]:
     """Find the work tree of a file, which may not be there, and its path in it. Raises InputError."""
     folder = path.absolute().parent

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from envspec.lock.model import LockedCorrection, LockedPython, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers
-from envspec.review.diff.facts import Fact
+from envspec.review.diff.facts import Fact, Risk
+from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
 from envspec.review.diff.rows import PythonMove
+from envspec.spec.model import NewerFor
+from envspec.spec.newer import is_weaker
 
 _UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
 
@@ -41,6 +45,49 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
     if old.without_corrections != new.without_corrections:
         lists = _list(old.without_corrections), _list(new.without_corrections)
         yield Fact("low", "corrections-changed", _describe_change("without-corrections", *lists))
+
+
+def of_exceptions(
+    old: Iterable[NewerFor], new: Iterable[NewerFor], now: datetime, days: tuple[str | None, str | None]
+) -> Iterator[Fact]:
+    """Yield the exceptions of `exclude-newer` that came, changed and ended. `days` are those on which the two locks
+    were made, where that is known: an exception ends between them by its `until`."""
+    before, after = ({(one.of_index, one.name): one for one in side} for side in (old, new))
+    for key in sorted({*before, *after}):
+        was, one = before.get(key), after.get(key)
+        what = f"the index {key[1]}" if key[0] else key[1]
+        if one is None:
+            yield Fact("low", "exception-ended", f"exclude-newer holds for {what} again")
+        elif was is None:
+            yield Fact("high", "exception-added", f"exclude-newer doesn't hold for {what}: {_terms(one)}")
+        elif was != one:
+            risk: Risk = "high" if is_weaker(one, was, now) else "low"
+            message = f"the exception of exclude-newer for {what}: {_terms(was)} -> {_terms(one)}"
+            yield Fact(risk, "exception-changed", message)
+        elif one.until and days[0] and days[1] and days[0] <= one.until < days[1]:
+            message = f"the exception of exclude-newer for {what} ended on {one.until}: remove it"
+            yield Fact("low", "exception-ended", message)
+
+
+def of_merge(base: Lock, side: Lock, revision: str, old: Lock, new: Lock) -> Iterator[Fact]:
+    """Yield the packages that a side of a merge moved up from the common ancestor, and that are older in the new lock;
+    not those that went back behind the old one too, which have rows of their own."""
+    for target in new:
+        known = [lock.target(target.name) for lock in (base, side, old)]
+        for pin in target.pins:
+            was, merged, before = (one and one.pin(pin.name, pin.kind) for one in known)
+            if merged and was != merged and _is_behind(pin, merged) and not (before and _is_behind(pin, before)):
+                message = f"{pin.name} is {pin.version}, and {merged.version} on a side of the merge ({revision})"
+                yield Fact("high" if pin.direct else "medium", "merge-lost", message, (target.name,), pin.name)
+
+
+def _is_behind(pin: Pin, other: Pin) -> bool:
+    return jump(pin.kind, other.version, pin.version).down
+
+
+def _terms(one: NewerFor) -> str:
+    until = f" until {one.until}" if one.until else ""
+    return f"{one.bound or 'no bound'}{until} ({one.reason})"
 
 
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
