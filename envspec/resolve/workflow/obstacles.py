@@ -4,8 +4,9 @@ lifting of the others. No source is built for it that the spec doesn't allow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from envspec.base.errors import (
@@ -28,13 +29,12 @@ from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.uv.errors import UNREACHABLE
 from envspec.spec.model import Located, Spec, Target
 
-_ROUNDS = 12
-"""Attempts until the search ends, with what it has found."""
-_TRIES_OF_WARNINGS = 2
+_ATTEMPTS = 24
+"""Specs that are solved for one refusal. What has no turn isn't told."""
+_OF_WARNINGS = 2
+"""Specs that are solved for the warnings of a lock."""
 _LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
 """Codes of what the spec's author decides, or what may pass."""
-_TRIES = 12
-"""Ways that are tried. Others aren't told."""
 
 
 @dataclass(frozen=True)
@@ -73,34 +73,16 @@ def _is_of(error: EnvspecError) -> bool:
 def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: Attempting) -> EnvspecError:
     """Give one error of all that stands in the way, what blocks most first, each with the ways that work. `first` is
     the attempt at the spec as it stands."""
-    found: list[EnvspecError] = []
-    lifts: dict[int, Way] = {}
-    now = first
-    for _ in range(_ROUNDS):
-        known = len(found)
-        for one in now.refused:
-            if not any(_is_same(one, other) for other in found):
-                found.append(one)
-        new = found[known:]
-        if now.whole or not new:
-            break
-        lifting = {at: way for at, one in enumerate(new, known) if (way := _lift(one, spec)) is not None}
-        if len(lifting) < len(new):
-            break
-        lifts |= lifting
-        now = attempt(_changed(spec, [(way, found[at].targets or names) for at, way in lifts.items()]), names)
-        if now.unknown:
-            break
-    found = [one for one in found if not isinstance(one, OutsideError) or one.code == UNREACHABLE] or found
-    trial = _Trial(spec, names, found, lifts, attempt)
-    for at, one in enumerate(found):
-        one.tell_ways(lambda way, at=at: trial(way, at))  # type: ignore[misc]
-    return together(sorted(found, key=lambda one: _rank(one, spec, names)))
+    search = _Search(spec, tuple(names), attempt)
+    search.gather(first)
+    for at, one in enumerate(search.found):
+        one.tell_ways(partial(search.tried, at))
+    return together(sorted(search.found, key=lambda one: _rank(one, spec, names)))
 
 
 def trying(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -> Callable[[Finding], None]:
     """Give a notice that tells the first ways of a right lock's warnings after a lock with them."""
-    left = [_TRIES_OF_WARNINGS]
+    left = [_OF_WARNINGS]
 
     def tell(finding: Finding) -> None:
         def tried(way: Way) -> str | None:
@@ -115,28 +97,70 @@ def trying(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -
 
 
 @dataclass
-class _Trial:
-    """The judge of ways: a whole lock, beside the lifting of all else that was refused."""
+class _Search:
+    """What was found to stand in the way of targets, and for each the change with which the search went on. `left` are
+    the attempts to come."""
 
     spec: Spec
-    names: Sequence[str]
-    found: Sequence[EnvspecError]
-    lifts: dict[int, Way]
+    names: tuple[str, ...]
     attempt: Attempting
-    left: int = _TRIES
+    found: list[EnvspecError] = field(default_factory=list)
+    lifts: dict[int, Way] = field(default_factory=dict)
+    left: int = _ATTEMPTS
+    made: dict[tuple[frozenset[tuple[int, Way]], tuple[str, ...]], Attempt] = field(default_factory=dict)
 
-    def __call__(self, way: Way, at: int) -> str | None:
-        if not self.left:
-            return None
-        self.left -= 1
-        # Python is the spec's, all else the targets'
-        names = self.names if way.python else [*self.found[at].targets] or self.names
-        others = [one for number, one in enumerate(self.found) if number != at]
-        changes = [(lift, self.found[n].targets or self.names) for n, lift in self.lifts.items() if n != at]
-        now = self.attempt(_changed(self.spec, [*changes, (way, names)]), names)
+    def gather(self, now: Attempt) -> None:
+        """Lift what is refused until nothing else is, or what is left has no lift."""
+        while True:
+            known = len(self.found)
+            for one in now.refused:
+                if not any(_is_same(one, other) for other in self.found):
+                    self.found.append(one)
+            if now.whole or len(self.found) == known:
+                return
+            for at in range(known, len(self.found)):
+                if (lifted := self._lifted(at)) is None:
+                    return
+                now = lifted
+
+    def _lifted(self, at: int) -> Attempt | None:
+        """Go on with the first way that leaves nothing else in the way, else with the first that lifts what is refused;
+        or with a change that no user would write."""
+        error, best = self.found[at], None
+        for way in (*error.ways, *_lifts(error, self.spec)):
+            now = self._run({**self.lifts, at: way}, self.names)
+            if now.unknown or any(_is_same(one, error) for one in now.refused) or not (now.refused or now.whole):
+                continue
+            if best is None or now.whole:
+                best = way, now
+            if now.whole:
+                break
+        if best is not None:
+            self.lifts[at] = best[0]
+        return best[1] if best else None
+
+    def _run(self, changes: Mapping[int, Way], names: tuple[str, ...]) -> Attempt:
+        key = (frozenset(changes.items()), names)
+        if key not in self.made:
+            if not self.left:
+                return Attempt((), whole=False)
+            self.left -= 1
+            changed = [(way, self._scope(at, way)) for at, way in changes.items()]
+            self.made[key] = self.attempt(_changed(self.spec, changed), names)
+        return self.made[key]
+
+    def _scope(self, at: int, way: Way) -> tuple[str, ...]:
+        """Python is the spec's, all else the targets'."""
+        targets = self.found[at].targets
+        return self.names if way.python or not targets else tuple(one for one in self.names if one in targets)
+
+    def tried(self, at: int, way: Way) -> str | None:
+        """Judge a way: a whole lock, beside the lifting of all else that was refused."""
+        now = self._run({**self.lifts, at: way}, self._scope(at, way))
         if not now.whole:
             # the facts have passed what is near, and more can't be known
             return "" if now.unknown and way.near else None
+        others = [one for number, one in enumerate(self.found) if number != at]
         new = [one for one in now.refused if not any(_is_same(one, other) for other in others)]
         if any(not isinstance(one, SourcesNeeded) for one in new):
             return None
@@ -164,23 +188,21 @@ def _direct(spec: Spec) -> set[str]:
     return {requirement_name(one.text) for target in spec.targets for one in spec.pip_dependencies(target)}
 
 
-def _lift(error: EnvspecError, spec: Spec) -> Way | None:
-    """Find the change with which the search goes on, whether or not anyone would write it."""
+def _lifts(error: EnvspecError, spec: Spec) -> Iterator[Way]:
+    """Find a change with which the search goes on, whether or not the user would write it."""
     if isinstance(error, Retreated):
-        return Way(accept=error.accepted)
-    if isinstance(error, Unsatisfiable):
+        yield Way(accept=error.accepted)
+    elif isinstance(error, Unsatisfiable):
         asked = _direct(spec) & {*map(canonical_name, error.asked)}
-        if error.ways:
-            return error.ways[0]
         # what the rest leads to stays bounded as the spec has it
         lines = {one.text for target in spec.targets for one in spec.pip_dependencies(target) if "@" not in one.text}
         bounds = tuple(sorted(line for line in lines if requirement_name(line) in asked and "[" not in line))
-        return Way(without=tuple(sorted(asked)), bounds=bounds) if asked and asked < _direct(spec) else None
-    if isinstance(error, Infeasible):
-        return next(iter(error.ways), Way(bare=True))
-    if error.about and not isinstance(error, SourcesNeeded):
-        return Way(without=error.about) if isinstance(error, InputError) or error.code == UNREACHABLE else None
-    return None
+        if asked and asked < _direct(spec):
+            yield Way(without=tuple(sorted(asked)), bounds=bounds)
+    elif isinstance(error, Infeasible):
+        yield Way(bare=True)
+    elif error.about and (isinstance(error, InputError) or error.code == UNREACHABLE):
+        yield Way(without=error.about)
 
 
 def _changed(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> Spec:

@@ -81,6 +81,17 @@ def test_a_way_is_told_only_where_nothing_new_stands_in_it() -> None:
     assert mine.hint == 'python = "3.10"' and its.hint is None
 
 
+def test_what_only_a_way_brings_about_isnt_told_where_another_has_a_lock() -> None:
+    old, older = Way("3.11", python="3.11"), Way("3.10", python="3.10")
+    one = refusal("requires-python", "a", ("x",), old, older)
+
+    def attempt(spec: Spec, names: Collection[str]) -> Attempt:
+        return Attempt((), whole=True) if spec.python == "3.10" else Attempt((refusal("no-build", "c"),), whole=False)
+
+    told = all_in_the_way(SPEC, ("x", "y"), Attempt((one,), whole=False), attempt)
+    assert told is one and one.hint == "3.10"
+
+
 def test_a_network_that_fails_leaves_what_the_facts_have_passed() -> None:
     one = refusal("no-build", "torch", ("x",), Way("CUDA 12.6", near=True, cuda="12.6"), Way("a<2", bounds=("a<2",)))
     down = ended_by(IndexFailure("no answer"))
