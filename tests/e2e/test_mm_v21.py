@@ -39,6 +39,7 @@ def test_imports_work_with_the_corrections_and_fail_without(root: Path, tmp_path
     done = run([*envspec, "install", spec, "--target", "cu121", "--prefix", prefix], tmp_path)
     assert done.returncode == 0, done.stderr
     inside = prefix / "bin" / "python"
+    assert "No module named 'pip'" in run([inside, "-c", "import pip"], tmp_path).stderr, "nothing but the lock's"
     works = run([inside, "-c", WORKS], tmp_path)
     assert works.returncode == 0, works.stderr
 

@@ -123,22 +123,22 @@ def test_a_bundle_leaves_the_content_of_pips_order(machine: Machine, index: Inde
     assert who(site_packages(tmp_path / "env", PYTHON)) == "c"
 
 
-def test_a_rendered_list_has_no_order_for_pip(installed: Callable[..., Path], machine: Machine, index: Index) -> None:
-    """What docs/decisions/0349 says of it: without dependencies pip goes by the name alone, and the first one stays."""
-    index.add(tool("a"), tool("b", "1.0", "a"))
-    assert who(installed("b")) == "b"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--isolated",
-        "--no-deps",
-        "--require-hashes",
-        "--prefix",
-        "pip",
-    ]
-    source = ["--index-url", index.url, "-r", "locks/demo/here/requirements.txt", "--ignore-installed"]
-    subprocess.run([*pip, *source], cwd=machine.folder, check=True, capture_output=True)
-    assert who(next((machine.folder / "pip").glob("lib/python*/site-packages"))) == "a"
+@pytest.mark.parametrize("by", ["uv", "pip"])
+def test_a_rendered_list_has_the_commands(
+    installed: Callable[..., Path], machine: Machine, index: Index, tmp_path: Path, by: str
+) -> None:
+    """Without dependencies pip goes by the name alone, so that the first one's content would stay; uv by its threads."""
+    index.add(tool("a"), tool("b", "1.0", "a"), tool("c", "1.0", "b"))
+    assert who(installed("c")) == "c"
+    folder = machine.locks / "demo/here"
+    lines = [line[4:] for line in (folder / "requirements.txt").read_text().splitlines() if line.startswith("#   ")]
+    commands = [line for line in lines if line.startswith((f"{by} ", "sed"))]
+    assert len(commands) == 5
+    uv, pip = uv_alone(tmp_path), tmp_path / "pip"
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python "$VIRTUAL_ENV/bin/python" "$@"\n')
+    pip.chmod(0o755)
+    env = {**machine.environment(), "PATH": f"{uv}:{tmp_path}:/usr/bin:/bin", "VIRTUAL_ENV": str(tmp_path / "env")}
+    env |= {"PIP_INDEX_URL": index.url, "PIP_CONFIG_FILE": "/dev/null"}
+    subprocess.run([uv / "uv", "venv", "-q", "--python", sys.executable, tmp_path / "env"], env=env, check=True)
+    subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=folder, env=env, check=True, capture_output=True)
+    assert who(site_packages(tmp_path / "env", PYTHON)) == "c"

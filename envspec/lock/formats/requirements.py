@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.shared_paths import pip_order, waves
 
 MARK = "# Rendered by envspec from "
 """How the first line of every rendered file starts. A file that starts otherwise is the user's own."""
@@ -60,6 +61,7 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
         "#",
         f"#   uv pip sync {_uv_options(extra, flat)}requirements.txt",
         f"#   pip install --require-hashes --no-deps {past}{_pip_options(extra, flat)}-r requirements.txt",
+        *_later_note(target, _uv_options(extra, flat), f"{past}{_pip_options(extra, flat)}"),
         *_git_note(groups, past),
         *_variant_note(target),
     ]
@@ -81,6 +83,27 @@ def _uv_options(extra: list[str], flat: Collection[str]) -> str:
 
 def _pip_options(extra: list[str], flat: Collection[str]) -> str:
     return "".join(f'{"--find-links" if index in flat else "--extra-index-url"}="URL of {index}" ' for index in extra)
+
+
+def _later_note(target: LockedTarget, uv: str, pip: str) -> list[str]:
+    """Return how to install again what overwrites files of others: neither tool keeps a list's order."""
+    later = waves(pip_order(target), {pin.name: pin.overwrites for pin in target.pins})[1:]
+    if not later:
+        return []
+    again = [f"#   sed -nE '/^({'|'.join(sorted(names))})(==| @ )/,/--hash/p' requirements.txt" for names in later]
+    return [
+        "#",
+        "# Some overwrite files of others, and tools install in an order of their own: install these again, in turn.",
+        *(
+            line
+            for number, command in enumerate(again, start=1)
+            for line in (
+                f"{command} > again{number}.txt",
+                f"#   uv pip install --require-hashes --no-deps --reinstall {uv}-r again{number}.txt",
+                f"#   pip install --require-hashes --no-deps --force-reinstall {pip}-r again{number}.txt",
+            )
+        ),
+    ]
 
 
 def _git_note(groups: Iterable[str], past: str) -> list[str]:
