@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from recipe_plans import parsed
 
 from envspec.export.layers import LAYERS, layer_of, layers_of
+from envspec.export.pip_steps import pip_steps
+from envspec.lock.shared_paths import pip_order
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,15 @@ def test_cudas_libraries_lie_apart_from_torch_and_its_compiler() -> None:
     found = {name: {pin.name for pin in pins} for name, pins in layers_of(locked.pins)}
     assert {"torch", "triton", "torchvision"} <= found["torch"] and found["source"] == {"deepspeed"}
     assert all(name.startswith(("nvidia-", "cuda-")) for name in found["nvidia"])
+
+
+def test_what_overwrites_files_of_others_is_installed_in_a_later_run() -> None:
+    spec, lock = parsed("mm-v2.9")
+    target = lock.target("cu128-hopper")
+    assert target is not None
+    (all_of_rest,) = (step.packages for step, _ in pip_steps(spec, target) if step.group == "rest")
+    low, middle, top = [name for name in pip_order(target) if name in all_of_rest][:3]
+    over = {middle: (low,), top: (low, middle)}
+    pins = tuple(replace(pin, overwrites=over.get(pin.name, ())) for pin in target.pins)
+    runs = [step.packages for step, _ in pip_steps(spec, replace(target, pins=pins)) if step.group == "rest"]
+    assert runs[1:] == [(middle,), (top,)] and {*runs[0], middle, top} == {*all_of_rest}

@@ -127,7 +127,7 @@ def test_a_bundle_leaves_the_content_of_pips_order(machine: Machine, index: Inde
 def test_a_rendered_list_has_the_commands(
     installed: Callable[..., Path], machine: Machine, index: Index, tmp_path: Path, by: str
 ) -> None:
-    """Without dependencies pip goes by the name alone, so that the first one's content would stay; uv by its threads."""
+    """Without dependencies pip goes by the name alone, whose first one would stay, and uv by its threads."""
     index.add(tool("a"), tool("b", "1.0", "a"), tool("c", "1.0", "b"))
     assert who(installed("c")) == "c"
     folder = machine.locks / "demo/here"
