@@ -95,6 +95,8 @@ def _of_package(lock: Lock, change: Change, published: Published) -> Lock:
     said = {key: value for key, value in change.items() if key not in ("package", "kind", "in")}
     found = any(pin.name == name for one in lock if target in (None, one.name) for pin in one.pins)
     assert found, f"the lock has no {name}"
+    # no older schema has this key
+    lock = replace(lock, schema=3) if "overwrites" in said else lock
     return each_pin(lock, name, lambda pin: _pin(pin, said, lock, published), kind, target)
 
 
