@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -92,3 +93,8 @@ def test_netrc_over_plain_http(tmp_path: Path) -> None:
     assert stranger._authorization("http://packages.example/simple/a/", None) == {}
     assert stranger._authorization("https://packages.example/simple/a/", None)
     assert own._authorization("http://packages.example/simple/a/", None)
+    # what the user gave for this index comes before what netrc has for its host
+    url = "https://mine:own@packages.example/simple"
+    given = index_fetcher(Settings(tmp_path, default_index=url), {}, env)
+    basic = base64.b64encode(b"mine:own").decode()
+    assert given._authorization("https://packages.example/simple/a/", None) == {"authorization": f"Basic {basic}"}

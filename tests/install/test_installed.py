@@ -65,6 +65,13 @@ def test_sound_packages(tmp_path: Path) -> None:
     assert (ssl.version, ssl.build, ssl.sha256, ssl.fault) == ("1.0", "0", "aa", "")
 
 
+@pytest.mark.parametrize("row", ["app.py", "app.py,sha256=x", "app.py,sha256=x,9x", "app.py,,,,"])
+def test_a_row_of_record_with_fields_too_few_or_too_many(tmp_path: Path, row: str) -> None:
+    info = dist(tmp_path)
+    (info / "RECORD").write_text(f"{row}\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+    assert read_packages(tmp_path, PYTHON).pip["app"].fault == ""
+
+
 def test_what_conda_installed_is_no_pip_package(tmp_path: Path) -> None:
     info = dist(tmp_path, "numpy")
     conda(tmp_path, "numpy", {str((info / "METADATA").relative_to(tmp_path)): "Name: numpy\n"})

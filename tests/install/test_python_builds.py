@@ -23,7 +23,9 @@ from support.python_stand_in import stand_in
 from support.serving import serving
 
 from envspec.base.errors import ToolError
+from envspec.export.python_build import folder_name
 from envspec.install.interpreter import find_interpreter
+from envspec.install.python_builds import place_of_build
 from envspec.lock.model import Lock, LockedPython
 from envspec.lock.store import LockFolder
 from envspec.resolve.uv.program import find_uv
@@ -48,6 +50,20 @@ def another_python() -> tuple[str, Path]:
             except ToolError:
                 continue
     pytest.skip("this machine has no second Python")
+
+
+def test_a_build_is_there_with_its_release_and_its_interpreter(tmp_path: Path) -> None:
+    build = LockedPython("linux-64", "3.12.1", BUILD, "x.tar.gz", "0" * 64, 1)
+    env = {"HOME": str(tmp_path), "UV_PYTHON_INSTALL_DIR": str(tmp_path / "of-uv")}
+    root = tmp_path / "of-uv" / folder_name(build)
+    interpreter = root / "bin" / "python3.12"
+    interpreter.parent.mkdir(parents=True)
+    (root / "BUILD").write_text(BUILD)
+    assert place_of_build(build, env) is None, "its interpreter is missing"
+    interpreter.write_text("")
+    assert place_of_build(build, env) == interpreter
+    (root / "BUILD").write_text("20990108")
+    assert place_of_build(build, env) is None, "another release"
 
 
 def build_of(folder: Path, python: str, program: Path) -> LockedPython:

@@ -9,10 +9,12 @@ from lock_samples import LINUX, conda, inputs, wheel
 from packaging.tags import Tag
 
 from envspec.base.errors import InputError
-from envspec.lock.model import Artifact, GitSource, LockedTarget, Pin, SpecInputs
+from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs
 from envspec.lock.rules.case import LockedCase
+from envspec.lock.rules.derived import wrong_marks
 from envspec.lock.rules.files import wrong_files
 from envspec.lock.rules.requirements import unasked, unmet
+from envspec.lock.rules.whole import two_hashes
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.tags import wheel_tags
 
@@ -47,6 +49,29 @@ def test_a_requirement_of_a_pin() -> None:
     assert judged(wheel("a", "1", "b>=2"), wheel("b", "1")) == ["a requires b>=2, but b is 1"]
     assert judged(wheel("a", "1", "b>=2")) == ["a requires b>=2, but nothing provides it"]
     assert judged(wheel("a", "1", 'b>=2; sys_platform == "win32"')) == []
+
+
+def test_a_pip_package_has_no_build_and_a_conda_package_no_source_of_its_own() -> None:
+    pins = (
+        dataclasses.replace(wheel("a", "1"), build="h0", direct=True),
+        dataclasses.replace(conda("b", "1"), url="https://host/b.conda", direct=False),
+    )
+    case = LockedCase(LockedTarget("t", inputs("a"), pins), SpecInputs())
+    assert [(flaw.code, flaw.package) for flaw in wrong_marks(case)] == [("wrong-build", "a"), ("unasked-source", "b")]
+
+
+def test_one_file_has_one_hash_in_all_targets_and_a_hash_is_of_one_package() -> None:
+    a, b = wheel("a", "1"), wheel("b", "1")
+    assert a.artifact and b.artifact
+    other = dataclasses.replace(a, artifact=dataclasses.replace(a.artifact, sha256="f" * 64))
+    same = dataclasses.replace(b, artifact=dataclasses.replace(b.artifact, sha256=a.artifact.sha256))
+
+    def told(*pins: Pin) -> list[tuple[str, str, tuple[str, ...]]]:
+        targets = [LockedTarget(name, inputs("a"), (one,)) for name, one in zip("st", pins, strict=True)]
+        return [(flaw.severity, flaw.code, flaw.targets) for flaw in two_hashes(Lock("x", SpecInputs(), (*targets,)))]
+
+    assert told(a, b) == told(a, a) == []
+    assert told(a, other) == told(a, same) == [("error", "wrong-hash", ("t",))]
 
 
 def test_nothing_asks() -> None:

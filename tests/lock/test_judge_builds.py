@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from envspec.lock.model import Artifact, BuildPin, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.lock.rules.builds import wrong_build_environments
+from envspec.lock.model import Artifact, BuildPin, GitSource, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.rules.builds import bounds_of, wrong_build_environments
 from envspec.lock.rules.case import LockedCase
 
 SOURCE = Artifact("ext-1.0.tar.gz", "0" * 64)
@@ -25,6 +27,17 @@ def built(name: str, version: str, sha256: str = "a" * 64) -> BuildPin:
 
 TORCH = pin("torch", "2.12.1+cu126", "pytorch/cu126")
 CUBLAS = pin("nvidia-cublas-cu12", "12.6.4.1")
+
+
+def test_a_build_is_bound_to_the_targets_torch_cuda_and_own_packages() -> None:
+    """Those that an index has: a URL, a commit and conda's bind nothing, and NumPy has bounds of its own."""
+    ours, numpy = pin("ours", "2.0", "internal"), pin("numpy", "2.3.1")
+    by_url = replace(pin("theirs", "1.0", ""), url="https://host/theirs-1.0-py3-none-any.whl")
+    by_git = replace(pin("git", "1.0", ""), git=GitSource("https://host/git", "0" * 40))
+    conda = pin("cuda-nvcc", "12.6", "conda-forge/linux-64", kind="conda")
+    plain = pin("idna", "3.1")
+    found = bounds_of([TORCH, CUBLAS, ours, numpy, by_url, by_git, conda, plain])
+    assert found == ("torch==2.12.1+cu126", "nvidia-cublas-cu12==12.6.4.1", "ours==2.0")
 
 
 def told(pins: tuple[Pin, ...], *wheels: BuildPin, cuda: str | None = "12.6") -> list[str]:

@@ -205,6 +205,14 @@ def test_offline_asks_nobody_and_knows_what_it_saw(index: Index, tmp_path: Path)
     assert (release.version, release.wheels, release.source) == ("1.0", ("a-1.0-py3-none-any.whl",), False)
 
 
+def test_a_page_that_went_takes_its_releases_along(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a", "1.0"))
+    assert len(pages(tmp_path).current(Upstream(index.url), "a")) == 1
+    index.fail("/a/", status(404))
+    assert pages(tmp_path).current(Upstream(index.url), "a") == ()
+    assert pages(tmp_path, offline=True).current(Upstream(index.url), "a") == ()
+
+
 def test_releases_come_newest_first(index: Index, tmp_path: Path) -> None:
     index.add(wheel("a", "1.9"), wheel("a", "1.10"), sdist("a", "1.10"), wheel("a", "2.0rc1"), sdist("a", "0.5"))
     found = pages(tmp_path).releases(Upstream(index.url), "a")

@@ -50,6 +50,22 @@ def test_a_pair_that_was_reported_as_broken(
 
 
 @pytest.mark.parametrize(
+    ("cuda", "torch", "name", "version", "outgrown"),
+    [
+        ("13.0", "2.10.0+cu130", "ctranslate2", "4.8.5", True),
+        ("12.4", "2.5.1", "torchtext", "0.18.0", True),
+        ("12.8", "2.8.0", "torchcodec", "0.17.0", False),
+        ("12.4", "2.6.0", "torchao", "0.18.0", False),
+    ],
+)
+def test_outgrown_is_what_no_release_fits_any_more(
+    cuda: str, torch: str, name: str, version: str, outgrown: bool
+) -> None:
+    (finding,) = found(cuda, {"torch": torch, name: version})
+    assert finding.outgrown is outgrown
+
+
+@pytest.mark.parametrize(
     ("cuda", "pins"),
     [
         ("12.8", {"torch": "2.8.0", "torchcodec": "0.7.0"}),
