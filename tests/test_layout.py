@@ -308,13 +308,11 @@ def test_the_application_floor_prints_nothing() -> None:
 
 CLI_ALSO: dict[str, tuple[str, ...]] = {
     # how an answer is written in a format
-    "cli.link": ("prove.link.target",),
     "cli.schema": ("spec.schema",),
     "cli.smoke": (*("prove.smoke.report.result", "prove.smoke.run.case", "prove.smoke.run.slurm"),),
-    "cli.verify": ("review.verify.report",),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
     "cli.bundle": ("install.bundle",),
-    "cli.diff_choices": ("packages.marker_environment", "review.diff.foreign.selection"),
+    "cli.diff": ("packages.marker_environment", "review.diff.foreign.selection"),
     "cli.doctor": ("prove.doctor.feasibility",),
     "cli.export.command": ("export.folder", "lock.formats.intent"),
     "cli.lock": ("resolve.workflow.keep",),

@@ -43,7 +43,7 @@ from envspec.review.diff.text import text
 from envspec.review.diff.verified import Answers, packages_in_doubt, with_answers
 from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told
-from envspec.review.verify.report import Verification, label
+from envspec.review.verify.report import Verification
 from envspec.spec.model import Audit, Spec
 from envspec.spec.newer import locked_on
 
@@ -227,7 +227,7 @@ def _forgeries(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
         Fact(
             "high",
             difference.code,
-            f"NOT WHAT ITS INDEX PUBLISHES: {label(one.claim)}: {difference.message}",
+            f"NOT WHAT ITS INDEX PUBLISHES: {one.claim.label}: {difference.message}",
             () if set(one.targets) == every else one.targets,
             one.claim.builds or one.claim.pin.name,
         )

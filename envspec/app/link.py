@@ -34,7 +34,7 @@ from envspec.prove.compiles.model import Compilation, Compiled
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage, WheelFacts
 from envspec.prove.link.store import MACHINES, LinkStore, read_wheel
-from envspec.prove.link.target import is_built, is_read, system_of
+from envspec.prove.link.target import is_built, is_read, system_of, torch_abi
 from envspec.spec.model import Spec
 
 
@@ -112,13 +112,36 @@ def compile_kernels(asked: LinkRequest) -> tuple[Spec, list[Compiled]]:
                 raise IndexFailure(f"a wheel of {target.name} can't be read: {error}") from None
     if asked.evidence is not None:
         proved = [target for target, one in zip(targets, found, strict=True) if one.ok]
-        keep(asked.evidence, "compiles", lock, proved, {one.target: compilations(one) for one in found})
+        keep(asked.evidence, "compiles", lock, proved, {one.target: list(map(_row, one.compilations)) for one in found})
     return spec, found
 
 
-def compilations(compiled: Compiled) -> list[dict[str, Any]]:
-    """Give what was compiled for a target as records and `--json` have it."""
-    return [_row(one) for one in compiled.compilations]
+def document(found: LinkedTarget | Compiled) -> dict[str, Any]:
+    """Give what was proved of a target for JSON."""
+    if not isinstance(found, LinkedTarget):
+        told = {"name": found.target, "ok": found.ok, "packages": [], "unread": [], "findings": []}
+        return {**told, "compiled": list(map(_row, found.compilations)), "absent": found.absent}
+    return {
+        "name": found.target.name,
+        "ok": found.ok,
+        "packages": [
+            {
+                **_fields(one, "name", "version", "file"),
+                "files": len(one.facts.files),
+                "torch_abi": torch_abi(one.facts),
+            }
+            for one in found.packages
+        ],
+        "unread": [_fields(pin, "kind", "name", "version") for pin in found.unread],
+        "findings": [
+            {**one.document, "level": one.severity, "file": one.file, **vars(one.evidence)} for one in found.findings
+        ],
+        "compiled": None,
+    }
+
+
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def _row(one: Compilation) -> dict[str, Any]:

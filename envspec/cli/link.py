@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.app.link import LinkedTarget, LinkRequest, compilations, compile_kernels, link
+from envspec.app.link import LinkedTarget, LinkRequest, compile_kernels, document, link
 from envspec.app.observer import interruption_says
 from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, style_text
 from envspec.cli.table import finding_lines
-from envspec.prove.link.target import torch_abi
 
 if TYPE_CHECKING:
     from envspec.prove.compiles.model import Compiled
@@ -59,7 +58,7 @@ def command(compiling: bool, as_json: bool, **asked: Any) -> int:
         spec, found = answer(LinkRequest(**asked))
     ok = all(one.ok for one in found)
     if as_json:
-        options.print_json("link", {"spec": spec.path, "ok": ok, "targets": list(map(_json, found))})
+        options.print_json("link", {"spec": spec.path, "ok": ok, "targets": list(map(document, found))})
     else:
         out("\n".join(line for one in found for line in _lines(one)))
     return 0 if ok else AnswerNo.exit_code
@@ -101,30 +100,3 @@ def _compile_lines(found: Compiled) -> Iterator[str]:
             yield f"  {style_text(one.gpu, 'red;bold')}  {who}: {printable(reason.partition(chr(10))[0])}"
     if found.absent:
         yield f"  not in the target's wheels: {', '.join(found.absent)}"
-
-
-def _json(found: LinkedTarget | Compiled) -> dict[str, Any]:
-    if not isinstance(found, LinkedTarget):
-        told = {"name": found.target, "ok": found.ok, "packages": [], "unread": [], "findings": []}
-        return {**told, "compiled": compilations(found), "absent": found.absent}
-    return {
-        "name": found.target.name,
-        "ok": found.ok,
-        "packages": [
-            {
-                **_fields(one, "name", "version", "file"),
-                "files": len(one.facts.files),
-                "torch_abi": torch_abi(one.facts),
-            }
-            for one in found.packages
-        ],
-        "unread": [_fields(pin, "kind", "name", "version") for pin in found.unread],
-        "findings": [
-            {**one.document, "level": one.severity, "file": one.file, **vars(one.evidence)} for one in found.findings
-        ],
-        "compiled": None,
-    }
-
-
-def _fields(value: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}

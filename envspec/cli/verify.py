@@ -17,7 +17,6 @@ from envspec.cli import options
 from envspec.cli.console import out, silence_stdout, warn
 from envspec.cli.sign import show_signer
 from envspec.cli.table import colour_word, heading
-from envspec.review.verify.report import label
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
@@ -108,7 +107,7 @@ def command(
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
     def line_of(word: str, one: Told, code: str) -> str:
-        return f"{colour_word(word)}: {printable(label(one.claim))}, {heading(one.targets, lock)}  [{code}]"
+        return f"{colour_word(word)}: {printable(one.claim.label)}, {heading(one.targets, lock)}  [{code}]"
 
     for one, outcome, difference in (*found.forged, *found.unexpected):
         yield line_of(difference.severity, one, difference.code)

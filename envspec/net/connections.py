@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from envspec.base.settings import Settings, split_credentials
+from envspec.base.errors import InputError
+from envspec.base.redact import redact
+from envspec.base.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
 from envspec.net.fetch import Fetcher, origin_of, read_timeout
-from envspec.net.logins import credentials_of, own_origins
 from envspec.net.patience import Patience
+from envspec.net.proxy import is_loopback
 
 if TYPE_CHECKING:
     from envspec.net.keyring import Keyring
@@ -53,3 +56,44 @@ def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Pat
             if url and (origin not in found or found[origin].seconds < seconds):
                 found[origin] = Patience(name, seconds)
     return found
+
+
+def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:
+    """Collect credentials by origin: those inside the URLs of the user's own settings, and uv's variables for named
+    indexes.
+
+    `indexes` are a spec's, with the addresses that they have here. Raises InputError where the variables of one are
+    set and the user has bound its name to no such host, or it is at plain http: nothing is sent then.
+    """
+    found: dict[str, Credentials] = {}
+    own = {*settings.mirrors.values(), settings.default_index}
+    for name, url in [*indexes.items(), *settings.mirrors.items(), ("pypi", settings.default_index or "")]:
+        bare, credentials = split_credentials(url)
+        if credentials is None and (credentials := index_credentials(name, env)) and url not in own:
+            _refuse_stranger(name, bare, settings)
+        parts = urlsplit(bare)
+        if credentials and parts.netloc:
+            found[f"{parts.scheme}://{parts.netloc}"] = credentials
+    return found
+
+
+def own_origins(settings: Settings) -> frozenset[str]:
+    """Give the origins that the user's own settings name: netrc's `default` is for these alone."""
+    urls = (settings.default_index or "", *settings.mirrors.values(), *settings.find_links)
+    named = {f"{url.partition('://')[0]}://{host}" for url in urls if (host := host_of(url))}
+    return frozenset({*named, *(f"https://{host}" for hosts in settings.trusted.values() for host in hosts)})
+
+
+def _refuse_stranger(name: str, url: str, settings: Settings) -> None:
+    host = host_of(url)
+    if host not in settings.trusted.get(variable_name(name), ()):
+        raise InputError(
+            f"UV_INDEX_{variable_name(name)}_USERNAME and _PASSWORD are the login of the index {name}, which the spec "
+            f"says is at {redact(url)}: your own settings don't say that {name} is at this host, so nothing was sent",
+            hint=f"if it is, run `envspec lock --trust-index {name}={host}`",
+        )
+    if urlsplit(url).scheme == "http" and not is_loopback(url):
+        raise InputError(
+            f"the index {name} is at {redact(url)}, and its login would go over plain http: nothing was sent",
+            hint="give it an https address",
+        )

@@ -13,8 +13,7 @@ from support.packages import wheel
 
 from envspec.base.errors import InputError
 from envspec.base.settings import Settings, load_settings
-from envspec.net.connections import index_fetcher
-from envspec.net.logins import credentials_of
+from envspec.net.connections import credentials_of, index_fetcher
 
 LOGIN = {"UV_INDEX_INTERNAL_USERNAME": "robot", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}
 EVIL = {"internal": "https://evil.example/simple"}

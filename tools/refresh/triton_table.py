@@ -1,11 +1,12 @@
-"""The update of `data/triton.toml`: the compilers in triton's wheels."""
+"""The update of `data/triton.toml`: the CUDA of the compilers in triton's wheels, from a bounded part of each."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from zipfile import ZipInfo
 
-from envspec.binaries.ptxas import ptxas_of
+from envspec.binaries.wheel import OpenWheel
 from envspec.facts import toolkits
 from envspec.facts.compute_capability import order
 from envspec.packages.version_numbers import numbers
@@ -64,3 +65,28 @@ def _capabilities(cuda: str) -> Sequence[str]:
     if toolkit is None:
         raise UpstreamChanged(f"a ptxas of CUDA {cuda}: toolkits.toml doesn't say what that compiles for")
     return toolkit.capabilities
+
+
+PACKED, UNPACKED = 48 << 20, 192 << 20
+"""Bytes of a compiler that are read at most. 17 MB and 52 MB in triton 3.9.0."""
+
+_MEMBER = r"triton/.*/bin/(?:ptxas|ptxas-blackwell)"
+_RELEASE = re.compile(rb"release ([1-9]\d\.\d), V\1\.\d+")
+
+
+def ptxas_of(wheel: OpenWheel) -> dict[str, str]:
+    """Find the CUDA release of `ptxas` and of `ptxas-blackwell`, as far as a wheel has them and they name it. Raises
+    UnreadableWheel, and what its file raises."""
+    found = {info.filename.rpartition("/")[2]: _release(wheel, info) for info in wheel.find(_MEMBER)}
+    return {name: release for name, release in found.items() if release is not None}
+
+
+def _release(wheel: OpenWheel, info: ZipInfo) -> str | None:
+    before, unpacked = b"", 0
+    with wheel.open(info) as stream:
+        while unpacked < UNPACKED and wheel.passed(info) < PACKED and (chunk := stream.read(1 << 20)):
+            if match := _RELEASE.search(before + chunk):
+                return match[1].decode()
+            unpacked += len(chunk)
+            before = chunk[-64:]
+    return None

@@ -47,6 +47,12 @@ class PinClaim:
     any_python: bool = False
     glibc: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The package for people."""
+        named = f"{self.pin.name} {self.pin.version}"
+        return named if self.builds is None else f"{named} (builds {self.builds})"
+
 
 Claims = Mapping[PinClaim, tuple[str, ...]]
 """Claims, with the names of the targets that make each."""

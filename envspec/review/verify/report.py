@@ -78,14 +78,8 @@ class Verification:
         return sum(one.outcome.attested for one in self.told)
 
 
-def label(claim: PinClaim) -> str:
-    """Name a claim's package for people."""
-    named = f"{claim.pin.name} {claim.pin.version}"
-    return named if claim.builds is None else f"{named} (builds {claim.builds})"
-
-
 def _group(rows: Iterator[tuple[str, PinClaim]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for reason, claim in rows:
-        found.setdefault(reason, {})[label(claim)] = None
+        found.setdefault(reason, {})[claim.label] = None
     return {reason: tuple(sorted(names)) for reason, names in found.items()}

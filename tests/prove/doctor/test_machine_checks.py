@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from envspec.base.finding import Finding
-from envspec.prove.doctor import nvidia, python, runtimes, system
-from envspec.prove.doctor.examine import CHECKS, HARDWARE, examine
+from envspec.prove.doctor import nvidia, python, system
+from envspec.prove.doctor.examine import CHECKS, HARDWARE, examine, slurm
+from envspec.prove.doctor.examine import containers as check_containers
 from envspec.prove.doctor.machine import (
     Conda,
     Device,
@@ -293,14 +294,14 @@ def test_quota(quota: Quota, messages: list[str]) -> None:
 )
 def test_containers(containers: tuple[Tool, ...], driver: str | None, expected: tuple[str, list[str]]) -> None:
     machine = replace(BARE, containers=containers, nvidia=Nvidia(driver=driver))
-    assert told(runtimes.containers, machine) == expected
+    assert told(check_containers, machine) == expected
 
 
 def test_slurm() -> None:
-    assert runtimes.slurm(GOOD).summary == "24.05.2; with GPUs: gpu (gpu:h100:8)"
-    assert runtimes.slurm(replace(GOOD, slurm=Slurm("24.05.2"))).summary == "24.05.2; no partition lists GPUs"
+    assert slurm(GOOD).summary == "24.05.2; with GPUs: gpu (gpu:h100:8)"
+    assert slurm(replace(GOOD, slurm=Slurm("24.05.2"))).summary == "24.05.2; no partition lists GPUs"
     silent = replace(GOOD, slurm=Slurm("24.05.2", {}, "slurm_load_partitions: Unable to contact slurm controller"))
-    assert told(runtimes.slurm, silent) == ("warning", ["slurm-silent"])
+    assert told(slurm, silent) == ("warning", ["slurm-silent"])
 
 
 def test_leaks() -> None:
