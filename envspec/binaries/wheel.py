@@ -8,9 +8,10 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, cast
 
 BROKEN = (
@@ -86,6 +87,30 @@ def open_wheel(file: IO[bytes] | io.RawIOBase) -> Iterator[OpenWheel]:
         if len(archive.filelist) > MEMBERS:
             raise UnreadableWheel(f"it has more than {MEMBERS} members")
         yield OpenWheel(archive)
+
+
+class InstalledWheel(OpenWheel):
+    """What a wheel installed, asked like the wheel: files by their names from site-packages, which is `root`."""
+
+    def __init__(self, root: Path, names: Iterable[str]) -> None:
+        self._root = root
+        self._at: Callable[[], int] = lambda: 0
+        self.members = tuple(_installed(root, name) for name in names if (root / name).is_file())
+
+    @contextmanager
+    def open(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+        with (self._root / info.filename).open("rb") as stream:
+            self._at = stream.tell
+            yield stream
+
+    def passed(self, info: zipfile.ZipInfo) -> int:
+        return self._at()
+
+
+def _installed(root: Path, name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.file_size = info.compress_size = (root / name).stat().st_size
+    return info
 
 
 @contextmanager

@@ -20,9 +20,12 @@ from pathlib import Path
 
 from envspec.base.cache.entry import touch
 from envspec.base.documents import Unreadable, read_toml
-from envspec.base.errors import EnvspecError, InputError, ToolError
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, ToolError
 from envspec.base.progress import Progress
 from envspec.base.storage import storage_error
+from envspec.binaries.build_notes import build_notes
+from envspec.binaries.device_code import device_code
+from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
@@ -32,6 +35,7 @@ from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.variant_build import built_version
 from envspec.net.file_store import sha256_of
 from envspec.packages.archive_entries import TarMember
 from envspec.packages.edges import markers_of
@@ -40,6 +44,9 @@ from envspec.packages.requirement import is_requirement
 from envspec.resolve.pip.answer import labelled
 from envspec.resolve.uv.errors import build_failure, stopped_by_the_machine
 from envspec.resolve.uv.program import Uv
+from envspec.rules.case import of_target
+from envspec.rules.pins import judge_built
+from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec
 
 FOLDER = "built-v1"
@@ -200,6 +207,8 @@ class WheelBuilder:
                 built = self._build(pin, source, python, folder)
         except OSError as error:
             raise storage_error(error, self.scratch, option="ENVSPEC_CACHE_DIR") from None
+        with built.open("rb") as file, open_wheel(file) as wheel:
+            refuse_other_build(self.rules.target, pin, wheel)
         return wheels.keep(key, built)
 
     def variables(self, python: Path) -> dict[str, str]:
@@ -342,3 +351,23 @@ def _requires(source: Path) -> tuple[str, ...]:
     except (tarfile.TarError, OSError, EOFError, Unreadable):
         return ()
     return _DEFAULT_REQUIRES
+
+
+def refuse_other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> None:
+    """Refuse what a source was built into, where that is for another CUDA than the target's, or for none: a lock knows
+    only what the source requires. Raises AnswerNo, ToolError for a wheel that can't be read."""
+    inputs = target.inputs
+    if inputs.cuda is None or not any(wheel.find(r".*\.(?:so|pyd|dll)")):
+        return
+    case = of_target(inputs.platform, inputs.python, inputs.cuda, inputs.gpus, None, inputs.glibc or "")
+    try:
+        build = WheelBuild(build_notes(wheel), device_code(wheel))
+    except UnreadableWheel as error:
+        raise ToolError(f"{pin.name} was built into a wheel that can't be read: {error}") from None
+    for found in judge_built(case, pin.name, {one.name: built_version(one) for one in target.pins}, build):
+        if found.severity == "error" and not inputs.accepts(found.code, pin.name):
+            raise AnswerNo(
+                f"{pin.name} was built here, and isn't what the target is for: {found.message}",
+                hint="give its build the CUDA of the target: `[image] build-env`, or the variables and the toolkit of "
+                "this machine; a build that was refused isn't kept",
+            )

@@ -52,6 +52,16 @@ def _folder(pin: Pin, prefix: Path, python: str) -> Path | None:
     return None
 
 
+def files_of(pin: Pin, prefix: Path, python: str) -> tuple[str, ...]:
+    """List the files of an installed pin below site-packages, by its RECORD. Otherwise as `record_direct_url`."""
+    info = _folder(pin, prefix, python)
+    try:
+        text = (info / "RECORD").read_text(encoding="utf-8", errors="surrogateescape") if info else ""
+        return tuple(row[0] for row in csv.reader(text.splitlines()) if row and not row[0].startswith(("..", "/")))
+    except csv.Error:
+        return ()
+
+
 def direct_url(pin: Pin) -> bytes:
     """Say where a pin came from, without login and token, with the hash that was checked."""
     address, _, fragment = without_credentials(pin.url or "").partition("#")

@@ -24,11 +24,12 @@ from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.binaries.installed_paths import paths_of_wheel, untrue_rows
-from envspec.install.build import WheelBuilder
+from envspec.binaries.wheel import InstalledWheel
+from envspec.install.build import WheelBuilder, refuse_other_build
 from envspec.install.collect import Collector, Paths, with_plain_names
-from envspec.install.direct_url import leave_unsaid, record_direct_url
+from envspec.install.direct_url import files_of, leave_unsaid, record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
-from envspec.install.installed import Dist, recorded_files
+from envspec.install.installed import Dist, recorded_files, site_packages
 from envspec.install.interpreter import python_of
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
@@ -121,7 +122,16 @@ class PipInstaller:
         parts = waves(order, overwritten(shared_paths((name, paths_of_wheel(there[name])) for name in order)))
         return {name: number for number, names in enumerate(parts) for name in names}
 
+    def _refuse_other_builds(self, pins: Sequence[Pin]) -> None:
+        """Refuse what uv built into the environment for another CUDA than the target's: the next run builds it anew."""
+        target = self.builder.rules.target
+        for pin in pins:
+            if not pin.is_wheel:
+                site = site_packages(self.prefix, target.inputs.python)
+                refuse_other_build(target, pin, InstalledWheel(site, files_of(pin, self.prefix, target.inputs.python)))
+
     def _record_origins(self, pins: Sequence[Pin], done: Callable[[Sequence[Pin]], None]) -> None:
+        self._refuse_other_builds(pins)
         for pin in pins:
             record_direct_url(pin, self.prefix, self.builder.rules.target.inputs.python)
         done(pins)

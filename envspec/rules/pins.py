@@ -82,6 +82,17 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     return accepted(findings, spec.pip_terms(target).accept)
 
 
+def judge_built(case: Case, name: str, versions: Mapping[str, str], build: WheelBuild) -> Iterator[Finding]:
+    """Judge what was built from source by what came out. `versions` are the target's, with the built package's own."""
+    origin, read = neighbours.Origin("", ""), {name: build}
+    if name == "torch":
+        yield from _torch(case, versions, ((), ()), build, origin)
+        return
+    beside = {one: versions[one] for one in (name, "torch", "pytorch") if one in versions}
+    yield from neighbours.problems(case, beside, dict.fromkeys(beside.keys() - {name}, ""), {name: origin}, read)
+    yield from wheel_code.problems(case, beside, read, {name})
+
+
 def _torch(
     case: Case,
     pins: Mapping[str, str],

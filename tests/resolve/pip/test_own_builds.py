@@ -3,18 +3,21 @@ binaries say which CUDA and which GPUs they are for; no name does."""
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from resolutions import targets
-from support.compiled import Compiler, needs_compiler, platform_wheel
+from support.base_image import members, system, write_base
+from support.compiled import PLATFORM, Compiler, needs_compiler, platform_wheel
 from support.cubins import entry, fatbin
+from support.git_repository import repository
 from support.index import Index
 from support.machine import Machine, Ran, cpu
 from support.matrix import first_by_day
-from support.packages import Dist, wheel
+from support.packages import Dist, sdist, wheel
 
 pytestmark = [pytest.mark.e2e, needs_compiler]
 
@@ -127,3 +130,80 @@ def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, ind
         path.write_text(path.read_text().replace("'12.8'", "'13.0'").replace('"12.8"', '"13.0"'))
     ran = machine.envspec("check", "specs/demo.toml")
     assert ran.status == 1 and "nvidia-cublas-cu12 12.8.4.1 is for CUDA 12" in ran.out + ran.err
+
+
+BACKEND = """import base64, pathlib
+def build_wheel(folder, *given):
+    pathlib.Path(folder, {name!r}).write_bytes(base64.b64decode({content!r}))
+    return {name!r}
+"""
+"""A backend whose build has this wheel for its result."""
+
+
+def source_files(made: Dist) -> dict[str, str]:
+    project = f'[project]\nname = "{made.name}"\nversion = "{made.version}"\n[build-system]\nrequires = []\n'
+    backend = BACKEND.format(name=made.file, content=base64.b64encode(made.content))
+    return {"pyproject.toml": f'{project}build-backend = "backend"\nbackend-path = ["."]\n', "backend.py": backend}
+
+
+@pytest.mark.parametrize("by", first_by_day(1, ["index", "git", "built-with"]))
+@pytest.mark.parametrize(
+    ("code", "cuda", "refusal"),
+    [
+        (("sm_90",), "12", None),
+        (("sm_90",), "13", "flash-attn 7.1+mybuild is built for CUDA 13, as flash_attn_/_ops.so"),
+        ((), None, "flash-attn 7.1+mybuild is a CPU build"),
+    ],
+)
+def test_what_a_source_was_built_into_is_judged_as_it_is_installed(
+    machine: Machine,
+    index: Index,
+    tmp_path: Path,
+    by: str,
+    code: tuple[str, ...],
+    cuda: str | None,
+    refusal: str | None,
+) -> None:
+    files = source_files(built(tmp_path, "flash-attn", *code, cuda=cuda))
+    index.add(sdist("flash-attn", VERSION, files=files), wheel("tool", "1.0"))
+    asked, more = f"flash-attn=={VERSION}", ""
+    if by == "git":
+        repository(tmp_path / "repository", files)
+        asked = f"flash-attn @ git+{(tmp_path / 'repository').as_uri()}@main"
+    if by == "built-with":
+        more = "build-dependencies = { flash-attn = ['tool'] }\n"
+    extra = f"allow-source = ['flash-attn']\n{more}"
+    machine.spec(cpu(asked, extra=extra, targets=targets(t=TARGET.format("12.8", "H100")), python=PYTHON))
+    machine.locked()
+    ran = machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", "env")
+    assert ran.status == (1 if refusal else 0) and (refusal or "") in said(ran), ran.err
+    again = machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", "env")
+    assert again.status == ran.status, "what was refused isn't taken for installed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["torch", "jaxlib"])
+def test_from_a_folder_through_lock_check_install_and_image(machine: Machine, tmp_path: Path, name: str) -> None:
+    """A torch says its CUDA and its architectures itself."""
+    version, flags = b"cuda: Optional[str] = '12.8'\n", library(tmp_path, "sm_90", cuda="12").read_bytes()
+    files = {"torch/version.py": version, "torch/lib/libtorch_python.so": flags + b"\0sm_80 sm_90\0"}
+    own = wheel("torch", VERSION, tag=PLATFORM, files=files)
+    made = own if name == "torch" else built(tmp_path, name, "sm_90", cuda="12")
+    (machine.folder / "specs/wheels").mkdir()
+    (machine.folder / "specs/wheels" / made.file).write_bytes(made.content)
+    terms = f"find-links = {{ own = './wheels' }}\nsources = {{ {name} = 'own' }}"
+    for cuda, status in (("13.0", 1), ("12.8", 0)):
+        target = f"{TARGET.format(cuda, 'H100')}\nglibc = '2.28'"
+        spec = cpu(f"{name}=={VERSION}", extra=terms, targets=targets(t=target), python=PYTHON)
+        path = machine.spec(f"{spec}\n[image]\npython = 'base'\n")
+        ran = machine.envspec("lock", path)
+        assert ran.status == status, ran.err
+        assert not status or "CUDA 12" in said(ran)
+    assert machine.envspec("check", path).status == 0
+    ran = machine.envspec("install", path, "--target", "t", "--prefix", "env")
+    assert ran.status == 0, ran.err
+    write_base(machine.folder / "base", system(PYTHON))
+    ran = machine.envspec("image", path, "--target", "t", "--base", "./base", "--without", "fabric", "-o", "out")
+    assert ran.status == 0, ran.err
+    held = members(machine.folder / "out", "torch" if name == "torch" else "rest")
+    assert f"opt/env/lib/python{PYTHON}/site-packages/{name}-{VERSION}.dist-info/METADATA" in held
