@@ -33,6 +33,7 @@ from envspec.resolve.torch_index import choice as torch_index
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
+NEEDED = "--allow-needed"
 PIP_SECONDS = 120
 """The longest that pip may take: it backtracks for hours where uv says no at once."""
 
@@ -64,10 +65,11 @@ class Bench:
         (target,) = load(self.folder / self.case.name / "envspec.lock").targets
         return target
 
-    def ours(self) -> Answer:
-        """Lock the case."""
+    def ours(self, *options: str) -> Answer:
+        """Lock the case; sources are let be built where only they stand in the way, as uv builds them."""
         _ = self.spec
-        return envspec_answer(self.spec_path, self.caches / "envspec", self.folder, self.more, self.page)
+        found = envspec_answer(self.spec_path, self.caches / "envspec", self.folder, self.more, self.page, options)
+        return found if found.packages or options or NEEDED not in found.told else self.ours(NEEDED)
 
     def uvs(self, besides: Sequence[str] = ()) -> Answer:
         """Ask uv, with requirements more."""

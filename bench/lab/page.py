@@ -18,10 +18,10 @@ envspec's locks beside other tools' answers, on what people install: the stacks 
 `bench/lab/done.json` has what it did.
 
 - **answers**: `envspec lock --upgrade` beside `uv pip compile`, with the same requirements, Python, platform and
-  date. uv builds what it needs from source. *Told*: lock named packages that differ, and uv with these as pins
-  gives the rest as lock has it. *Differs*: something is left, which is a fault of envspec; the fewest requirements
-  that still show it stand below. pip is asked by `pip install --dry-run --report`, for wheels alone, by a Python of
-  the same minor version.
+  date. Both build what they need from source: where lock asks for that, it is run with `--allow-needed`. *Told*:
+  lock named packages that differ, and uv with these as pins gives the rest as lock has it. *Differs*: something is
+  left, which is a fault of envspec; the fewest requirements that still show it stand below. pip is asked by `pip
+  install --dry-run --report`, for wheels alone, by a Python of the same minor version.
 - **recorded**: the same from the recording of `tests/stacks`, without a network and without pip, which asks for
   more.
 - **conda**: the conda half beside rattler, given the match specs and the target's CUDA, on the recorded channel.

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from stacks.answers import Answer
 from support.examples import examples
 
 from bench.lab.__main__ import DONE, Lab, compared
+from bench.lab.answers import Bench
 from bench.lab.cases import cases, dated
 from bench.lab.installs import IMPORTS
 from bench.lab.page import PAGE, page_text
@@ -113,6 +115,19 @@ def test_what_was_told_may_move_others(told: str, again: dict[str, str], what: s
     row = compared(bench, Answer(OURS, 1, told), Answer(THEIRS, 1, ""))  # type: ignore[arg-type]
     assert (row["what"], tuple(row["open"])) == (what, left)
     assert bench.pins in ((), ("b-c==2",))
+
+
+def test_sources_are_let_be_built_where_lock_asks_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def answer(*given: Any) -> Answer:
+        asked.append(given[-1])
+        return Answer(OURS, 1, "") if given[-1] else Answer({}, 1, "error: from source\nhint: --allow-needed")
+
+    monkeypatch.setattr("bench.lab.answers.envspec_answer", answer)
+    bench = Bench(cases()["celery-2018"], tmp_path, tmp_path, None, None, {})  # type: ignore[arg-type]
+    assert bench.ours().packages == OURS
+    assert asked == [(), ("--allow-needed",)]
 
 
 def test_refusals_are_counted_by_who_refuses() -> None:

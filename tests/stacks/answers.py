@@ -43,15 +43,20 @@ class Answer:
 
 
 def envspec_answer(
-    spec: Path, caches: Path, locks: Path, more: Mapping[str, str] | None = None, page: Page | None = None
+    spec: Path,
+    caches: Path,
+    locks: Path,
+    more: Mapping[str, str] | None = None,
+    page: Page | None = None,
+    options: Sequence[str] = (),
 ) -> Answer:
     """Lock a spec of one target as its user would, with caches of its own. `more` adds to its variables; `page` stands
-    for its flat index."""
+    for its flat index; `options` are those of `lock`."""
     if page is not None:
         config = locks / "config.toml"
         config.write_text(f"[mirrors]\n{page.mirror}\n", encoding="utf-8")
         more = {**(more or {}), "ENVSPEC_CONFIG": str(config)}
-    command = [sys.executable, "-m", "envspec", "lock", str(spec), "--upgrade", "--locks-dir", str(locks)]
+    command = [sys.executable, "-m", "envspec", "lock", str(spec), "--upgrade", "--locks-dir", str(locks), *options]
     environment = {**os.environ, "XDG_CACHE_HOME": str(caches), "NO_COLOR": "1", **(more or {})}
     ended, seconds = _timed(command, environment, locks)
     told = "\n".join(line for line in ended.stderr.strip().splitlines() if not line.startswith(_NOT_TOLD))
