@@ -26,7 +26,7 @@ OWN = (
 """The names in a target's folder."""
 CONTAINERS = devcontainer.FOLDER
 LOCK = "envspec.lock"
-_REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z]+-([0-9a-f]{8})\.txt")
+_REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z-]+-([0-9a-f]{8})\.(?:txt|json)")
 
 Read = Callable[[str], str | None]
 """Reads the text of a path; None where it can't be read."""
@@ -107,16 +107,21 @@ def split_shared_path(path: str) -> tuple[str, str] | None:
 
 
 def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Iterator[str]:
-    """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports, by folder."""
-    for path in paths:
+    """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports, by folder.
+
+    A file that is named by its content may have that of another one there: a merge gave it that.
+    """
+    listed = list(paths)
+    contents = tuple(named[1] for named in map(_REQUIREMENTS.fullmatch, listed) if named)
+    for path in listed:
         shared = split_shared_path(path)
         if shared is None:
             yield path
         elif (text := read(path)) is not None:
             (folder, name), found = shared, digest(text)
-            named = _REQUIREMENTS.fullmatch(path)
+            named = _REQUIREMENTS.fullmatch(path) and found.startswith(contents)
             own_list = name == SUMS and text == sums_text(read_sums(text))
-            if (named and found.startswith(named[1])) or (name, found) in sums.get(folder, ()) or own_list:
+            if named or (name, found) in sums.get(folder, ()) or own_list:
                 yield path
 
 

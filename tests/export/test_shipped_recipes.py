@@ -10,7 +10,7 @@ import pytest
 
 from envspec.export.carried import check_files
 from envspec.export.folder import BY_NAME, OF_A_TARGET, render_all, render_all_of_spec
-from envspec.export.leftovers import CONTAINERS
+from envspec.export.leftovers import CONTAINERS, removable
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SHARED_FOLDER
 from envspec.export.sums import SUMS
@@ -77,3 +77,13 @@ def test_a_line_of_the_check_is_in_one_file_and_a_line_of_the_sums() -> None:
 def test_every_development_container_is_of_a_spec() -> None:
     titles = {f"{path.parent.parent.name}-{path.parent.name}" for path in (ROOT / "recipes").glob("*/*/Dockerfile")}
     assert {path.name for path in (ROOT / CONTAINERS).iterdir()} == titles
+
+
+def test_what_is_named_by_its_content_can_be_removed() -> None:
+    """A build of Python and of a source's environment too; whatever else lies there is the user's own."""
+    folder = ROOT / "recipes" / "mm-v2.9"
+    paths = sorted(f"requirements/{path.name}" for path in (folder / "requirements").iterdir())
+    own = "requirements/own-00000000.txt"
+    assert {path.split("/")[1].rpartition("-")[0] for path in paths} >= {"rest", "built-with", "python"}
+    texts = {path: (folder / path).read_text() for path in paths} | {own: "mine\n"}
+    assert list(removable([*paths, own], {}, texts.get)) == paths

@@ -128,6 +128,12 @@ CLEAN["the monthly upgrade here, another package there"] = (
         state.bump(pin("numpy", "2.2"), pin("lib", "2.5"), pin("tqdm", "4.2")), exclude_newer="2026-02-01"
     ),
 )
+CLEAN["an age that counts from another day on each side"] = (
+    WITH_DATE,
+    lambda state: replace(state.bump(pin("numpy", "2.2")), exclude_newer="2026-02-01"),
+    lambda state: replace(state.bump(pin("tqdm", "4.2")), exclude_newer="2026-03-01"),
+    lambda state: replace(state.bump(pin("numpy", "2.2"), pin("tqdm", "4.2")), exclude_newer="2026-03-01"),
+)
 CLEAN["removed here, bumped there"] = (
     BASE,
     lambda state: state.unask("numpy").drop("numpy"),
@@ -353,15 +359,17 @@ def test_what_is_rendered_is_never_in_conflict(repository: Repository) -> None:
     """Not where both sides changed it, nor where one has dropped its target, which no driver is asked about."""
     recipe = repository.folder / "recipes" / "demo" / "cpu" / "Dockerfile"
     recipe.parent.mkdir(parents=True)
-    own = recipe.with_name("notes.txt")
+    own, picture = recipe.with_name("notes.txt"), recipe.with_name("picture.png")
     for text, state in (("base", BASE), ("ours", OURS(BASE)), ("theirs", THEIRS(BASE))):
         if text != "base":
             repository.git("switch", "-q", "-C", text, "main")
         recipe.write_text(f"# {MARK}\n{text}\n")
         own.write_text(f"{text}\n")
+        picture.write_bytes(b"\0" + text.encode())
         repository.commit(state)
     repository.git("merge", "--no-edit", "ours", code=1)
-    assert repository.unmerged() == {LOCK, "recipes/demo/cpu/notes.txt"}, "a file of one's own is in conflict"
+    owned = {f"recipes/demo/cpu/{path.name}" for path in (own, picture)}
+    assert repository.unmerged() == {LOCK, *owned}, "a file of one's own is in conflict"
     assert recipe.read_text() == f"# {MARK}\ntheirs\n"
     for path in repository.folder.glob("locks/demo/*/requirements.txt"):
         assert "<<<<<<<" not in path.read_text()
@@ -389,3 +397,41 @@ def test_a_lost_program_stops_a_merge_and_no_diff(repository: Repository) -> Non
     assert '+version = "2.2"' in repository.git("diff", "HEAD~1", "HEAD", "--", LOCK)
     repository.git("merge", "--no-edit", "topic", code=1)
     assert LOCK in repository.unmerged()
+
+
+@pytest.mark.slow
+def test_recipes_follow_whatever_git_left_of_them(repository: Repository) -> None:
+    """One branch upgrades, another bumps and drops a target: what is named by its content has two new names, and git
+    asks no driver about a file that one side deleted."""
+    for name, state in (
+        ("main", BASE),
+        ("topic", bump("numpy", "2.2")(BASE)),
+        ("ours", bump("tqdm", "4.2")(BASE).without_target("cu128")),
+    ):
+        if name != "main":
+            repository.git("switch", "-q", "-C", name, "main")
+        repository.write(state)
+        exported(repository)
+        repository.commit()
+    assert "rename/rename" in repository.git("merge", "--no-edit", "topic", code=1)
+    assert LOCK not in repository.unmerged()
+    assert not [path for path in repository.folder.rglob("*.txt") if "<<<<<<<" in path.read_text()]
+    again = "--format all -o recipes/demo"
+    assert f"hint: envspec lock {SPEC}, then envspec export {SPEC} {again}\n" in repository.envspec("check").stderr
+    exported(repository)
+    repository.git("add", "-A", "locks", "recipes")
+    assert repository.unmerged() == set()
+    assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh"), "nothing stays red"
+
+
+def exported(repository: Repository) -> None:
+    assert repository.envspec("lock", "--offline", SPEC).returncode == 0
+    assert repository.envspec("export", SPEC, "--format", "all", "-o", "recipes/demo").returncode == 0
+
+
+@pytest.mark.slow
+def test_what_is_rendered_is_merged_by_lines_where_they_merge(repository: Repository) -> None:
+    repository.branches(BASE, bump("numpy", "2.2")(BASE), bump("tqdm", "4.2")(BASE))
+    repository.git("merge", "--no-edit", "topic")
+    assert repository.git("status", "--porcelain") == ""
+    assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh")
