@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +63,13 @@ def test_every_field_of_a_real_lock_comes_through(root: Path) -> None:
     for path in sorted((root / "locks").glob("*/envspec.lock")):
         lock = load(path)
         assert merge(lock, lock, lock).lock == merge(None, lock, lock).lock == lock
+
+
+def test_a_new_field_of_a_lock_has_to_be_merged_too() -> None:
+    assert {one.name for one in fields(Lock)} == {
+        *("name", "inputs", "targets", "images", "corrections", "pythons", "schema"),
+    }
+    assert {one.name for one in fields(LockedTarget)} == {"name", "inputs", "pins", "architectures", "driver_floor"}
 
 
 def test_of_two_new_versions_the_newer_counts_and_both_are_named() -> None:
