@@ -62,8 +62,7 @@ def accept(
     InternalError when the result contradicts itself.
     """
     of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
-    tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
-    tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
+    tell_corrected(solved, notice)
     tell_findings(
         ((one.name, _explained(of_its_pins[one.name], one)) for one in solved),
         notice,
@@ -85,6 +84,12 @@ def accept(
     ]
     tell_unused_terms(spec, codes, notice)
     return locked
+
+
+def tell_corrected(solved: Sequence[Solved], notice: Notice) -> None:
+    """Tell what corrections did to solved targets, and which ones gave way."""
+    tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
+    tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
 
 
 def refused_pins(

@@ -156,13 +156,16 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             error.place = error.place or _place_of(spec, error)
             raise
         refuse(ended_by(error))
-    if refused := refused_of(spec, solved):
-        refuse(Attempt(refused, whole=True))
-    notice = trying(notice, spec, attempt)
+    # not needed sooner: whoever waits for the solver may import them meanwhile
+    from envspec.resolve.workflow.accept import accept, tell_corrected
+
+    refused = refused_of(spec, solved)
+    notice = notice if refused else trying(notice, spec, attempt)
     with _placing(spec):
         resolvers.tell({one.name: one.pip for one in solved}, notice)
-    # not needed sooner: whoever waits for the solver may import them meanwhile
-    from envspec.resolve.workflow.accept import accept
+    if refused:
+        tell_corrected(solved, notice)
+        refuse(Attempt(refused, whole=True))
     from envspec.resolve.workflow.builds import with_build_environments
     from envspec.resolve.workflow.images import tell_images
 
