@@ -1,10 +1,11 @@
 """Flat pages (`find-links`) of stacks, on loopback: the projects' own hosts aren't asked.
 
-The names of the wheels and what they require are theirs; of the wheels themselves nothing else is there.
+The names of the wheels and what they require are theirs; of the wheels there is a library of their CUDA alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,5 +42,7 @@ def flat_page(project: Project) -> Iterator[Page | None]:
         for file, requires in project.flat_page.items():
             package, version, _, tags = parse_wheel_filename(file)
             (tag,) = tags
-            index.add(wheel(package, str(version), *requires, tag=str(tag)))
+            cuda = re.search(r"cu(\d\d)\d", str(version.local))
+            files = {f"{package}/_C.so": b"\x7fELF\0libcudart.so.%s\0" % cuda[1].encode()} if cuda else {}
+            index.add(wheel(package, str(version), *requires, tag=str(tag), files=files))
         yield Page(name, f"{index.origin}/", index.page)
