@@ -18,7 +18,7 @@ from envspec.base.errors import InputError, Place, StorageError
 from envspec.base.progress import Progress
 from envspec.binaries import members
 from envspec.binaries.build_notes import build_notes
-from envspec.binaries.library import Inspection, Library, compiled_by, merge, scan
+from envspec.binaries.library import Inspection, Library, compiler_major, merge, scan
 from envspec.binaries.members import Member
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
@@ -74,7 +74,7 @@ def _wheel(path: Path, file: IO[bytes], progress: Progress) -> Inspection:
         with zipfile.ZipFile(file) as archive:
             _check(path, archive)
             found = _gather(path, "wheel", list(members.in_wheel(archive)), progress)
-            cuda = compiled_by(path.name, build_notes(OpenWheel(archive)).cuda)
+            cuda = compiler_major(path.name, build_notes(OpenWheel(archive)).cuda)
             libraries = tuple(replace(one, cuda=one.cuda or cuda) for one in found.libraries)
             variant, unread = _variant(archive)
             return replace(found, libraries=libraries, variant=variant, unread=(*found.unread, *unread))
@@ -125,7 +125,7 @@ def _gather(
     """Scan members in threads, the largest first. With `note`, reports and skips a member that can't be read."""
     stopped = Event()
 
-    def passed(size: int) -> None:
+    def count(size: int) -> None:
         if stopped.is_set():
             raise InterruptedError
         progress.came(size)
@@ -133,7 +133,7 @@ def _gather(
     def one(member: Member) -> Library | None:
         try:
             with member.open() as stream:
-                return scan(Window(stream, can_seek=member.on_disk, passed=passed), member.path, member.size)
+                return scan(Window(stream, can_seek=member.on_disk, passed=count), member.path, member.size)
         except OSError as error:
             if note is None or stopped.is_set():
                 raise

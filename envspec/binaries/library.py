@@ -153,7 +153,7 @@ def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:
     return majors.pop() if len(majors) == 1 else None
 
 
-def compiled_by(wheel: str, said: str | None) -> str | None:
+def compiler_major(wheel: str, said: str | None) -> str | None:
     """Tell the CUDA major that compiled what is in a wheel, by its file name or by what is `said` in it ("12.8")."""
     label = label_of("", wheel)
     named = (label and label.cuda_major) or next(iter(_PLACE.findall(wheel)), None)

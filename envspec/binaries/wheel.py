@@ -68,7 +68,7 @@ class OpenWheel:
         with _sound(info.filename), self._archive.open(info) as stream:
             yield stream
 
-    def passed(self, info: zipfile.ZipInfo) -> int:
+    def bytes_read(self, info: zipfile.ZipInfo) -> int:
         """Count the bytes of the file that the stream opened last has taken for a member, packed as they lie there."""
         return self._archive.fp.tell() - info.header_offset if self._archive.fp else 0
 

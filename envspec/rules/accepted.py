@@ -17,7 +17,7 @@ from envspec.base.texts import nearest
 from envspec.spec.model import of_one
 
 
-def accepted(findings: Iterable[Finding], accept: Mapping[str, str]) -> tuple[Finding, ...]:
+def apply_acceptances(findings: Iterable[Finding], accept: Mapping[str, str]) -> tuple[Finding, ...]:
     """Turn the findings that the spec accepts into notes with its reason; the others stay as they are."""
     return tuple(
         replace(one, severity="info", message=f"{one.message}; accepted [{one.code}]: {reason}", remedy=None)

@@ -16,7 +16,7 @@ def findings(
 ) -> Iterator[Finding]:
     """Find what is wrong between a companion and the torch releases that the target admits. `works` says whether a
     release of torch has a build that works on the target: no other is proposed."""
-    known = _known(companion.name)
+    known = _known_versions(companion.name)
     matching = [version for version in known if companion.admits(version)]
     if not matching:
         yield from _unknown(companion, known)
@@ -48,7 +48,7 @@ def torches(companion: Wanted) -> list[str]:
     """List the torch releases that some admitted release of a companion is made for, oldest first."""
     found = {
         torch
-        for version in _known(companion.name)
+        for version in _known_versions(companion.name)
         if companion.admits(version)
         for torch in torch_builds.torch_for(companion.name, version)
     }
@@ -56,7 +56,7 @@ def torches(companion: Wanted) -> list[str]:
 
 
 @cache
-def _known(name: str) -> tuple[str, ...]:
+def _known_versions(name: str) -> tuple[str, ...]:
     found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
     return tuple(sorted(found, key=torch_builds.order))
 

@@ -29,14 +29,14 @@ def problems(case: Case, names: tuple[str, ...], wanted: Wanted | None) -> Itera
             remedy="add `cuda`, or leave `gpus` out for a CPU target",
         )
     if wanted:
-        yield from _of_wanted(case, wanted)
+        yield from _build_findings(case, wanted)
 
 
-def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Finding]:
+def _build_findings(case: Case, wanted: Wanted) -> Iterator[Finding]:
     asked = wanted.local or _conda_variant(wanted)
     if asked is None:
         return
-    if other := unsupported(asked):
+    if other := foreign_build(asked):
         yield Finding(
             "error",
             "unsupported-build",
@@ -69,7 +69,7 @@ def _of_wanted(case: Case, wanted: Wanted) -> Iterator[Finding]:
 _OTHERS = {"rocm": "AMD's ROCm", "xpu": "Intel's GPUs (XPU)", "hpu": "Intel's Gaudi", "mps": "Apple's GPUs (MPS)"}
 
 
-def unsupported(local: str) -> str | None:
+def foreign_build(local: str) -> str | None:
     """Name what a local version's build is for, where that is neither CUDA nor the CPU ("rocm6.4"); else None."""
     return next((name for start, name in _OTHERS.items() if local.startswith(start)), None)
 

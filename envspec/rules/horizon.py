@@ -129,10 +129,10 @@ def _is_no_dearer(one: Advance, other: Advance) -> bool:
     """Say whether a move asks nothing that the other doesn't ask too."""
     if not set(one.dropped) <= set(other.dropped):
         return False
-    return all(mine is None or mine == its for mine, its in zip(_asked(one), _asked(other), strict=True))
+    return all(mine is None or mine == its for mine, its in zip(_demands(one), _demands(other), strict=True))
 
 
-def _asked(move: Advance) -> tuple[str | None, ...]:
+def _demands(move: Advance) -> tuple[str | None, ...]:
     return move.driver, move.glibc, move.python, move.cuda
 
 

@@ -55,7 +55,7 @@ def surroundings(torch: str | None, cuda: str | None, platform: str, *, wheel: b
     return Surroundings(torch, cuda, neighbours.cxx11abi(torch) if torch and known else None)
 
 
-def mislabelled(label: BuildLabel, around: Surroundings) -> str | None:
+def label_mismatch(label: BuildLabel, around: Surroundings) -> str | None:
     """Say for what else a wheel was built by its own label ("torch 2.4 and CUDA 11.8"); None where the label fits."""
     wrong = []
     if label.torch and around.torch and label.torch != _minor(around.torch):
@@ -100,7 +100,7 @@ def problems(
 
 
 def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Finding]:
-    wrong = mislabelled(label, around)
+    wrong = label_mismatch(label, around)
     if wrong is None:
         return
     message = f"{name} is built for {wrong}, as its label says, and the target has {around}"

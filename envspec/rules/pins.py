@@ -19,11 +19,11 @@ from envspec.facts.reach import library_is_newer
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
 from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
-from envspec.rules.accepted import accepted
+from envspec.rules.accepted import apply_acceptances
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, conda_builds_of, pip_builds
-from envspec.rules.fallback import unsupported
-from envspec.rules.judge import case_of, located
+from envspec.rules.fallback import foreign_build
+from envspec.rules.judge import case_of, locate
 from envspec.rules.specifier import parse
 from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
 from envspec.rules.wheel_code import WheelBuild
@@ -78,8 +78,8 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *wheel_code.problems(case, pins, read, own),
         *_for_servers(case, pins, builds, origins, read),
     ]
-    findings = (located(spec, target, wanted, problem) for problem in found)
-    return accepted(findings, spec.pip_terms(target).accept)
+    findings = (locate(spec, target, wanted, problem) for problem in found)
+    return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
 def judge_built(case: Case, name: str, versions: Mapping[str, str], build: WheelBuild) -> Iterator[Finding]:
@@ -112,14 +112,14 @@ def _torch(
             wrong = replace(wrong, bound=_for_this_cuda(case, public))
         yield from (wrong,) if wrong else _of_build(case, "pip", public, [said])
         return
-    if case.cuda and torch_builds.is_own_build(version, origin.index) and not unsupported(local):
+    if case.cuda and torch_builds.is_own_build(version, origin.index) and not foreign_build(local):
         yield from _own_torch(case, version, read)
         return
     if torch_builds.release(public) is None:
         yield _newer(f"torch {public}")
         return
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
-    if case.cuda and (other := unsupported(variant)):
+    if case.cuda and (other := foreign_build(variant)):
         message = f"torch {version} is PyTorch's build for {other}, and the target is for CUDA {case.cuda}"
         yield Finding(
             "error", "unsupported-build", message, key="torch", remedy="take torch from the PyTorch index for this CUDA"

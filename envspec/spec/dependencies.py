@@ -41,7 +41,7 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
         first = found.setdefault(dependency.identity, Located(dependency.text, place))
         if first.place == place:
             continue
-        joined = None if parse is match_spec else _joined(first.text, dependency.text)
+        joined = None if parse is match_spec else _join(first.text, dependency.text)
         if joined is None:
             hint = f"line {first.place.line} already has it: join the two"
             checked.problem(item, f"{key_path(path)}: {show(text)} asks for {dependency.name} a second time", hint)
@@ -50,7 +50,7 @@ def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Pa
     return tuple(found.values())
 
 
-def _joined(one: str, other: str) -> str | None:
+def _join(one: str, other: str) -> str | None:
     """Write two requirements of one package and marker as one; None where an address is among them."""
     if one == other:
         return one

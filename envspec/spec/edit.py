@@ -71,7 +71,7 @@ def allow_source(path: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in listed:
             listed.append(name)
-    write_text(path, _dumped(document, read_text(path)))
+    write_text(path, _dump(document, read_text(path)))
 
 
 def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | None = None) -> tuple[str, list[Edit]]:
@@ -100,7 +100,7 @@ def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | No
         elif (old := str(listed[here[0]])) != one:
             listed[here[0]] = one
             edits.append(Edit(".".join(keys), old, one))
-    return (_dumped(document, text) if edits else text), edits
+    return (_dump(document, text) if edits else text), edits
 
 
 def remove(
@@ -120,7 +120,7 @@ def remove(
     ]
     edits, known, removed = [], set(), set()
     for keys in every:
-        listed = _found(document, keys).get("dependencies", ())
+        listed = _subtable(document, keys).get("dependencies", ())
         for one in [str(one) for one in listed]:
             name = _name(keys[-1], one)
             known.add(name)
@@ -137,10 +137,10 @@ def remove(
                 f"no list of dependencies has {printable(name)}",
                 hint=f"did you mean {near}?" if near else "`envspec why SPEC PKG` shows what requires a package",
             )
-    return _dumped(document, text), edits
+    return _dump(document, text), edits
 
 
-def _dumped(document: Any, before: str) -> str:
+def _dump(document: Any, before: str) -> str:
     """Return an edited document's text, with the line ends that it had before."""
     import tomlkit
 
@@ -163,7 +163,7 @@ def _keys(document: Any, kind: str, target: str | None) -> tuple[str, ...]:
     return ("targets", target, kind)
 
 
-def _found(document: Any, keys: tuple[str, ...]) -> Any:
+def _subtable(document: Any, keys: tuple[str, ...]) -> Any:
     table = document
     for key in keys:
         table = table.get(key, {})

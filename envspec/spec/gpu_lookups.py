@@ -19,7 +19,7 @@ def no_builds(bound: str, before: str | None) -> None:
     return None
 
 
-def all_known(gpu: str) -> None:
+def accept_any_gpu(gpu: str) -> None:
     """Take every name of a GPU as right: a `WrongGpu` where there are no tables."""
 
 

@@ -102,11 +102,11 @@ def _matches(exclude: Exclude, one: Combination) -> bool:
     return (
         exclude.platform in (None, one.platform)
         and (exclude.cuda is None or (exclude.cuda or "cpu") == cuda)
-        and (not exclude.gpus or any(_listed(gpu, exclude.gpus) for gpu in one.gpus))
+        and (not exclude.gpus or any(_is_listed(gpu, exclude.gpus) for gpu in one.gpus))
     )
 
 
-def _listed(gpu: str, gpus: Sequence[str]) -> bool:
+def _is_listed(gpu: str, gpus: Sequence[str]) -> bool:
     return gpu.casefold() in {other.casefold() for other in gpus}
 
 
@@ -115,7 +115,7 @@ def _without(one: Combination, excludes: Sequence[Exclude]) -> Combination | Non
     if any(not exclude.gpus for exclude in matching):
         return None
     gone = [gpu for exclude in matching for gpu in exclude.gpus]
-    gpus = tuple(gpu for gpu in one.gpus if not _listed(gpu, gone))
+    gpus = tuple(gpu for gpu in one.gpus if not _is_listed(gpu, gone))
     if one.gpus and not gpus:
         return None
     return Combination(one.platform, one.cuda, gpus, one.platform_index, one.cuda_index, one.gpus_index)
@@ -144,7 +144,7 @@ def _order(architecture: str) -> tuple[int, str]:
     return (int(found[1]), "") if found else (10_000, architecture)
 
 
-def expanded(checked: Checked, capability: Capability, taken: dict[str, Target]) -> list[Target]:
+def expand_matrix(checked: Checked, capability: Capability, taken: dict[str, Target]) -> list[Target]:
     """Return the targets that a matrix makes beside those `taken` already, by name. Problems go to `checked`."""
     if not checked.has("matrix", "platform") or not checked.sound_throughout("matrix"):
         return []
@@ -167,7 +167,7 @@ def expanded(checked: Checked, capability: Capability, taken: dict[str, Target])
     for one in expansion.combinations:
         name = target_name(one, capability, with_platform=len(matrix.platforms) > 1)
         target = _from_combination(checked, one, name)
-        if _check_expanded(checked, one, target, taken):
+        if _check_target(checked, one, target, taken):
             taken[name] = target
             found.append(target)
     return found
@@ -196,7 +196,7 @@ def _from_combination(checked: Checked, one: Combination, name: str) -> Target:
     return Target(name, one.platform, one.cuda, one.gpus, place=place, places=places)
 
 
-def _check_expanded(checked: Checked, one: Combination, target: Target, taken: dict[str, Target]) -> bool:
+def _check_target(checked: Checked, one: Combination, target: Target, taken: dict[str, Target]) -> bool:
     origin: Path = ("matrix", "platform", one.platform_index)
     if one.cuda is not None and one.platform.startswith("osx"):
         hint = f'leave it out: exclude = [{{ platform = "{one.platform}", cuda = "{one.cuda}" }}]'

@@ -19,7 +19,7 @@ from envspec.spec.advice import slug
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import read_bytes
-from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, all_known, no_builds, no_facts
+from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, accept_any_gpu, no_builds, no_facts
 from envspec.spec.model import (
     AskedProject,
     Audit,
@@ -35,7 +35,7 @@ from envspec.spec.model import (
 from envspec.spec.newer import span_of
 from envspec.spec.pip_terms import check_names, flat_names, pip_terms
 from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS
-from envspec.spec.sources import check_stated, project_parts
+from envspec.spec.sources import check_stated_metadata, project_parts
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, utc_time
 
@@ -100,7 +100,7 @@ def _moment(checked: Checked, value: object, path: tuple[str | int, ...]) -> str
 
 def slurm_of(checked: Checked) -> SlurmTable:
     """Read `[slurm]`. Problems go to `checked`."""
-    given = _given(
+    given = _values_of(
         checked,
         ("slurm",),
         (
@@ -134,7 +134,9 @@ def slurm_of(checked: Checked) -> SlurmTable:
 
 def kubernetes_of(checked: Checked) -> KubernetesTable:
     """Read `[kubernetes]`. Problems go to `checked`."""
-    given = _given(checked, ("kubernetes",), ("namespace", "nodes", "gpus", "volume", "pull-secret", "secret", "rdma"))
+    given = _values_of(
+        checked, ("kubernetes",), ("namespace", "nodes", "gpus", "volume", "pull-secret", "secret", "rdma")
+    )
     labels = {str(path[-1]): value for path, value in checked.children("kubernetes", "node-selector")}
     return KubernetesTable(
         **given,
@@ -150,11 +152,11 @@ def _serving(checked: Checked) -> Serving | None:
         return None
     return Serving(
         _words(checked, *path, "program"),
-        **_given(checked, path, ("port", "replicas", "health")),
+        **_values_of(checked, path, ("port", "replicas", "health")),
     )
 
 
-def _given(checked: Checked, table: Path, keys: Iterable[str]) -> dict[str, Any]:
+def _values_of(checked: Checked, table: Path, keys: Iterable[str]) -> dict[str, Any]:
     """The values that a table has, by the names of their fields."""
     found = {key.replace("-", "_"): checked.value(*table, key) for key in keys}
     return {name: value for name, value in found.items() if value is not None}
@@ -209,7 +211,7 @@ def load_spec(
     path: str | os.PathLike[str],
     *,
     capability: Capability = no_facts,
-    wrong_gpu: WrongGpu = all_known,
+    wrong_gpu: WrongGpu = accept_any_gpu,
     newest: NewestPython = no_builds,
 ) -> Spec:
     """Read and parse the spec at `path`; errors name the file by `path` as given.
@@ -247,7 +249,7 @@ def load_text(
     path: str,
     *,
     capability: Capability = no_facts,
-    wrong_gpu: WrongGpu = all_known,
+    wrong_gpu: WrongGpu = accept_any_gpu,
     newest: NewestPython = no_builds,
 ) -> Spec:
     """Parse the text that the spec at `path` has, or is about to get; reads the pyproject.toml that it names."""
@@ -264,7 +266,7 @@ def parse_spec(
     path: str,
     *,
     capability: Capability = no_facts,
-    wrong_gpu: WrongGpu = all_known,
+    wrong_gpu: WrongGpu = accept_any_gpu,
     newest: NewestPython = no_builds,
 ) -> Spec:
     """Parse a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
@@ -301,9 +303,9 @@ def parse_spec(
     _check_dependencies(checked)
     check_names(checked)
     asked = (*spec.pip.dependencies, *(one for target in spec.targets for one in target.pip))
-    check_stated(checked, ("pip",), spec.pip.terms.metadata, asked)
+    check_stated_metadata(checked, ("pip",), spec.pip.terms.metadata, asked)
     for target in spec.targets:
-        check_stated(checked, ("targets", target.name, "pip"), target.terms.metadata, asked)
+        check_stated_metadata(checked, ("targets", target.name, "pip"), target.terms.metadata, asked)
     checked.raise_problems()
     return spec
 
@@ -381,7 +383,7 @@ def _pip(checked: Checked) -> PipTable:
         dependencies,
         allow_source=frozenset(canonical_name(name) for _, name in allowed),
         without_corrections=frozenset(name for _, name in without),
-        indexes=_frozen({path[-1]: url for path, url in checked.children("pip", "indexes")}),
+        indexes=_freeze({path[-1]: url for path, url in checked.children("pip", "indexes")}),
         sources=_sources(checked),
         terms=terms,
     )
@@ -405,7 +407,7 @@ def _sources(checked: Checked) -> MappingProxyType[str, str]:
         if name in sources:
             checked.problem(path, f"pip.sources names {name} twice", "remove one of them", at_key=True)
         sources[name] = index
-    return _frozen(sources)
+    return _freeze(sources)
 
 
 def _conda(checked: Checked) -> CondaTable:
@@ -424,10 +426,10 @@ def _image(checked: Checked) -> Image:
             dict.fromkeys(SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
         ),
         user=checked.value("image", "user") or Image.user,
-        env=_frozen({path[-1]: value for path, value in checked.children("image", "env")}),
+        env=_freeze({path[-1]: value for path, value in checked.children("image", "env")}),
         apt=tuple(package for _, package in checked.children("image", "apt")),
         build_apt=tuple(package for _, package in checked.children("image", "build-apt")),
-        build_env=_frozen({path[-1]: value for path, value in checked.children("image", "build-env")}),
+        build_env=_freeze({path[-1]: value for path, value in checked.children("image", "build-env")}),
         fabric=checked.value("image", "fabric") or Image.fabric,
         python=checked.value("image", "python") or Image.python,
         snapshot=checked.value("image", "snapshot"),
@@ -440,7 +442,7 @@ def _smoke(checked: Checked) -> Smoke:
     return Smoke(
         workload=checked.value("smoke", "workload") or Smoke.workload,
         steps=checked.value("smoke", "steps") or Smoke.steps,
-        references=_frozen(references_of(checked, "smoke", "references")),
+        references=_freeze(references_of(checked, "smoke", "references")),
     )
 
 
@@ -460,7 +462,7 @@ def _reference(checked: Checked, *path: str | int) -> Reference:
     )
 
 
-def _frozen(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+def _freeze(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(mapping)
 
 

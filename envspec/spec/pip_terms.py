@@ -30,7 +30,7 @@ def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
         pip_dependencies(checked, *path, "constraints", parse=bound),
         _overrides(checked, *path, "overrides"),
         MappingProxyType({str(item[-1]): url for item, url in checked.children(*path, "find-links")}),
-        MappingProxyType(dict(_accepted(checked, *path, "accept"))),
+        MappingProxyType(dict(_acceptances(checked, *path, "accept"))),
         stated_metadata(checked, *path, "metadata"),
         MappingProxyType(build_dependencies(checked, *path, "build-dependencies")),
         frozenset(canonical_name(name) for _, name in unisolated),
@@ -38,7 +38,7 @@ def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
     )
 
 
-def _accepted(checked: Checked, *path: str | int) -> Iterator[tuple[str, str]]:
+def _acceptances(checked: Checked, *path: str | int) -> Iterator[tuple[str, str]]:
     for item, reason in checked.children(*path):
         code = str(item[-1])
         if not isinstance(reason, dict):
@@ -56,7 +56,7 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
         if text is None or reason is None:
             continue
         at = (*item, "requirement")
-        parsed = _parsed(checked, at, text)
+        parsed = _parse_override(checked, at, text)
         if parsed is None:
             continue
         place = checked.place(*at)
@@ -69,7 +69,7 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
     return tuple(found)
 
 
-def _parsed(checked: Checked, at: Path, text: str) -> Dependency | None:
+def _parse_override(checked: Checked, at: Path, text: str) -> Dependency | None:
     try:
         return override(text)
     except BadValue as error:

@@ -118,8 +118,8 @@ class _Reader:
         """Yield the requirements, each array read once: what extras and groups include waits in a list, so that no
         file can make this take long."""
         waiting: list[Path | None] = [("project", "dependencies")]
-        waiting += [self._named("extra", extra, _EXTRAS) for extra in wanted.extras]
-        waiting += [self._named("dependency group", group, _GROUPS) for group in wanted.groups]
+        waiting += [self._find_path("extra", extra, _EXTRAS) for extra in wanted.extras]
+        waiting += [self._find_path("dependency group", group, _GROUPS) for group in wanted.groups]
         seen: set[Path | None] = {None}
         while waiting:
             path = waiting.pop()
@@ -138,7 +138,7 @@ class _Reader:
         if isinstance(item, dict) and path[0] == _GROUPS[0]:
             included = item.get("include-group")
             if len(item) == 1 and isinstance(included, str):
-                return [self._named("dependency group", canonical_name(included), _GROUPS, path)]
+                return [self._find_path("dependency group", canonical_name(included), _GROUPS, path)]
         if not isinstance(item, str):
             self.problem(path, f"{key_path(path)} isn't a requirement", "write it as PEP 508 or PEP 735 have it")
             return []
@@ -153,9 +153,9 @@ class _Reader:
             message = f"{key_path(path)}: {show(item)} asks for extras of the project itself under a condition"
             self.problem(path, message, "write the condition on the requirements of these extras")
             return []
-        return [self._named("extra", extra, _EXTRAS, path) for extra in sorted(head_of(parsed.text).extras)]
+        return [self._find_path("extra", extra, _EXTRAS, path) for extra in sorted(head_of(parsed.text).extras)]
 
-    def _named(self, kind: str, name: str, table: Path, asker: Path = ()) -> Path | None:
+    def _find_path(self, kind: str, name: str, table: Path, asker: Path = ()) -> Path | None:
         """Return the path of an extra or a group by its normalised name."""
         known = {canonical_name(key): key for key in self.value(table, dict)}
         if name in known:

@@ -42,7 +42,9 @@ def _version(checked: Checked, path: Path) -> str:
         return ""
 
 
-def check_stated(checked: Checked, table: Path, stated: Iterable[StatedMetadata], asked: Iterable[Located]) -> None:
+def check_stated_metadata(
+    checked: Checked, table: Path, stated: Iterable[StatedMetadata], asked: Iterable[Located]
+) -> None:
     """Refuse metadata that a pip table states without a version for what comes from git or a URL: there is no index to
     give it one."""
     by_address = {requirement_name(one.text) for one in asked if " @ " in one.text}

@@ -21,13 +21,13 @@ _KEYS = ("platform", "cuda", "gpus", "driver", "cpu", "cuda-compat", "glibc")
 def targets(checked: Checked, capability: Capability, wrong_gpu: WrongGpu) -> tuple[Target, ...]:
     """Return the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
     _check_gpus(checked, wrong_gpu)
-    declared = [_declared(checked, path, wrong_gpu) for path, _ in checked.children("targets")]
+    declared = [_read_target(checked, path, wrong_gpu) for path, _ in checked.children("targets")]
     if not checked.has("matrix"):
         return tuple(declared)
     # most specs have none
-    from envspec.spec.matrix import expanded
+    from envspec.spec.matrix import expand_matrix
 
-    return (*declared, *expanded(checked, capability, {target.name: target for target in declared}))
+    return (*declared, *expand_matrix(checked, capability, {target.name: target for target in declared}))
 
 
 def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
@@ -44,7 +44,7 @@ def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
             checked.problem(place, f"{key_path(place)}: {message}", hint)
 
 
-def _declared(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
+def _read_target(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
     platform = checked.value(*path, "platform")
     _check_target(checked, path, platform, wrong_gpu)
     return Target(

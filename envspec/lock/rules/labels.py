@@ -28,13 +28,13 @@ def wrong_labels(case: LockedCase) -> Iterator[Finding]:
     if not labels:
         return
     # the rules load the tables of GPUs, and few locks have such a wheel
-    from envspec.rules.neighbours import mislabelled, surroundings
+    from envspec.rules.neighbours import label_mismatch, surroundings
 
     torch = case.target.pin("torch", "pip")
     other = torch or case.target.pin("pytorch", "conda")
     around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
     for pin, label in labels:
-        wrong = mislabelled(label, around)
+        wrong = label_mismatch(label, around)
         if wrong:
             said = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {around}"
             yield case.flaw("built-for-another", pin.name, said)

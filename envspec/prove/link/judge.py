@@ -14,7 +14,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.prove.link import remedies
 from envspec.prove.link.model import FORGOTTEN, LinkedPackage, Unloadable
-from envspec.prove.link.symbols import families_of, family, plain_name, shared_by_overloads
+from envspec.prove.link.symbols import families_of, family, overload_prefix, plain_name
 from envspec.prove.link.system import System, numbers
 
 _TORCH = ("libc10", "libtorch")
@@ -82,7 +82,7 @@ class Libraries:
         """Give the files of a package that are named like one of its files but for their numbers."""
         return (one for one in self._alike[_without_numbers(library)] if one is not library)
 
-    def imported(self) -> frozenset[LoadedFile]:
+    def imported_files(self) -> frozenset[LoadedFile]:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
         return frozenset(one for library in self.all if _is_imported(library) for one in self.scope(library))
 
@@ -136,7 +136,7 @@ class _Missing:
 class _Judge:
     def __init__(self, packages: Sequence[LinkedPackage], system: System) -> None:
         self._files = Libraries(packages)
-        self._imported = self._files.imported()
+        self._imported = self._files.imported_files()
         self._system = system
         self._packages = {package.name: package for package in packages}
 
@@ -204,7 +204,7 @@ class _Judge:
                 or any(symbol in one.exported for one in scope)
             ):
                 continue
-            if any(symbol in one.exported for one in self._loaded_with(library)):
+            if any(symbol in one.exported for one in self._companions(library)):
                 continue
             if not any(symbol in one.exported for one in self._files.all):
                 yield _Missing(library, "symbol-missing", kind, symbol)
@@ -212,7 +212,7 @@ class _Judge:
                 # CUDA's libraries are there for all once torch is imported: it loads them so
                 yield _Missing(library, "symbol-elsewhere", kind, symbol)
 
-    def _loaded_with(self, library: LoadedFile) -> Iterator[LoadedFile]:
+    def _companions(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give what those bring along that need this library: its symbols are looked up there too."""
         return (one for other in self._files.loading(library) for one in self._files.scope(other))
 
@@ -238,7 +238,7 @@ class _Judge:
         files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            return f"{files} {_some(names)}, which {where} don't have", by or remedies.unused(names)
+            return f"{files} {_some(names)}, which {where} don't have", by or remedies.explain_unused_libraries(names)
         if code == "version-missing":
             had = self._provider_of(by)
             has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
@@ -249,7 +249,7 @@ class _Judge:
             message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
             return message, f"import {package.name} once to see; if it fails, report it to {package.name}'s authors"
         message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
-        if overloaded := self._overloaded(names):
+        if overloaded := self._find_overload(names):
             message += f": there, {overloaded} has other arguments"
         return message, remedies.symbol(package, by, self._packages)
 
@@ -269,10 +269,10 @@ class _Judge:
         torch = self._packages.get("torch")
         return f"torch {torch.version} doesn't export" if torch else "no package of the target exports"
 
-    def _overloaded(self, names: Sequence[str]) -> str | None:
+    def _find_overload(self, names: Sequence[str]) -> str | None:
         """Name the first of the symbols that torch has under the same name with other arguments."""
         for name in names:
-            shared = shared_by_overloads(name)
+            shared = overload_prefix(name)
             torchs = (one for one in self._files.all if one.package.name == "torch")
             if shared and any(symbol.startswith(shared) for one in torchs for symbol in one.exported):
                 return plain_name(name)

@@ -24,7 +24,7 @@ def library(package: LinkedPackage, name: str, system: System) -> str:
     return f"choose another build of {package.name}, or add what brings the library"
 
 
-def unused(libraries: Sequence[str]) -> str:
+def explain_unused_libraries(libraries: Sequence[str]) -> str:
     """Say what would bring libraries that only files need which importing doesn't load."""
     packages = sorted({f'"{debian}"' for one in libraries if (debian := debian_package(one))})
     apt = f", in images [image] apt = [{', '.join(packages)}]" if packages else ""

@@ -66,7 +66,7 @@ def plain_name(symbol: str) -> str:
     return _SPECIAL.get(prefix[1], "") + "::".join(parts)
 
 
-def shared_by_overloads(symbol: str) -> str | None:
+def overload_prefix(symbol: str) -> str | None:
     """Give the part of a mangled function's name that its overloads share; None for what isn't a plain function."""
     prefix = _PREFIX.match(symbol)
     if prefix is None or prefix[1]:

@@ -38,7 +38,7 @@ from envspec.resolve.workflow.notices import (
 )
 from envspec.resolve.workflow.solve import Solved
 from envspec.resolve.workflow.terms import tell_unused_terms
-from envspec.rules.accepted import accepted
+from envspec.rules.accepted import apply_acceptances
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
@@ -102,7 +102,7 @@ def refused_pins(
 
 def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     """Judge the older releases that a solved target has in place of what was given up."""
-    return accepted(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
+    return apply_acceptances(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
 
 
 def _explained(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
@@ -123,7 +123,7 @@ def _unasked(solved: Solved) -> frozenset[str]:
 
 
 def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
-    return accepted(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
+    return apply_acceptances(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
 def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
