@@ -87,7 +87,7 @@ def state_of(path: str, locks_dir: Path | None) -> SpecState:
 def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     lock_path = str(folder.path)
     try:
-        file = folder.read_signed()
+        file = folder.read_with_signature()
     except LockError as error:
         from envspec.lock.freshness import reason
 
@@ -108,7 +108,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         missing = reason("lock-missing", "there is no lock yet")
         return SpecState(spec.path, lock_path, "stale", reasons=(missing,), hint=relock)
     lock = file.lock
-    expected, found = rendered_files(lock), folder.rendered(lock)
+    expected, found = rendered_files(lock), folder.read_rendered_files(lock)
     stale: tuple[Finding, ...] = ()
     drifted: tuple[Finding, ...] = ()
     flaws: tuple[Finding, ...] = ()

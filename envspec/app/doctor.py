@@ -73,7 +73,7 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
     file, relock = None, f"envspec lock {spec.path}{inputs.elsewhere(locks_dir)}"
     if inputs.has_lock(spec, locks_dir):
         try:
-            file = inputs.folder_of(spec, locks_dir).read_signed()
+            file = inputs.folder_of(spec, locks_dir).read_with_signature()
         except LockError as error:
             general += (Finding("error", "lock-damaged", str(error), remedy=error.hint or relock),)
     if file is not None:

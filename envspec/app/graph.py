@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from envspec.app import inputs
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
-from envspec.lock.graph import Edge, Graph, Tree, packages_named
+from envspec.lock.graph import Edge, Graph, Tree, packages_of_name
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.requirement import head_of
 from envspec.spec.model import Spec
@@ -94,7 +94,7 @@ def why(path: str, package: str, targets: Sequence[str], limit: int, locks_dir: 
 
 def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
     """Find why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
-    nodes = packages_named(target.pins, package)
+    nodes = packages_of_name(target.pins, package)
     if not nodes:
         return Explanation((), ())
     graph = Graph.of(target)
@@ -107,7 +107,7 @@ def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
 
 
 def _missing_package(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
-    elsewhere = [target.name for target in lock if packages_named(target.pins, package)]
+    elsewhere = [target.name for target in lock if packages_of_name(target.pins, package)]
     asked = printable(package)
     if elsewhere:
         return AnswerNo(

@@ -130,7 +130,7 @@ def read_signed_lock(
 
     spec = read_spec(path)
     folder = folder_of(spec, given)
-    file = there(folder.read_signed(), spec)
+    file = there(folder.read_with_signature(), spec)
     where, case = str(folder.path), spec_case(spec)
     try:
         found = sound(file.lock, case, where)

@@ -82,7 +82,7 @@ def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None) -> S
     """Ask who signed a lock. Raises SpecError, LockError, InputError where it isn't said who may sign, ToolError."""
     spec = inputs.read_spec(path)
     folder = inputs.folder_of(spec, locks_dir)
-    file = inputs.there(folder.read_signed(), spec)
+    file = inputs.there(folder.read_with_signature(), spec)
     source, found = _signer(file.content, file.signature, LOCK, allowed)
     about = {"spec": spec.path, "lock": str(folder.path)}
     return Signed(str(folder.path), LOCK, about, file.signature is not None, found, source)

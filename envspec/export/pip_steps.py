@@ -106,7 +106,7 @@ def _place(key: tuple[str, int, str, str]) -> tuple[int, int, bool, str, str]:
 
 def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:
     # what sources are built with may come from indexes of the target's own
-    others = {one.index for pin in pins for one in target.built_with(pin)} - {"pypi"}
+    others = {one.index for pin in pins for one in target.build_wheels(pin)} - {"pypi"}
     indexes = sorted(others | {index} - {"pypi", "git"})
     backend = next((one.removeprefix(_PYTORCH) for one in indexes if one.startswith(_PYTORCH)), None)
     own = next((one for one in indexes if not one.startswith(_PYTORCH)), None)

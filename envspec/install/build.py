@@ -91,7 +91,7 @@ class BuildRules:
     def visible_pins(self, pin: Pin) -> tuple[Pin, ...]:
         """List the pins that the build of a package sees, by name: what the lock has for it, or what the spec says."""
         if pin.built_with is not None:
-            return self.target.built_with(pin)
+            return self.target.build_wheels(pin)
         if pin.name in self.whole:
             return tuple(one for one in self.target.pins if one.is_wheel or one.kind == "conda")
         graph = Graph.of(self.target, self.needs[pin.name])

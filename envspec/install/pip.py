@@ -169,7 +169,7 @@ class PipInstaller:
         again: bool = True,
     ) -> None:
         place.mkdir(exist_ok=True)
-        built_with = self._collect([one for pin in pins for one in self.builder.rules.target.built_with(pin)])
+        built_with = self._collect([one for pin in pins for one in self.builder.rules.target.build_wheels(pin)])
         files = with_plain_names(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, built_with), encoding="utf-8")

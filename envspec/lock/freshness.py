@@ -17,7 +17,7 @@ def reason(code: str, message: str, package: str | None = None, file: str | None
     return Finding("error", code, message, package=package, file=file, evidence=tuple(evidence.items()))
 
 
-def _changed(code: str, what: str, old: str | None, new: str | None, package: str | None = None) -> Finding:
+def _change(code: str, what: str, old: str | None, new: str | None, package: str | None = None) -> Finding:
     """Make the finding of a value that is another one; None where it isn't set."""
     if old is None:
         message = f"{what} was set to {new}"
@@ -54,7 +54,7 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Findin
     left = sorted({image.name for image in lock.images} - set(used))
     if "@" in base or lock.image(base) or not left:
         return ()
-    return (_changed("image-changed", "the base image", ", ".join(left), base),)
+    return (_change("image-changed", "the base image", ", ".join(left), base),)
 
 
 def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -73,12 +73,12 @@ def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> t
 def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
     old, new = lock.inputs, case.shared
     if lock.name != case.spec.name:
-        yield _changed("name-changed", "the name", lock.name, case.spec.name)
+        yield _change("name-changed", "the name", lock.name, case.spec.name)
     if old.exclude_newer != new.exclude_newer:
-        yield _changed("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
+        yield _change("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
     if old.image_python != new.image_python:
         pythons = (one.image_python or "locked" for one in (old, new))
-        yield _changed("image-python-changed", "the Python of images", *pythons)
+        yield _change("image-python-changed", "the Python of images", *pythons)
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         changes = [*(f"{name} was added" for name in added), *(f"{name} was removed" for name in removed)]
@@ -94,10 +94,10 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
     for package in sorted({*old.sources, *new.sources}):
         was, is_now = old.sources.get(package), new.sources.get(package)
         if was != is_now:
-            yield _changed("source-changed", f"the index of {package}", was, is_now, package)
+            yield _change("source-changed", f"the index of {package}", was, is_now, package)
     if old.channels != new.channels:
         listed = (", ".join(one.channels) or None for one in (old, new))
-        channels = _changed("channels-changed", "the list of conda channels", *listed)
+        channels = _change("channels-changed", "the list of conda channels", *listed)
         yield replace(channels, evidence=(("old", old.channels), ("new", new.channels)))
 
 
@@ -107,22 +107,22 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
     )
     for title in sorted({*before, *after}):
         if before.get(title) != after.get(title):
-            yield _changed("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
+            yield _change("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
     for name in sorted({one.name for one in new.metadata}):
         # of one package, the first entry that covers a version counts
         was, now = ([one.title for one in side.metadata if one.name == name] for side in (old, new))
         if was != now and set(was) == set(now):
-            yield _changed("metadata-changed", f"the metadata of {name}", ", ".join(was), ", ".join(now), name)
+            yield _change("metadata-changed", f"the metadata of {name}", ", ".join(was), ", ".join(now), name)
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
     if old.platform != new.platform:
-        yield _changed("platform-changed", "the platform", old.platform, new.platform)
+        yield _change("platform-changed", "the platform", old.platform, new.platform)
     if (old.python, old.python_range) != (new.python, new.python_range):
-        yield _changed("python-changed", "Python", *(one.python_range or one.python for one in (old, new)))
+        yield _change("python-changed", "Python", *(one.python_range or one.python for one in (old, new)))
     # A platform without glibc says so by its name.
     if old.glibc != new.glibc and old.platform == new.platform:
-        yield _changed("glibc-changed", "glibc", old.glibc, new.glibc)
+        yield _change("glibc-changed", "glibc", old.glibc, new.glibc)
     machines = (
         ("cuda", "CUDA", old.cuda, new.cuda),
         ("gpus", "the list of GPUs", ", ".join(old.gpus) or None, ", ".join(new.gpus) or None),
@@ -131,9 +131,9 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
     )
     for name, what, was, is_now in machines:
         if was != is_now:
-            yield _changed(f"{name}-changed", what, was, is_now)
+            yield _change(f"{name}-changed", what, was, is_now)
     if old.inspect != new.inspect:
-        yield _changed("inspect-changed", "inspect", *("true" if one.inspect else "false" for one in (old, new)))
+        yield _change("inspect-changed", "inspect", *("true" if one.inspect else "false" for one in (old, new)))
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
     yield from _of_metadata(old, new)

@@ -95,7 +95,7 @@ class Graph:
             tuple(requirement for requirement, _ in inputs.overrides),
             tuple((Node(pin.kind, pin.name), pin.dependencies, pin.provides) for pin in target.pins),
         )
-        edges = _followed(asked)
+        edges = _follow(asked)
         return Graph(
             {Node(pin.kind, pin.name): pin for pin in target.pins},
             *(edges.roots, edges.outgoing, edges.extras, edges.missing, edges.incoming),
@@ -103,9 +103,9 @@ class Graph:
 
     def find(self, name: str) -> tuple[Node, ...]:
         """Return the nodes of `packages_named`."""
-        return packages_named(self.pins.values(), name)
+        return packages_of_name(self.pins.values(), name)
 
-    def unreached(self) -> tuple[Node, ...]:
+    def unreachable_pins(self) -> tuple[Node, ...]:
         """Return the pins that no requirement of the spec leads to."""
         return tuple(node for node in self.pins if node not in self.outgoing)
 
@@ -207,7 +207,7 @@ class _Edges:
 
 
 @lru_cache(maxsize=16)
-def _followed(asked: _Asked) -> _Edges:
+def _follow(asked: _Asked) -> _Edges:
     """Follow the edges. Targets that differ in the files of their packages alone share them."""
     return _Builder(asked).build()
 
@@ -228,9 +228,9 @@ class _Builder:
 
         def following(node: Node, extras: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
             edges = outgoing[node] = tuple(self._edges(node, extras))
-            return map(_asked, edges)
+            return map(_target_and_extras, edges)
 
-        extras = reach(map(_asked, roots), following)
+        extras = reach(map(_target_and_extras, roots), following)
         incoming: dict[Node, list[Edge]] = {}
         for node in sorted(outgoing):
             for edge in sorted(outgoing[node], key=_requirement):
@@ -284,7 +284,7 @@ class _Builder:
         return found
 
 
-def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
+def packages_of_name(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
     """Return the packages of a name in any spelling: conda and pip may both have one. Where none has, those that
     provide it: conda's `pytorch` is PyPI's `torch`.
     """
@@ -299,7 +299,7 @@ def packages_named(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
     return tuple(sorted(own or providing))
 
 
-def _asked(edge: Edge) -> tuple[Node, frozenset[str]]:
+def _target_and_extras(edge: Edge) -> tuple[Node, frozenset[str]]:
     """Return where an edge leads, and the extras that it asks for there."""
     if edge.kind == "conda" or "[" not in edge.requirement:
         return edge.target, _NONE

@@ -57,10 +57,10 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         gpus=tuple(sorted(set(target.gpus))),
         driver=target.driver,
         cpu=target.cpu,
-        requirements=tuple(sorted({_normalised(located) for located in spec.pip_dependencies(target)})),
+        requirements=tuple(sorted({_normalise(located) for located in spec.pip_dependencies(target)})),
         conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
-        constraints=tuple(sorted({_normalised(located) for located in terms.constraints})),
-        overrides=tuple(sorted({(_normalised(one), one.reason) for one in terms.overrides})),
+        constraints=tuple(sorted({_normalise(located) for located in terms.constraints})),
+        overrides=tuple(sorted({(_normalise(one), one.reason) for one in terms.overrides})),
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
         accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
         metadata=terms.metadata,
@@ -133,7 +133,7 @@ def _refuse_unseen(text: str, place: Place) -> None:
         raise SpecError(f'"{printable(text)}" contains the invisible character {unseen[0]!a}', place=place)
 
 
-def _normalised(located: Located) -> str:
+def _normalise(located: Located) -> str:
     _refuse_unseen(located.text, located.place)
     try:
         return normalise_requirement(located.text)

@@ -69,8 +69,8 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
             sources.unnamed_sources,
             requirements.unmet,
             requirements.broken_constraints,
-            requirements.unasked,
-            requirements.provided_twice,
+            requirements.stray_pins,
+            requirements.conda_duplicates,
             stated.wrong_edges,
         ),
     ),
@@ -79,7 +79,7 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
 whose pins and shown inputs are equal are judged once."""
 
 _WHOLE: tuple[Callable[[Lock], Iterator[Finding]], ...] = (
-    corrections.broken,
+    corrections.flaws,
     whole.two_hashes,
     whole.wrong_pythons,
 )
@@ -94,7 +94,7 @@ class UnsoundLock(LockError):
     def __init__(self, path: str, flaws: Sequence[Finding], relock: str) -> None:
         self.flaws = tuple(flaws)
         left = len(self.flaws) - _TOLD
-        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _varied(self.flaws)[:_TOLD]]
+        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _spread_codes(self.flaws)[:_TOLD]]
         more = [f"and {left} more: `envspec check` lists them"] if left > 0 else []
         super().__init__(
             "\n  ".join(["what the lock pins can't be right for its spec:", *lines, *more]),
@@ -106,7 +106,7 @@ class UnsoundLock(LockError):
 _TOLD = 8
 
 
-def _varied(flaws: Sequence[Finding]) -> list[Finding]:
+def _spread_codes(flaws: Sequence[Finding]) -> list[Finding]:
     """Put the first flaw of each code before the second of any, so that many of one kind don't hide the others."""
     seen: Counter[str] = Counter()
     ranked = []
@@ -126,7 +126,7 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     if case is None:
         return merge_targets((*_judge_each(lock, lock.inputs), *of_all))
     case = case.beside(lock)
-    known = [_as_asked(target, case.targets[target.name]) for target in lock if target.name in case.targets]
+    known = [_with_inputs(target, case.targets[target.name]) for target in lock if target.name in case.targets]
     return merge_targets(
         (
             *_judge_each(known, case.shared),
@@ -146,7 +146,7 @@ def flaws_of(lock: Lock, case: SpecCase) -> tuple[Finding, ...]:
     return judge(lock, case if case.is_of(lock) else None)
 
 
-def _as_asked(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
+def _with_inputs(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
     """Give a target with the spec's inputs, and the Python that it was solved for."""
     return replace(target, inputs=replace(inputs, python_version=target.inputs.python_version))
 

@@ -57,7 +57,7 @@ Shared = Mapping[str, frozenset[Any]]
 """What every target has, by list."""
 
 
-def shared_by(targets: Sequence[TargetInputs]) -> Shared:
+def shared_items(targets: Sequence[TargetInputs]) -> Shared:
     """Find what every target has of each list."""
     return {one.key: frozenset.intersection(*(frozenset(one.of(inputs)) for inputs in targets)) for one in LISTS}
 
@@ -68,7 +68,7 @@ def write_lists(write: Callable[[str, list[str]], None], items: Callable[[Listed
         write(one.key, [one.line(item) for item in sorted(items(one))])
 
 
-def joined(env: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+def join(env: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Read a target's lists back, by field: the common items and its own, sorted as when they were locked."""
     return {
         one.field: tuple(sorted(one.item(value) for value in (*env.get(one.key, ()), *table.get(one.key, ()))))

@@ -231,11 +231,11 @@ class LockedTarget:
     def fetched(self) -> tuple[Pin, ...]:
         """Its pins, and behind them the wheels that its sources are built with, each file once."""
         known = {(pin.index, pin.artifact) for pin in self.pins}
-        wheels = {one for pin in self.pins for one in self.built_with(pin)}
+        wheels = {one for pin in self.pins for one in self.build_wheels(pin)}
         others = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
         return (*self.pins, *sorted(others, key=lambda pin: (pin.name, pin.version)))
 
-    def built_with(self, source: Pin) -> tuple[Pin, ...]:
+    def build_wheels(self, source: Pin) -> tuple[Pin, ...]:
         """Give the wheels that a source is built with as packages of their own: what is the target's very file from its
         index, all else from PyPI."""
         own = {(pin.name, pin.version, pin.artifact): pin.index for pin in self.pins} if source.built_with else {}

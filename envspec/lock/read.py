@@ -68,7 +68,7 @@ def loads(text: str, path: str) -> Lock:
     alone has. Raises LockError for a newer schema, a merge conflict, or what isn't allowed, LockLayout for what can be
     read but isn't written so.
     """
-    lock = shown(text, path)
+    lock = read_for_display(text, path)
     from envspec.lock.write import dumps
 
     written = dumps(lock)
@@ -81,7 +81,7 @@ def loads(text: str, path: str) -> Lock:
     return lock
 
 
-def shown(text: str, path: str) -> Lock:
+def read_for_display(text: str, path: str) -> Lock:
     """Parse a lock's text as `loads` does, for a command that only shows it: its layout may be another."""
     try:
         version = _version(text, path)

@@ -19,15 +19,15 @@ def rendered_files(lock: Lock) -> dict[str, str]:
     A target without pip packages has no requirements.txt, one without conda packages no conda files. One with a conda
     package without an MD5 has no conda-lock.yml, because that format requires an MD5.
     """
-    return {path: render(lock, target) for path, render, target in _rendered(lock)}
+    return {path: render(lock, target) for path, render, target in _outputs(lock)}
 
 
 def rendered_paths(lock: Lock) -> tuple[str, ...]:
     """Return the paths of `rendered_files`, without rendering."""
-    return tuple(path for path, _, _ in _rendered(lock))
+    return tuple(path for path, _, _ in _outputs(lock))
 
 
-def _rendered(lock: Lock) -> Iterator[tuple[str, Callable[[Lock, LockedTarget], str], LockedTarget]]:
+def _outputs(lock: Lock) -> Iterator[tuple[str, Callable[[Lock, LockedTarget], str], LockedTarget]]:
     for target in lock:
         kinds = {pin.kind for pin in target.pins}
         if "pip" in kinds:

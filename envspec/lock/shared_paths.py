@@ -48,14 +48,14 @@ def pip_order(target: LockedTarget) -> tuple[str, ...]:
     while leaves := {node for node, below in left.items() if node != _ROOT and not below & left.keys()}:
         weight |= dict.fromkeys(leaves, len(left))
         left = {node: below for node, below in left.items() if node not in leaves}
-    weight |= _depths({node: sorted(below & left.keys(), key=_sorted) for node, below in left.items()})
+    weight |= _depths({node: sorted(below & left.keys(), key=_sort_items) for node, below in left.items()})
     names = {name for name, extras in weight if not extras} - {""}
     ordered = sorted(names, key=lambda name: (weight[name, frozenset()], name), reverse=True)
     unreached = {pin.name for pin in target.pins if pin.kind == "pip"} - names
     return (*sorted(unreached, reverse=True), *ordered)
 
 
-def _sorted(node: _Node) -> tuple[str, list[str]]:
+def _sort_items(node: _Node) -> tuple[str, list[str]]:
     return node[0], sorted(node[1])
 
 
@@ -75,7 +75,7 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
         heads = (head_of(one) for line in asked for one, _ in effective(line, extras, markers, overrides))
         below = {(head.name, frozenset(some)) for head in heads if head.name in pins for some in ((), head.extras)}
         found[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})
-        waiting += sorted(found[node], key=_sorted)
+        waiting += sorted(found[node], key=_sort_items)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from envspec.lock.listed import LISTS, metadata_table
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.write import artifact_table, given, in_order
+from envspec.lock.write import artifact_table, in_order, known_fields
 
 
 def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
@@ -43,12 +43,12 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     }
     document: dict[str, Any] = {
         "lock-version": lock.schema,
-        "env": _given(env),
-        "targets": {target.name: _given(of_target) | ({} if own.inspect else {"inspect": False})},
+        "env": _drop_empty(env),
+        "targets": {target.name: _drop_empty(of_target) | ({} if own.inspect else {"inspect": False})},
     }
     python = lock.python(target)
     if python is not None:
-        document["python"] = [given(python)]
+        document["python"] = [known_fields(python)]
     for kind in ("conda", "pip"):
         pins = sorted((pin for pin in target.pins if pin.kind == kind), key=lambda pin: pin.name)
         if pins:
@@ -63,18 +63,18 @@ def slice_digest(document: dict[str, Any]) -> str:
 
 
 def _package(pin: Pin) -> dict[str, Any]:
-    wheels = None if pin.built_with is None else [given(one) for one in in_order(pin.built_with)]
-    return _given(
+    wheels = None if pin.built_with is None else [known_fields(one) for one in in_order(pin.built_with)]
+    return _drop_empty(
         {
             "name": pin.name,
             "version": pin.version,
             "build": pin.build,
             "index": pin.index,
             "url": pin.url,
-            "git": pin.git and given(pin.git),
+            "git": pin.git and known_fields(pin.git),
             "licence": pin.licence,
             "requires-python": pin.requires_python,
-            "publisher": pin.publisher and given(pin.publisher),
+            "publisher": pin.publisher and known_fields(pin.publisher),
             "direct": pin.direct,
             "provides": list(pin.provides),
             "dependencies": sorted(set(pin.dependencies)),
@@ -85,7 +85,7 @@ def _package(pin: Pin) -> dict[str, Any]:
     )
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
     """Drop what the lock's file leaves out: what isn't known, what is empty, what is false. A build that gets nothing
     stays: it is another thing than one of which nothing is known."""
     empty: tuple[object, ...] = ([], {}, False)

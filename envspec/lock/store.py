@@ -55,15 +55,15 @@ class LockFolder:
     def look(self) -> Lock | None:
         """Read the lock for a command that only shows it: its layout may be another than envspec's. Raises as `read`,
         but for that."""
-        from envspec.lock.read import shown, text_of
+        from envspec.lock.read import read_for_display, text_of
 
         content = self._content()
-        return None if content is None else shown(text_of(content, self.path), str(self.path))
+        return None if content is None else read_for_display(text_of(content, self.path), str(self.path))
 
-    def read_signed(self) -> LockFile | None:
+    def read_with_signature(self) -> LockFile | None:
         """Read the lock with its bytes and its signature, all from the folder held open. Raises as `read`, and NotPlain
         for a signature that is no plain file."""
-        with self._opened() as folder:
+        with self._open() as folder:
             content = _lock_in(folder) if folder else None
             if folder is None or content is None:
                 return None
@@ -71,7 +71,7 @@ class LockFolder:
         return LockFile(self._lock(content), content, signature)
 
     def _content(self) -> bytes | None:
-        with self._opened() as folder:
+        with self._open() as folder:
             return _lock_in(folder) if folder else None
 
     def _lock(self, content: bytes) -> Lock:
@@ -82,7 +82,7 @@ class LockFolder:
 
     def is_signed(self) -> bool:
         """Return whether a signature lies beside the lock, right or not. Raises NotPlain, StorageError."""
-        with self._opened() as folder:
+        with self._open() as folder:
             return folder is not None and _signature_in(folder) is not None
 
     def sign(self, signature: bytes, content: bytes) -> bool:
@@ -90,7 +90,7 @@ class LockFolder:
 
         Raises LockError for a lock that changed since, NotPlain, StorageError.
         """
-        with self.exclusive(), self._opened() as folder:
+        with self.exclusive(), self._open() as folder:
             assert folder is not None
             if _lock_in(folder) != content:
                 raise LockError(
@@ -108,7 +108,7 @@ class LockFolder:
         StorageError."""
         from envspec.lock.write import dumps
 
-        with self._opened() as folder:
+        with self._open() as folder:
             return folder is not None and _lock_in(folder) == dumps(lock).encode()
 
     def load(self) -> Lock:
@@ -118,7 +118,7 @@ class LockFolder:
             raise LockError("there is no lock here", place=Place(str(self.path)), hint="run `envspec lock`")
         return lock
 
-    def rendered(self, lock: Lock) -> dict[str, str]:
+    def read_rendered_files(self, lock: Lock) -> dict[str, str]:
         """Read the rendered files on disk: those at the paths that belong to `lock`, and those that envspec rendered
         for other targets. Gives text by path, relative to the folder; bytes that aren't UTF-8 become U+FFFD.
 
@@ -126,11 +126,11 @@ class LockFolder:
         """
         from envspec.lock.render import rendered_paths
 
-        with self._opened() as folder:
+        with self._open() as folder:
             if folder is None:
                 return {}
             found = {path: _content(folder, path) for path in rendered_paths(lock)}
-            found |= _once_rendered(folder, found)
+            found |= _former_files(folder, found)
         there = {path: content for path, content in found.items() if content is not None}
         return {path: there[path].decode(errors="replace") for path in sorted(there)}
 
@@ -147,13 +147,13 @@ class LockFolder:
         from envspec.base import atomic
         from envspec.lock.render import rendered_files
 
-        wanted = {LOCK_NAME: _checked(lock, self.name, self.path), **rendered_files(lock)}
-        with self.exclusive(on_wait), self._opened() as folder:
+        wanted = {LOCK_NAME: _check_text(lock, self.name, self.path), **rendered_files(lock)}
+        with self.exclusive(on_wait), self._open() as folder:
             assert folder is not None
             changes: dict[str, bytes | None] = {
                 path: text.encode() for path, text in wanted.items() if _content(folder, path) != text.encode()
             }
-            changes |= {path: None for path in self.rendered(lock) if path not in wanted}
+            changes |= {path: None for path in self.read_rendered_files(lock) if path not in wanted}
             if LOCK_NAME in changes and _signature_in(folder) is not None:
                 changes[SIGNATURE_NAME] = None
             if changes:
@@ -184,7 +184,7 @@ class LockFolder:
                 self._held = None
 
     @contextmanager
-    def _opened(self) -> Iterator[OpenFolder | None]:
+    def _open(self) -> Iterator[OpenFolder | None]:
         """Open the folder: the held one while it is held, None where it doesn't exist."""
         with _storage(self.folder):
             try:
@@ -205,7 +205,7 @@ def _remove_empty_folders(folder: OpenFolder) -> None:
                 folder.rmdir(name)
 
 
-def _once_rendered(folder: OpenFolder, known: Collection[str]) -> Iterator[tuple[str, bytes]]:
+def _former_files(folder: OpenFolder, known: Collection[str]) -> Iterator[tuple[str, bytes]]:
     """Find the files that envspec rendered for any target, besides the known ones. Only plain files can be
     envspec's."""
     from envspec.lock.render import RENDERED_NAMES, is_rendered
@@ -244,7 +244,7 @@ def _signature_in(folder: OpenFolder) -> bytes | None:
         raise NotPlain("this is a folder, not a signature", place=place, hint="move it away") from None
 
 
-def _checked(lock: Lock, name: str, path: Path) -> str:
+def _check_text(lock: Lock, name: str, path: Path) -> str:
     """Render the lock's text and read it back: what can't be read must not be written."""
     from envspec.lock.read import loads
     from envspec.lock.write import dumps

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from envspec.base.errors import InternalError
-from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_by, write_lists
+from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
     Artifact,
     BuildPin,
@@ -42,14 +42,14 @@ def dumps(lock: Lock) -> str:
         raise InternalError(f"the lock of {lock.name} needs targets, each with its own name: {names}")
     out: list[str] = []
     every = [target.inputs for target in targets]
-    shared, same = shared_by(every), same_metadata(every)
+    shared, same = shared_items(every), same_metadata(every)
     _write_env(out, lock, shared, every[0].metadata if same else ())
     _write_images(out, lock)
     for target in targets:
         _write_target(out, target, shared, () if same else target.inputs.metadata)
     _write_rows(out, "python", lock.pythons)
     _write_rows(out, "corrections", lock.corrections)
-    for pins in _merged(targets):
+    for pins in _merge_pins(targets):
         _write_package(out, pins, len(names))
     text = f"{HEADER}lock-version = {lock.schema}\n" + "".join(out)
     try:
@@ -75,7 +75,7 @@ def _write_rows(out: list[str], header: str, rows: Iterable[Row]) -> None:
     """Write a table for each row."""
     for row in in_order(rows):
         out.append(f"\n[[{header}]]\n")
-        out.extend(f"{name} = {inline(value)}\n" for name, value in given(row).items())
+        out.extend(f"{name} = {inline(value)}\n" for name, value in known_fields(row).items())
 
 
 def _write_inline(out: list[str], key: str, values: Collection[str]) -> None:
@@ -145,7 +145,7 @@ _Pins = Mapping[str, Pin]
 """The pins that make one package of the file, by target."""
 
 
-def _merged(targets: Sequence[LockedTarget]) -> list[_Pins]:
+def _merge_pins(targets: Sequence[LockedTarget]) -> list[_Pins]:
     """Return the pins of all targets, those of one package together, in the file's order."""
     packages: dict[tuple[object, ...], dict[str, Pin]] = {}
     for target in targets:
@@ -180,11 +180,11 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     _write_string(out, "index", first.index)
     _write_string(out, "url", first.url)
     if first.git:
-        out.append(f"git = {inline(given(first.git))}\n")
+        out.append(f"git = {inline(known_fields(first.git))}\n")
     _write_string(out, "licence", first.licence)
     _write_string(out, "requires-python", first.requires_python)
     if first.publisher:
-        out.append(f"publisher = {inline(given(first.publisher))}\n")
+        out.append(f"publisher = {inline(known_fields(first.publisher))}\n")
     direct = [name for name, pin in pins.items() if pin.direct]
     if direct:
         out.append("direct = true\n" if len(direct) == len(pins) else f"direct = {inline_strings(direct)}\n")
@@ -232,7 +232,7 @@ def _artifact_lines(pins: _Pins) -> list[str]:
 
 def _built_with_lines(pins: _Pins) -> list[str]:
     holders = _by_value(pins, ((target, pin.built_with or ()) for target, pin in pins.items()))
-    return [_row(given(one), holders[one]) for one in in_order(holders)]
+    return [_row(known_fields(one), holders[one]) for one in in_order(holders)]
 
 
 def _artifact(artifact: Artifact, targets: Sequence[str] | None) -> str:
@@ -258,7 +258,7 @@ def artifact_table(artifact: Artifact) -> dict[str, object]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def given(row: Row) -> dict[str, object]:
+def known_fields(row: Row) -> dict[str, object]:
     """Return the fields of a row that are known, by name, in their order."""
     return {name: value for name, value in vars(row).items() if value is not None}
 
@@ -268,4 +268,4 @@ RowOf = TypeVar("RowOf", bound=Row)
 
 def in_order(rows: Iterable[RowOf]) -> list[RowOf]:
     """Return each row once, sorted by its fields."""
-    return sorted(set(rows), key=lambda row: [str(value) for value in given(row).values()])
+    return sorted(set(rows), key=lambda row: [str(value) for value in known_fields(row).values()])

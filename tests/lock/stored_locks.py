@@ -35,7 +35,7 @@ def leftovers(folder: Path) -> list[str]:
 def stale(store: LockFolder) -> set[str]:
     """The rendered files that aren't those of the lock, as `envspec check` lists them."""
     lock = store.load()
-    expected, found = rendered_files(lock), store.rendered(lock)
+    expected, found = rendered_files(lock), store.read_rendered_files(lock)
     return {path for path in {*expected, *found} if expected.get(path) != found.get(path)}
 
 

@@ -112,7 +112,7 @@ def test_a_build_s_wheels_are_of_the_target_s_indexes() -> None:
     wheels = (built("torch", "2.12.1+cu126"), built("setuptools", "84.0"))
     source = Pin("pip", "ext", "1.0", "pypi", SOURCE, built_with=wheels)
     target = LockedTarget("t", TargetInputs("linux-64", "3.12", "2.28", "12.6"), (source, TORCH))
-    assert [(one.name, one.index) for one in target.built_with(source)] == [
+    assert [(one.name, one.index) for one in target.build_wheels(source)] == [
         ("torch", "pytorch/cu126"),
         ("setuptools", "pypi"),
     ]

@@ -13,7 +13,7 @@ import tomli
 from envspec.base.errors import LockError
 from envspec.cli.main import run
 from envspec.lock.model import LOCK_VERSION
-from envspec.lock.read import LockLayout, load, loads, shown
+from envspec.lock.read import LockLayout, load, loads, read_for_display
 from envspec.lock.store import LockFolder
 from envspec.lock.write import dumps
 from envspec.resolve.workflow.pythons import with_missing_pythons
@@ -54,7 +54,7 @@ def test_schema_2_has_no_keys_of_schema_3(key: str) -> None:
     text = SECOND.read_text("utf-8").replace(near, f'{key} = "<3.12"\n{near}', 1)
     with pytest.raises(LockError, match=f'unknown key "{key}"'):
         loads(text, "x")
-    assert shown(text.replace("lock-version = 2", "lock-version = 3"), "x")
+    assert read_for_display(text.replace("lock-version = 2", "lock-version = 3"), "x")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_write_and_read(tmp_path: Path) -> None:
         store.load()
     assert store.write(old_lock())
     assert store.read() == store.load() == old_lock()
-    assert store.rendered(old_lock()) == rendered_files(old_lock())
+    assert store.read_rendered_files(old_lock()) == rendered_files(old_lock())
     assert on_disk(store.folder) == files_of(old_lock())
     assert not store.write(old_lock()), "nothing had to change"
 
@@ -64,7 +64,7 @@ def test_rendered_files_that_someone_changed_are_put_right(store: LockFolder) ->
     extra = store.folder / "stale/requirements.txt"
     extra.parent.mkdir()
     extra.write_text(rendered_files(old_lock())["cpu/requirements.txt"], encoding="utf-8")
-    found = store.rendered(old_lock())
+    found = store.read_rendered_files(old_lock())
     assert found["cpu/requirements.txt"] == "torch\n\ufffd"
     expected = {*rendered_files(old_lock()), "stale/requirements.txt"} - {"cu126-volta/requirements.txt"}
     assert sorted(found) == sorted(expected)

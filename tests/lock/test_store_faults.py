@@ -171,7 +171,7 @@ def test_a_read_only_filesystem(small_disk: Path) -> None:
     store.write(old_lock())
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     assert store.read() == old_lock()
-    assert store.rendered(old_lock()) == rendered_files(old_lock())
+    assert store.read_rendered_files(old_lock()) == rendered_files(old_lock())
     assert not store.write(old_lock()), "nothing to do needs no writing"
     for locks, lock in ((store, new_lock()), (LockFolder(small_disk, "other"), None)):
         with pytest.raises(StorageError, match="Read-only") as caught:

@@ -408,7 +408,7 @@ def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:
     if not folder.holds(lock):
         _write(spec, folder, lock)
         say(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")
-    elif rendered_reasons(rendered_files(lock), folder.rendered(lock)):
+    elif rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock)):
         folder.write(lock)
         say(f"rendered the files beside {folder.path} again: they differed from the lock")
 

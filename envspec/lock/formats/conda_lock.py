@@ -147,11 +147,11 @@ def conda_dependencies(depends: Iterable[str]) -> dict[str, str]:
         if not _NAME.fullmatch(name) or ";" in text:
             continue
         constraint = " ".join(text.rpartition("::")[2].lstrip()[len(name) :].split())
-        found[name] = _joined(found[name], constraint) if name in found else constraint
+        found[name] = _join(found[name], constraint) if name in found else constraint
     return found
 
 
-def _joined(first: str, second: str) -> str:
+def _join(first: str, second: str) -> str:
     """Return both constraints as one: versions with a comma, and the build string of the one that has it.
 
     Two different build strings, or brackets, can't be joined; then the first constraint stands.

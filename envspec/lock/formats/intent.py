@@ -44,7 +44,7 @@ def index_of(pin: Pin) -> str | None:
     return None if pin.index in _WITHOUT_INDEX else pin.index
 
 
-def asked_of(target: LockedTarget) -> tuple[str, ...]:
+def requirements_of(target: LockedTarget) -> tuple[str, ...]:
     """List what a target asks pip for: git by its locked commit, and what an index besides PyPI has, by name."""
     pins = {pin.name: pin for pin in pip_pins(target)}
     asked = [_at_commit(text, pins) for text in target.inputs.requirements]
@@ -90,7 +90,7 @@ def versions(targets: Iterable[LockedTarget]) -> dict[str, dict[str, str]]:
     return dict(sorted(found.items()))
 
 
-def left_out(
+def omissions(
     spec: Spec, targets: Iterable[LockedTarget], also: Callable[[LockedTarget], Iterable[str]] = lambda target: ()
 ) -> Iterator[str]:
     """List what is about machines, images and checks, which no other tool's project says. `also` has more of a

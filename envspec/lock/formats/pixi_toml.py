@@ -108,7 +108,7 @@ def pixi_toml(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses
 
 
 def _unsaid(spec: Spec, targets: Sequence[LockedTarget]) -> Iterator[str]:
-    yield from intent.left_out(spec, targets, _processors)
+    yield from intent.omissions(spec, targets, _processors)
     for target in targets:
         if target.inputs.metadata:
             yield f"target {target.name}: metadata of {', '.join(one.name for one in target.inputs.metadata)}"
@@ -148,7 +148,7 @@ def _feature(spec: Spec, target: LockedTarget, addresses: Addresses, feature: st
     conda = dict(map(_conda, inputs.conda_requirements))
     yield from _table(f"{feature}dependencies", {"python": f"{inputs.python}.*", **conda})
     pins = {pin.name: pin for pin in pip_pins(target)}
-    yield from _table(f"{feature}pypi-dependencies", dict(_asked(target, pins, addresses)))
+    yield from _table(f"{feature}pypi-dependencies", dict(_requirement_tables(target, pins, addresses)))
     flat = {index for index, _ in inputs.find_links}
     found = sorted({pin.index for pin in pins.values() if pin.index in flat})
     options: dict[str, object] = {}
@@ -202,12 +202,14 @@ def _conda(text: str) -> tuple[str, object]:
     return name, {what: one for what, one in said.items() if one} if build or channel else version or "*"
 
 
-def _asked(target: LockedTarget, pins: Mapping[str, Pin], addresses: Addresses) -> Iterator[tuple[str, object]]:
+def _requirement_tables(
+    target: LockedTarget, pins: Mapping[str, Pin], addresses: Addresses
+) -> Iterator[tuple[str, object]]:
     """Give the requirements that hold on the target, as pixi's tables."""
     environment = marker_environment(target.inputs.platform, target.inputs.full_python)
     flat = {index for index, _ in target.inputs.find_links}
     found: dict[str, dict[str, object]] = {}
-    for text in intent.asked_of(target):
+    for text in intent.requirements_of(target):
         parsed = parse_requirement(text)
         if parsed.marker and not parsed.marker.evaluate({**environment, "extra": ""}):
             continue

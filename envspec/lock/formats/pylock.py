@@ -53,7 +53,7 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     # The specification wants the array even when nothing is in it.
     packages = document.pop("packages") if pins else ()
     rows = zip(packages, pins, strict=False)
-    tables = (f"\n[[packages]]\n{_lines(_named(one, pin))}{_about_variant(pin)}" for one, pin in rows)
+    tables = (f"\n[[packages]]\n{_lines(_with_wheel_name(one, pin))}{_about_variant(pin)}" for one, pin in rows)
     return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
 
 
@@ -61,7 +61,7 @@ def _lines(table: Mapping[str, Any]) -> str:
     return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
 
 
-def _named(package: Mapping[str, Any], pin: Pin) -> Mapping[str, Any]:
+def _with_wheel_name(package: Mapping[str, Any], pin: Pin) -> Mapping[str, Any]:
     """Return a package's table with the name that its wheel has."""
     if pin.artifact is None or pin.artifact.variant is None:
         return package

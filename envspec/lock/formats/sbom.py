@@ -111,7 +111,7 @@ def _python(build: LockedPython) -> Component:
         bom_ref=purl.to_string(),
         purl=purl,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=build.sha256)],
-        properties=_named({"file": build.file, "release": build.build}),
+        properties=_property_list({"file": build.file, "release": build.build}),
     )
 
 
@@ -148,12 +148,12 @@ def _pin_properties(pin: Pin) -> list[Property]:
         "size": str(pin.artifact.size) if pin.artifact and pin.artifact.size is not None else None,
         "direct": "true" if pin.direct else None,
     }
-    return _named(values)
+    return _property_list(values)
 
 
 def _properties(lock: Lock, target: LockedTarget, digest: str) -> list[Property]:
     inputs = target.inputs
-    return _named(
+    return _property_list(
         {
             "target": target.name,
             "platform": inputs.platform,
@@ -168,7 +168,7 @@ def _properties(lock: Lock, target: LockedTarget, digest: str) -> list[Property]
     )
 
 
-def _named(values: dict[str, str | None]) -> list[Property]:
+def _property_list(values: dict[str, str | None]) -> list[Property]:
     from cyclonedx.model import Property
 
     return [Property(name=f"envspec:{name}", value=value) for name, value in values.items() if value is not None]

@@ -52,7 +52,7 @@ class Provided:
             for target in self.targets:
                 for pin in pip_pins(target):
                     if pin.name == name:
-                        lines.setdefault(target.inputs.platform, set()).add(_pinned(pin, target))
+                        lines.setdefault(target.inputs.platform, set()).add(_pin_requirement(pin, target))
             of_both = lines.keys() & {target.inputs.platform for target in of_conda}
             if of_both or _is_overridden(name, self.targets) or any(len(texts) > 1 for texts in lines.values()):
                 continue
@@ -64,7 +64,7 @@ class Provided:
         """List what uv leaves out for a target, since conda provides it."""
         return tuple(name for name in self.kept_out if target in self._by_conda[name])
 
-    def taken(self, target: LockedTarget) -> tuple[str, ...]:
+    def names_from_index(self, target: LockedTarget) -> tuple[str, ...]:
         """List what uv takes from an index for a target, though conda provides it."""
         return tuple(name for name, having in self._by_conda.items() if name not in self.kept_out and target in having)
 
@@ -79,7 +79,7 @@ def _is_overridden(name: str, targets: Sequence[LockedTarget]) -> bool:
     return any(requirement_name(text) == name for target in targets for text, _ in target.inputs.overrides)
 
 
-def _pinned(pin: Pin, target: LockedTarget) -> str:
+def _pin_requirement(pin: Pin, target: LockedTarget) -> str:
     """Return a pin as a requirement, with each extra that the target's requirements ask of it."""
     asked = (parse_requirement(text) for text in _texts(target) if requirement_name(text) == pin.name)
     extras = sorted({extra for one in asked for extra in one.extras})
@@ -110,7 +110,7 @@ class _Targets:
     def provided(self) -> Provided:
         return Provided(self.all)
 
-    def marked(self, text: str, having: Sequence[LockedTarget]) -> list[str]:
+    def with_markers(self, text: str, having: Sequence[LockedTarget]) -> list[str]:
         """Return a requirement for the platforms of the targets that have it."""
         of = dict.fromkeys(target.inputs.platform for target in having)
         if len(of) == len(self.platforms):
@@ -134,7 +134,7 @@ def uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresse
         'version = "0"',
         *([f"description = {string(spec.description)}"] if spec.description else ()),
         f"requires-python = {string(python)}",
-        *_asked(of),
+        *_dependency_lines(of),
         "",
         "[tool.uv]",
         "package = false",
@@ -155,27 +155,27 @@ def _unsaid(spec: Spec, of: _Targets) -> Iterator[str]:
         said = {"glibc": target.inputs.glibc, "cpu": target.inputs.cpu}
         return [f"{what} {version}" for what, version in said.items() if version]
 
-    yield from intent.left_out(spec, of.all, machines)
+    yield from intent.omissions(spec, of.all, machines)
     for target in of.all:
         if conda := target.inputs.conda_requirements:
             yield f"target {target.name}: conda's {', '.join(conda)}"
         if kept := of.provided.of(target):
             yield f"target {target.name}: what conda provides: {', '.join(kept)}"
-        if taken := of.provided.taken(target):
+        if taken := of.provided.names_from_index(target):
             yield f"target {target.name}: uv takes from an index what conda provides: {', '.join(taken)}"
     for text, having in _overrides(of).items():
         if of.apart and len(having) < len(of.all):
             yield f"the override {text} holds for {', '.join(one.name for one in having)} alone, and uv has one list"
     wheels = {pin.name for target in of.all for pin in pip_pins(target) if pin.is_wheel}
-    for name in sorted(spec.pip.allow_source & wheels - {pin.name for pin in _built(of)}):
+    for name in sorted(spec.pip.allow_source & wheels - {pin.name for pin in _source_pins(of)}):
         yield f"allow-source {name}: its pin is a wheel, and uv would take sources alone"
 
 
-def _asked(of: _Targets) -> Iterator[str]:
+def _dependency_lines(of: _Targets) -> Iterator[str]:
     if not of.apart:
-        wanted = intent.by_target(of.all, intent.asked_of)
+        wanted = intent.by_target(of.all, intent.requirements_of)
         yield from strings(
-            "dependencies", (line for text, having in wanted.items() for line in of.marked(text, having))
+            "dependencies", (line for text, having in wanted.items() for line in of.with_markers(text, having))
         )
         return
     yield "dependencies = []"
@@ -184,16 +184,16 @@ def _asked(of: _Targets) -> Iterator[str]:
     yield "[project.optional-dependencies]"
     for target in of.all:
         pins = [f"{name}=={found[target.name]}" for name, found in _differing(of).items() if target.name in found]
-        lines = [string(line) for text in intent.asked_of(target) for line in of.marked(text, [target])]
+        lines = [string(line) for text in intent.requirements_of(target) for line in of.with_markers(text, [target])]
         if pins:
             lines += ["# the lock's pins that other targets have other versions of"]
-            lines += [string(line) for text in pins for line in of.marked(text, [target])]
+            lines += [string(line) for text in pins for line in of.with_markers(text, [target])]
         yield from array(key(target.name), lines)
 
 
 def _differing(of: _Targets) -> dict[str, dict[str, str]]:
     """Give the versions that no bound of all targets can say: some have another, or have it of conda."""
-    conda = {name for target in of.all for name in of.provided.taken(target)}
+    conda = {name for target in of.all for name in of.provided.names_from_index(target)}
     every = intent.versions(of.all)
     return {
         name: found
@@ -216,7 +216,7 @@ def _bounds(of: _Targets) -> Iterator[str]:
         for text, having in intent.by_target(of.all, lambda target: target.inputs.constraints).items()
         # what one of several extras is bound by, its pins keep
         if not of.apart or len(having) == len(of.all)
-        for line in of.marked(text, having)
+        for line in of.with_markers(text, having)
     ]
     lines.append("# the lock's pins: without these uv chooses anew")
     in_extras = _differing(of) if of.apart else {}
@@ -225,12 +225,12 @@ def _bounds(of: _Targets) -> Iterator[str]:
             continue
         for version in dict.fromkeys(() if name in in_extras else found.values()):
             own = [target for target in of.all if found.get(target.name) == version]
-            lines += map(string, of.marked(f"{name}=={version}", own))
+            lines += map(string, of.with_markers(f"{name}=={version}", own))
     yield from array("constraint-dependencies", lines)
     lines = []
     for text, having in _overrides(of).items():
         reasons = {reason for target in having for one, reason in target.inputs.overrides if one == text and reason}
-        lines += [*map(comment, sorted(reasons)), *map(string, of.marked(text, having))]
+        lines += [*map(comment, sorted(reasons)), *map(string, of.with_markers(text, having))]
     if kept_out := of.provided.kept_out:
         lines.append("# what conda provides: only where it doesn't, uv takes it")
         lines += [string(text) for texts in kept_out.values() for text in texts]
@@ -241,7 +241,7 @@ def _overrides(of: _Targets) -> Mapping[str, tuple[LockedTarget, ...]]:
     return intent.by_target(of.all, lambda target: (text for text, _ in target.inputs.overrides))
 
 
-def _built(of: _Targets) -> list[Pin]:
+def _source_pins(of: _Targets) -> list[Pin]:
     """List the pins that uv has to build, each once."""
     found = {(pin.name, pin.version): pin for target in of.all for pin in pip_pins(target) if not pin.is_wheel}
     return [found[one] for one in sorted(found)]
@@ -250,7 +250,7 @@ def _built(of: _Targets) -> list[Pin]:
 def _builds(spec: Spec, of: _Targets) -> Iterator[str]:
     yield "no-build = true"
     # with no-build, uv builds these alone
-    yield from strings("no-binary-package", dict.fromkeys(pin.name for pin in _built(of)))
+    yield from strings("no-binary-package", dict.fromkeys(pin.name for pin in _source_pins(of)))
     terms = [spec.terms_of(target.name) for target in of.all]
     yield from strings("no-build-isolation-package", sorted({name for one in terms for name in one.no_build_isolation}))
     needed = {name: texts for one in terms for name, texts in one.build_dependencies.items()}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from envspec.base.texts import printable
 from envspec.lock import keys
 from envspec.lock.keys import FOLDER_NAME
-from envspec.lock.listed import KEYS, inputs_of, joined, metadata_of
+from envspec.lock.listed import KEYS, inputs_of, join, metadata_of
 from envspec.lock.model import (
     LOCK_VERSION,
     Artifact,
@@ -131,7 +131,7 @@ class Reader(LockText):
             inspect=table.get("inspect", True),
             python_range=bound,
             python_version=None,
-            **joined(env, table),
+            **join(env, table),
         )
         return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))
 

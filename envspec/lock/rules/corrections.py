@@ -10,7 +10,7 @@ from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.requirement import canonical_name, published_requirement
 
 
-def broken(lock: Lock) -> Iterator[Finding]:
+def flaws(lock: Lock) -> Iterator[Finding]:
     """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out."""
     every = tuple(target.name for target in lock)
     for one in lock.corrections:

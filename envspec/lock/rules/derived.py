@@ -32,7 +32,7 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
         if pin.direct != (pin.name in named[pin.kind]):
             yield case.flaw("wrong-direct", pin.name, f"{pin.name} {_MARKED if pin.direct else _UNMARKED}")
         right = _provides(pin)
-        if pin.provides != right and pin.provides not in _once_provided(pin):
+        if pin.provides != right and pin.provides not in _former_provides(pin):
             said = f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
             yield case.flaw("wrong-provides", pin.name, said)
         if pin.kind == "pip" and pin.build is not None:
@@ -57,7 +57,7 @@ def _provides(pin: Pin) -> tuple[str, ...]:
     return pypi_names(pin.name, pin.dependencies)
 
 
-def _once_provided(pin: Pin) -> tuple[tuple[str, ...], ...]:
+def _former_provides(pin: Pin) -> tuple[tuple[str, ...], ...]:
     """Return what the table may have said when the package was locked: it grows, and is corrected."""
     if pin.kind == "pip":
         return ()
@@ -92,7 +92,7 @@ def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Finding]:
 
     right = architectures(inputs.gpus)
     if target.architectures != right and not (former_too and target.architectures in _sets(inputs.gpus)):
-        said = f"the GPUs are {_shown(right)}, not {_shown(target.architectures)}"
+        said = f"the GPUs are {_architecture_text(right)}, not {_architecture_text(target.architectures)}"
         yield case.flaw("wrong-architectures", None, said)
     floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
     if target.driver_floor != floor and not (former_too and target.driver_floor in _floors(inputs)):
@@ -111,5 +111,5 @@ def _floors(inputs: TargetInputs) -> tuple[str | None, ...]:
     return driver_floors(inputs.cuda, inputs.platform, inputs.gpus)
 
 
-def _shown(architectures: tuple[str, ...]) -> str:
+def _architecture_text(architectures: tuple[str, ...]) -> str:
     return ", ".join(architectures) or "of no known architecture"

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from envspec.base.finding import Finding
 from envspec.lock.conda_files import channel_of
-from envspec.lock.graph import Node, packages_named
+from envspec.lock.graph import Node, packages_of_name
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import LockedCase, asker
@@ -41,7 +41,7 @@ def unmet(case: LockedCase) -> Iterator[Finding]:
             yield case.flaw(
                 "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.told}, but {_what(pin)}{built}"
             )
-    for requirement in _implied(case):
+    for requirement in _implied_specs(case):
         own = case.graph.pins.get(Node("conda", conda_name(requirement)))
         if own is not None and not _conda_satisfies(own, requirement):
             yield case.flaw("requirement-unmet", own.name, f"the spec requires {requirement}, but {_what(own)}")
@@ -69,16 +69,16 @@ def broken_constraints(case: LockedCase) -> Iterator[Finding]:
     markers = Markers(inputs.platform, inputs.full_python)
     asked_for = {edge.target for edge in case.edges if edge.kind == "pip"}
     for text in inputs.constraints:
-        for node in packages_named(case.target.pins, requirement_name(text)) if markers.hold(text) else ():
+        for node in packages_of_name(case.target.pins, requirement_name(text)) if markers.hold(text) else ():
             pin = case.graph.pins[node]
             if (node.kind == "pip" or node in asked_for) and not _satisfies(pin, text):
                 yield case.flaw("constraint-unmet", pin.name, f"the spec's constraint is {text}, but {_what(pin)}")
 
 
-def unasked(case: LockedCase) -> Iterator[Finding]:
+def stray_pins(case: LockedCase) -> Iterator[Finding]:
     """Yield the pins that no requirement leads to. The target itself requires conda's Python and pip."""
     reached = set(case.graph.outgoing)
-    waiting = [Node("conda", conda_name(requirement)) for requirement in _implied(case)]
+    waiting = [Node("conda", conda_name(requirement)) for requirement in _implied_specs(case)]
     while waiting:
         node = waiting.pop()
         if node not in reached and node in case.graph.pins:
@@ -89,7 +89,7 @@ def unasked(case: LockedCase) -> Iterator[Finding]:
             yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, but nothing requires it")
 
 
-def provided_twice(case: LockedCase) -> Iterator[Finding]:
+def conda_duplicates(case: LockedCase) -> Iterator[Finding]:
     """Yield the pip pins of what conda installs already: pip counts it as installed."""
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):
@@ -98,7 +98,7 @@ def provided_twice(case: LockedCase) -> Iterator[Finding]:
             yield case.flaw("installed-twice", pin.name, said)
 
 
-def _implied(case: LockedCase) -> tuple[str, ...]:
+def _implied_specs(case: LockedCase) -> tuple[str, ...]:
     inputs = case.target.inputs
     if not inputs.conda_requirements:
         return ()

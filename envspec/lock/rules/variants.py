@@ -23,7 +23,7 @@ def wrong_variants(case: LockedCase) -> Iterator[Finding]:
         if variant is None or pin.kind != "pip":
             continue
         name = f"the variant {variant.label} of {pin.name} {pin.version}"
-        wrong = _contradiction(variant) or _unsupported(case, variant)
+        wrong = _contradiction(variant) or _unsupported_reason(case, variant)
         if wrong:
             yield case.flaw("wrong-variant", pin.name, f"{name} {wrong}")
         elif inputs.cuda is not None and _is_refused_cpu(pin, variant, inputs):
@@ -53,7 +53,7 @@ def _contradiction(variant: WheelVariant) -> str | None:
     return None if list(properties) == order else "has its properties in another order than a lock has them"
 
 
-def _unsupported(case: LockedCase, variant: WheelVariant) -> str | None:
+def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
     from envspec.lock.machine import machine_of, versions_of
     from envspec.lock.variant_build import properties_of
     from envspec.packages.variant_choice import of_namespace

@@ -67,12 +67,12 @@ def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: 
             if allowed is None:
                 return Signer(None, fingerprint)
             (folder / _SIGNERS).write_text(allowed, encoding="utf-8")
-            return _allowed(content, namespace, folder, fingerprint)
+            return _find_signer(content, namespace, folder, fingerprint)
     except OSError as error:
         raise StorageError(f"the folder for temporary files can't be written: {error.strerror}") from None
 
 
-def _allowed(content: bytes, namespace: str, folder: Path, fingerprint: str) -> Signer | Finding:
+def _find_signer(content: bytes, namespace: str, folder: Path, fingerprint: str) -> Signer | Finding:
     files = ["-f", _SIGNERS, "-s", _SIGNATURE]
     ran = _run(["-Y", "find-principals", *files], None, folder)
     names = ran.stdout.decode(errors="replace").splitlines() if ran.returncode == 0 else []

@@ -25,7 +25,7 @@ def packages(targets: Iterable[LockedTarget]) -> tuple[AuditedPackage, ...]:
     builds: dict[tuple[str, ...], dict[str, None]] = {}
     for target in targets:
         for source in target.pins:
-            for pin in target.built_with(source):
+            for pin in target.build_wheels(source):
                 key = installed.get(_release_key(pin), _release_key(pin))
                 held = holders.setdefault(key, [])
                 if (target.name, pin.artifact) not in {(name, other.artifact) for name, other in held}:

@@ -107,5 +107,5 @@ def _version_demands(target: LockedTarget, name: str) -> tuple[str, ...]:
 
 def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
     for pin in target.pins:
-        for one in target.built_with(pin):
+        for one in target.build_wheels(pin):
             yield PinClaim(one, exclude_newer=exclude_newer, builds=pin.name)

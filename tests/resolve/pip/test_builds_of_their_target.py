@@ -29,7 +29,7 @@ def built_with(lock: Lock, target: str = "t") -> dict[str, tuple[str, str]]:
     assert found is not None
     source = found.pin("ext")
     assert source is not None and source.built_with is not None
-    return {pin.name: (pin.version, pin.index) for pin in found.built_with(source)}
+    return {pin.name: (pin.version, pin.index) for pin in found.build_wheels(source)}
 
 
 def spec(*dependencies: str, cuda: str = "12.6", extra: str = "", python: str = "3.12") -> str:

@@ -14,7 +14,7 @@ from support.torch_packages import stand_ins
 from envspec.facts.corrections import corrections
 from envspec.lock.model import LockedTarget, SpecInputs
 from envspec.lock.rules.case import LockedCase
-from envspec.lock.rules.requirements import unasked, unmet
+from envspec.lock.rules.requirements import stray_pins, unmet
 
 LINUX = "platform = 'linux-64'"
 CUDA = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['A100']"
@@ -28,7 +28,7 @@ def targets(**lines: str) -> str:
 def versions(target: LockedTarget | None) -> dict[str, str]:
     assert target is not None
     case = LockedCase(target, SpecInputs())
-    assert [*unmet(case), *unasked(case)] == []
+    assert [*unmet(case), *stray_pins(case)] == []
     family = ("torch", "torchaudio", "torchvision")
     return {pin.name: pin.version for pin in target.pins if pin.name in family and pin.kind == "pip"}
 

@@ -111,7 +111,7 @@ def test_neighbours(name: str, one: Chosen, other: Chosen, root: Path, tmp_path:
             shipped.branch(f"{second}-{number}", here)
             assert "Merge made by" in shipped.repository.git("merge", "--no-edit", f"{first}-{number}")
             assert load(shipped.folder.path) == both
-            assert shipped.folder.rendered(both) == rendered_files(both)
+            assert shipped.folder.read_rendered_files(both) == rendered_files(both)
     checked = shipped.repository.envspec("check", shipped.spec)
     told = f"note: {shipped.spec}: {OLDER}\n" if base.schema < LOCK_VERSION else ""
     assert (checked.returncode, checked.stderr) == (0, told), checked.stdout
