@@ -116,4 +116,4 @@ def fetch_build(build: LockedPython, settings: Settings, env: Mapping[str, str],
     fetcher = index_fetcher(settings, {}, env, offline=offline)
     store = FileStore(settings.cache() / ARTIFACTS, fetcher)
     wanted = WantedFile(build.file, build.sha256, build.size)
-    return store.verified(wanted) or store.fetch(build_address(build, settings, env), wanted)
+    return store.find_and_verify(wanted) or store.fetch(build_address(build, settings, env), wanted)

@@ -70,7 +70,7 @@ class FileStore:
     folder: Path
     fetcher: Fetcher
 
-    def kept(self, wanted: WantedFile) -> Path | None:
+    def find(self, wanted: WantedFile) -> Path | None:
         """A file that was fetched before, None otherwise. Its hash isn't taken again (`verified`). Raises OSError."""
         place = self._place(wanted)
         try:
@@ -82,9 +82,9 @@ class FileStore:
         touch(place.parent)
         return place
 
-    def verified(self, wanted: WantedFile) -> Path | None:
+    def find_and_verify(self, wanted: WantedFile) -> Path | None:
         """The same, its hash taken again; one that has changed goes. Raises OSError."""
-        place = self.kept(wanted)
+        place = self.find(wanted)
         if place is not None and sha256_of(place) != wanted.sha256:
             place.unlink(missing_ok=True)
             return None
@@ -105,8 +105,8 @@ class FileStore:
         place = self._place(wanted)
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{wanted.sha256}.part"
-        with _held(part, on_wait) as out:
-            if (kept := self.kept(wanted)) is not None:
+        with _hold_part(part, on_wait) as out:
+            if (kept := self.find(wanted)) is not None:
                 on_bytes(kept.stat().st_size)
                 return kept
             resumed = out.tell() > 0
@@ -135,7 +135,7 @@ class FileStore:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{hashlib.sha256(split_credentials(url)[0].encode()).hexdigest()}.part"
-        with _held(part, lambda: None) as out:
+        with _hold_part(part, lambda: None) as out:
             for left in reversed(range(self.fetcher.retries + 1)):
                 # without a hash, nobody could tell that two halves are of one file
                 _empty(out)
@@ -203,16 +203,16 @@ class FileStore:
 
 
 @contextmanager
-def _held(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
+def _hold_part(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
     """The part of a file, opened for appending, held until the block ends. One without anything in it goes."""
     if has_flock():
-        yield from _held_open(part, on_wait)
+        yield from _hold_open_part(part, on_wait)
         return
     with held_by_file(part.with_suffix(".lock"), on_wait):
-        yield from _held_open(part, on_wait)
+        yield from _hold_open_part(part, on_wait)
 
 
-def _held_open(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
+def _hold_open_part(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
     while True:
         # unbuffered: what is told to be there is there
         with part.open("ab", buffering=0) as out:

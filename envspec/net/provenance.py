@@ -90,7 +90,7 @@ class ProvenanceStore:
     folder: Path
     fetcher: Fetcher
 
-    def claimed(self, url: str, sha256: str) -> Claimed | None:
+    def publisher(self, url: str, sha256: str) -> Claimed | None:
         """Give who published a file, by the place that its page names; None where none is named. Raises
         IndexFailure."""
         key = hashlib.sha256(f"{split_credentials(url)[0]} {sha256}".encode()).hexdigest()

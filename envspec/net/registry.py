@@ -45,7 +45,7 @@ def login_for(image: ImageAddress, env: Mapping[str, str]) -> Credentials | None
     for path in _files(env):
         table = _table(path)
         found = _helper(_table_in(table, "credHelpers").get(image.registry), image.registry, env)
-        found = found or _written(_table_in(table, "auths"), image)
+        found = found or _login_in_file(_table_in(table, "auths"), image)
         found = found or _helper(table.get("credsStore"), image.registry, env)
         if found:
             return found
@@ -76,13 +76,13 @@ def _table_in(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _written(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | None:
+def _login_in_file(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | None:
     """Find the login in the file itself, by the longest key that covers the image."""
     by_place = {_place(key): entry for key, entry in auths.items() if isinstance(entry, dict)}
     place = f"{image.registry}/{image.path}"
     while place:
         entry = by_place.get(place)
-        found = _identity(entry) or _decoded(entry.get("auth")) if entry else None
+        found = _identity(entry) or _decode(entry.get("auth")) if entry else None
         if found:
             return found
         place = place.rpartition("/")[0]
@@ -102,7 +102,7 @@ def _place(key: str) -> str:
     return HUB if bare == f"index.{HUB}" else bare
 
 
-def _decoded(auth: object) -> Credentials | None:
+def _decode(auth: object) -> Credentials | None:
     """`base64(user:password)`."""
     if not isinstance(auth, str):
         return None
@@ -268,7 +268,7 @@ class Registries:
         query = [("scope", scope) for scope in scopes or (f"repository:{endpoint.path}:pull",)]
         if "service" in asked:
             query.append(("service", asked["service"]))
-        realm = joined(endpoint.origin, asked["realm"])
+        realm = resolve_location(endpoint.origin, asked["realm"])
         if identity is not None:
             reply = self._send("POST", realm, None, limit=1 << 20, form=_refreshing(query, identity))
         else:
@@ -326,7 +326,7 @@ class Registries:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
             if response.status not in (301, 302, 303, 307, 308) or not location or form is not None:
                 return _Reply(response.status, response.headers, body)
-            target = joined(url, location)
+            target = resolve_location(url, location)
             if urlsplit(target)[:2] != parts[:2]:
                 headers.pop("Authorization", None)
             url = target
@@ -368,7 +368,7 @@ def needs_login(host: str) -> IndexFailure:
     )
 
 
-def joined(url: str, other: str) -> str:
+def resolve_location(url: str, other: str) -> str:
     """Resolve `other`, a location in an answer from `url`."""
     try:
         target = urljoin(url, other)

@@ -22,7 +22,7 @@ from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.net.image_address import ImageAddress
 from envspec.net.limits import LIMITS
 from envspec.net.proxy import is_loopback
-from envspec.net.registry import MANIFEST_TYPES, Registries, joined, needs_login, shown_address
+from envspec.net.registry import MANIFEST_TYPES, Registries, needs_login, resolve_location, shown_address
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse
@@ -91,12 +91,12 @@ class Repository:
         self._judge(answer, (200,), f"blobs/{digest}")
         return answer.body
 
-    def fetched(self, digest: str, size: int, folder: Path, on_bytes: OnBytes = lambda count: None) -> Path:
+    def fetch(self, digest: str, size: int, folder: Path, on_bytes: OnBytes = lambda count: None) -> Path:
         """Fetch a blob into the cache of files, checked by its digest, unless it is there. Raises IndexFailure,
         OSError."""
         wanted = WantedFile(_BLOB, digest.removeprefix("sha256:"), size, BY_INDEX)
         kept = FileStore(folder, self._fetcher)
-        if (path := kept.kept(wanted)) is not None:
+        if (path := kept.find(wanted)) is not None:
             return path
         if not self._fetcher.offline and self._challenge is None:
             # what a blob's redirect asks for is none of ours, so the way in is found out here
@@ -140,7 +140,7 @@ class Repository:
             except _Forgotten:
                 on_bytes(-come)
                 time.sleep(_PAUSE)
-        raise _given_up(self._url("blobs/uploads/"))
+        raise _give_up(self._url("blobs/uploads/"))
 
     def _upload_once(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes) -> None:
         """Send a blob by one upload. Raises _Forgotten where the registry dropped that."""
@@ -154,7 +154,7 @@ class Repository:
             place, came = self._send_piece(place, piece, at)
             stalled = 0 if came > at else stalled + 1
             if stalled == _TRIES or not 0 <= came <= at + len(piece):
-                raise _given_up(place)
+                raise _give_up(place)
             on_bytes(came - at)
             at = came
         ended = f"{place}{'&' if '?' in place else '?'}digest={quote(digest, safe='')}"
@@ -192,12 +192,12 @@ class Repository:
             if not left:
                 break
             time.sleep(_PAUSE)
-            asked = self._asked_again(place)
+            asked = self._ask_for_offset(place)
             if asked is not None:
                 return asked
-        raise _given_up(place)
+        raise _give_up(place)
 
-    def _asked_again(self, place: str) -> tuple[str, int] | None:
+    def _ask_for_offset(self, place: str) -> tuple[str, int] | None:
         """Ask how far an upload is; None where the registry doesn't say. Raises _Forgotten."""
         try:
             answer = self._ask("GET", place)
@@ -223,7 +223,7 @@ class Repository:
             raise IndexFailure(
                 f"{self.origin} begins an upload and doesn't say where", hint="report this to who runs it"
             )
-        return joined(self._url("blobs/uploads/"), where) if where else before
+        return resolve_location(self._url("blobs/uploads/"), where) if where else before
 
     def _url(self, rest: str) -> str:
         return f"{self.origin}/v2/{self.path}/{rest}"
@@ -312,7 +312,7 @@ class Repository:
         raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if told else ''}{told}")
 
 
-def _given_up(place: str) -> IndexFailure:
+def _give_up(place: str) -> IndexFailure:
     return IndexFailure(
         f"{shown_address(place)} breaks off again and again",
         hint="check the network, then run the same command again: blobs that are there aren't sent again",

@@ -133,15 +133,15 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
             try:
                 for address in addresses[:-1]:
                     with suppress(NewConnectionError, ConnectTimeoutError):
-                        return self._connected(address)
-                return self._connected(addresses[-1])
+                        return self._connect(address)
+                return self._connect(addresses[-1])
             except Exception:
                 hosts.forget(name)
                 raise
             finally:
                 self._dns_host = name
 
-        def _connected(self, address: str) -> socket.socket:
+        def _connect(self, address: str) -> socket.socket:
             self._dns_host = address
             return super()._new_conn()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envspec.facts.corrections import Correction, Corrections
-from envspec.net.index_proxy.server import corrected
+from envspec.net.index_proxy.server import correct_metadata
 
 ROWS = Corrections(
     (
@@ -15,11 +15,11 @@ HEAD = "Metadata-Version: 2.1\nName: A_b\nVersion: {}\nRequires-Dist: numpy>=1.2
 
 
 def test_lines_are_added_to_the_versions_that_lack_them() -> None:
-    shown = corrected((HEAD.format("1.0") + "\n\n").encode(), ROWS)
+    shown = correct_metadata((HEAD.format("1.0") + "\n\n").encode(), ROWS)
     assert shown.decode() == HEAD.format("1.0") + "\nRequires-Dist: c>=2\nRequires-Dist: numpy<2\n\n"
 
 
 def test_other_metadata_stays_as_it_is() -> None:
     text = (HEAD.format("3.0") + "\n\n").encode()
-    assert corrected(text, ROWS) is text
-    assert corrected(b"Metadata-Version: 2.1\n\n", ROWS) == b"Metadata-Version: 2.1\n\n"
+    assert correct_metadata(text, ROWS) is text
+    assert correct_metadata(b"Metadata-Version: 2.1\n\n", ROWS) == b"Metadata-Version: 2.1\n\n"

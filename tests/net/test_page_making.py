@@ -100,7 +100,7 @@ def test_one_processor_has_none(index: Index, tmp_path: Path, monkeypatch: pytes
 
 
 def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
-    process = making._started()
+    process = making._start()
     assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     assert process.wait(20) == 0

@@ -64,8 +64,8 @@ def read(pages: Pages, index: Index, *names: str) -> bool:
 
 def test_what_metadata_requires_is_read_once(index: Index, pages: Pages, ahead: PagesAhead) -> None:
     ahead.expect(roots(index), ("x>=1", "g"))
-    ahead.shown(METADATA)
-    ahead.shown(METADATA)
+    ahead.read_requirements(METADATA)
+    ahead.read_requirements(METADATA)
     assert read(pages, index, "x", "b", "c", "own")
     special, usual = roots(index).upstreams
     assert pages.store.get(special.root, "own") and not pages.store.get(usual.root, "own")
@@ -74,14 +74,14 @@ def test_what_metadata_requires_is_read_once(index: Index, pages: Pages, ahead: 
 
 
 def test_nothing_is_read_for_what_nobody_expects(index: Index, pages: Pages, ahead: PagesAhead) -> None:
-    ahead.shown(METADATA)
+    ahead.read_requirements(METADATA)
     assert read(pages, index)
 
 
 def test_metadata_of_another_encoding_is_uvs_to_judge(index: Index, pages: Pages, ahead: PagesAhead) -> None:
     ahead.expect(roots(index), ())
-    ahead.shown(METADATA + b"\n\n\xff")
-    ahead.shown(b"Requires-Dist: \xff\n")
+    ahead.read_requirements(METADATA + b"\n\n\xff")
+    ahead.read_requirements(b"Requires-Dist: \xff\n")
     assert read(pages, index, "b", "c", "own")
 
 
@@ -89,19 +89,19 @@ def test_a_page_that_was_ever_read_is_left_to_uv(index: Index, pages: Pages, ahe
     usual = roots(index).upstreams[1]
     pages.show(usual, "b")
     ahead.expect(roots(index), ())
-    ahead.shown(METADATA)
+    ahead.read_requirements(METADATA)
     assert read(pages, index, "b", "c", "own")
 
 
 def test_a_root_is_asked_for_what_it_serves_alone(index: Index, pages: Pages, ahead: PagesAhead) -> None:
     ahead.expect(roots(index, only=frozenset({"c"})), ())
-    ahead.shown(METADATA)
+    ahead.read_requirements(METADATA)
     assert read(pages, index, "c", "own")
 
 
 def test_offline_nothing_is_read(index: Index, pages: Pages) -> None:
     ahead = PagesAhead(replace(pages, offline=True))
     ahead.expect(roots(index), ("x",))
-    ahead.shown(METADATA)
+    ahead.read_requirements(METADATA)
     ahead.close()
     assert read(pages, index)

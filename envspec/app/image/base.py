@@ -69,10 +69,10 @@ def registry_source(name: str, on_bytes: OnBytes = lambda count: None, *, offlin
     def read(blob: Descriptor) -> bytes:
         if blob.media_type in MANIFEST_TYPES:
             return registry.manifest(blob.digest)[0]
-        return repository.fetched(blob.digest, blob.size, folder).read_bytes()
+        return repository.fetch(blob.digest, blob.size, folder).read_bytes()
 
     def open_blob(blob: Descriptor) -> BinaryIO:
-        return repository.fetched(blob.digest, blob.size, folder, on_bytes).open("rb")
+        return repository.fetch(blob.digest, blob.size, folder, on_bytes).open("rb")
 
     content, kind = registry.manifest(digest)
     top = Descriptor(kind, digest, len(content))

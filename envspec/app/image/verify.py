@@ -97,4 +97,4 @@ def _of_registry(name: str, *, offline: bool) -> BaseSource:
         manifest = repository.manifest(blob.digest) if "manifest" in blob.media_type else None
         return manifest[0] if manifest else repository.blob(blob.digest, blob.size)
 
-    return BaseSource(name, top, read, lambda blob: repository.fetched(blob.digest, blob.size, cache).open("rb"))
+    return BaseSource(name, top, read, lambda blob: repository.fetch(blob.digest, blob.size, cache).open("rb"))

@@ -91,8 +91,8 @@ def path_of(file: FileAddress) -> str:
     path = hide_token(host, path)
     below = f"/{file.stand_in}" if file.stand_in else ""
     beside = f"{_SIDECAR}{file.metadata_sha256 or ''}" if file.sidecar else ""
-    told = _PROVENANCE + _encoded(file.provenance) if file.provenance else ""
-    said = f"{_YANKED if file.yanked else ''}{_PYTHON + _encoded(python) if python else ''}"
+    told = _PROVENANCE + _encode(file.provenance) if file.provenance else ""
+    said = f"{_YANKED if file.yanked else ''}{_PYTHON + _encode(python) if python else ''}"
     key = f"{file.sha256 or _NO_HASH}.{'' if size is None else size}{said}{told}{beside}"
     about = f"{variant_text(file.variant, file.fault)}/" if file.kind == VARIANT else ""
     return f"{file.kind}/{key}/{about}{scheme}/{host}{slash}{path}{below}{mark}{query}"
@@ -138,9 +138,9 @@ def parse(path: str) -> FileAddress | None:
         stand_in,
         bool(beside),
         metadata_sha256 or None,
-        _decoded(told),
+        _decode(told),
         yanked=bool(yanked),
-        requires_python=_decoded(python),
+        requires_python=_decode(python),
     )
     if kind != VARIANT:
         return found
@@ -162,11 +162,11 @@ def _variant(said: str, file: str) -> WheelOfVariant:
     return WheelOfVariant(read_name(file).label or "", tuple(properties), priorities, compatible, alone)
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _decoded(told: str) -> str | None:
+def _decode(told: str) -> str | None:
     try:
         return base64.urlsafe_b64decode(told + "=" * (-len(told) % 4)).decode() or None
     except ValueError:

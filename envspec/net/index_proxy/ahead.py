@@ -67,7 +67,7 @@ class PagesAhead:
             self._roots.append(roots)
         self._read(requirements)
 
-    def shown(self, metadata: bytes) -> None:
+    def read_requirements(self, metadata: bytes) -> None:
         """Begin to read what METADATA requires that uv is shown."""
         if self._roots:
             head = metadata.decode(errors="replace").partition("\n\n")[0]

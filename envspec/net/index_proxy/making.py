@@ -90,7 +90,7 @@ class PageMaker:
             if self._closed:
                 return None
             try:
-                process = self._process = self._process or _started()
+                process = self._process = self._process or _start()
                 assert process.stdin and process.stdout
                 pickle.dump(raw, process.stdin, pickle.HIGHEST_PROTOCOL)
                 process.stdin.flush()
@@ -116,7 +116,7 @@ class PageMaker:
                         stream.close()
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start() -> subprocess.Popen[bytes]:
     """Start the process, with the modules of this one. Raises OSError."""
     command = programs.python(f"from {__name__} import serve; serve()")
     # a session of its own: Ctrl-C is for whoever started it, and ends it

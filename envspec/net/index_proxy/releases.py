@@ -179,7 +179,7 @@ class ReleaseStore:
     def get(self, root: str, project: str) -> KeptReleases | None:
         """Read a page's releases, once for all targets that ask."""
         page = (root, project)
-        if page not in self._read and (found := _kept(self._path(root, project))) is not None:
+        if page not in self._read and (found := _load(self._path(root, project))) is not None:
             self._read[page] = found
         return self._read.get(page)
 
@@ -196,7 +196,7 @@ class ReleaseStore:
         return self._folder / root / f"{project}.jsonl"
 
 
-def _kept(path: Path) -> KeptReleases | None:
+def _load(path: Path) -> KeptReleases | None:
     try:
         check, _, kept = read_entry(path).partition(b"\n")
     except OSError:

@@ -65,7 +65,7 @@ def stub_metadata(name: str, version: str) -> bytes:
     return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
 
 
-def corrected(metadata: bytes, corrections: Corrections) -> bytes:
+def correct_metadata(metadata: bytes, corrections: Corrections) -> bytes:
     """Add to METADATA, as the proxy writes it (a line a field, in UTF-8), the lines that it lacks."""
     if not corrections.rows:
         return metadata
@@ -217,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
         if upstream is not None:
             return self._index(upstream, parts)
         if parts[0].startswith(_PROVIDED):
-            return self._provided(parts)
+            return self._serve_stub(parts)
         self._torch(parts)
 
     def _index(self, upstream: Upstream, parts: Sequence[str]) -> None:
@@ -236,8 +236,8 @@ class _Handler(BaseHTTPRequestHandler):
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
             said = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
-            metadata = corrected(said, self.proxy.corrections(root))
-            self.proxy.ahead.shown(metadata)
+            metadata = correct_metadata(said, self.proxy.corrections(root))
+            self.proxy.ahead.read_requirements(metadata)
             # a file without a hash on its page may be another one tomorrow
             age = 365 * 86400 if address.sha256 else 0
             return self._reply(200, metadata, "text/plain", age=age)
@@ -282,11 +282,11 @@ class _Handler(BaseHTTPRequestHandler):
         wheel = wheels.load(variant).file(file) if variant in wheels.variants() else None
         if wheel is None:
             return self._reply(404, b"no such wheel", "text/plain")
-        metadata = corrected(wheels.metadata_text(wheel), corrections)
-        self.proxy.ahead.shown(metadata)
+        metadata = correct_metadata(wheels.metadata_text(wheel), corrections)
+        self.proxy.ahead.read_requirements(metadata)
         self._reply(200, metadata, "text/plain", age=365 * 86400 if self.proxy.lasts(variant) else 0)
 
-    def _provided(self, parts: Sequence[str]) -> None:
+    def _serve_stub(self, parts: Sequence[str]) -> None:
         number = parts[0].removeprefix(_PROVIDED)
         provided = self.proxy.provided
         versions = dict(provided[int(number)]) if number.isdecimal() and int(number) < len(provided) else {}

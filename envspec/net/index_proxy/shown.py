@@ -168,12 +168,12 @@ def _variant_row(shown: ShownVariant) -> dict[str, Any]:
     file = replace(_address(shown.row, VARIANT), variant=shown.variant, fault=shown.fault)
     said = variant_text(shown.variant, shown.fault)
     own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {said}".encode()).hexdigest()[:12]
-    return _shown(shown.row, replace(file, stand_in=with_build(shown.plain, own)))
+    return _shown_row(shown.row, replace(file, stand_in=with_build(shown.plain, own)))
 
 
 def _row(row: Mapping[str, Any], kind: str, stand_in: str | None = None, *, differ: bool = False) -> dict[str, Any]:
     """Make a row. `differ`: the files of its release differ in their Requires-Python."""
-    return _shown(row, _address(row, kind, stand_in, row.get("requires-python") if differ else None))
+    return _shown_row(row, _address(row, kind, stand_in, row.get("requires-python") if differ else None))
 
 
 def _address(row: Mapping[str, Any], kind: str, stand_in: str | None = None, python: str | None = None) -> FileAddress:
@@ -192,7 +192,7 @@ def _address(row: Mapping[str, Any], kind: str, stand_in: str | None = None, pyt
     )
 
 
-def _shown(row: Mapping[str, Any], file: FileAddress) -> dict[str, Any]:
+def _shown_row(row: Mapping[str, Any], file: FileAddress) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "filename": file.stand_in or row["filename"],
         "url": f"../{path_of(file)}",

@@ -68,7 +68,7 @@ def representatives(wheels: Sequence[Row]) -> Wheels:
     return plain, shown
 
 
-def chosen(
+def choose_wheels(
     wheels: Sequence[Row],
     read: Read,
     machine: TargetMachine,
@@ -118,5 +118,5 @@ def of_releases(
     newest = sorted(found, reverse=True)[:MAX_RELEASES]
     kept = {version_of(version): label for name, version, label in machine.kept if name == project}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        choices = pool.map(lambda one: chosen(releases[one], read, machine, kept.get(one)), newest)
+        choices = pool.map(lambda one: choose_wheels(releases[one], read, machine, kept.get(one)), newest)
         return dict(zip(newest, choices, strict=True))

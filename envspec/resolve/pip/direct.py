@@ -150,7 +150,7 @@ class DirectReader:
             )
         try:
             known = self._known(url, file) if sha256 is None else self._named(url, file, sha256)
-            place = self.files.kept(WantedFile(file, known.sha256, known.size))
+            place = self.files.find(WantedFile(file, known.sha256, known.size))
             fragment = f"#subdirectory={subdirectory}" if subdirectory else ""
             found = FoundFile(split_credentials(url)[0] + fragment, file, known.sha256, known.size)
             if is_wheel and place is not None:
@@ -168,7 +168,7 @@ class DirectReader:
     def _named(self, url: str, file: str, sha256: str) -> KnownFile:
         """The file of the hash that the requirement names."""
         wanted = WantedFile(file, sha256, None, BY_REQUIREMENT)
-        if self.files.kept(wanted) is None:
+        if self.files.find(wanted) is None:
             self._refuse_offline(file)
         return KnownFile(sha256, self.files.fetch(url, wanted).stat().st_size, None)
 
@@ -177,7 +177,7 @@ class DirectReader:
         bare = split_credentials(url)[0]
         entry = self.cache / f"urls-v{_SCHEMA}" / f"{cache_key(bare)}.json"
         known = read_value(entry, KnownFile)
-        if known is not None and self.files.kept(WantedFile(file, known.sha256, known.size)) is None:
+        if known is not None and self.files.find(WantedFile(file, known.sha256, known.size)) is None:
             known = None
         if known is None or not self.files.fetcher.offline:
             self._refuse_offline(file)

@@ -40,7 +40,7 @@ def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> dict[Pin, Publishe
         if failed:
             return None
         try:
-            claimed = store.claimed(url, sha256)
+            claimed = store.publisher(url, sha256)
         except IndexFailure as error:
             failed.append(error.message)
             return None

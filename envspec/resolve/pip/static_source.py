@@ -123,7 +123,7 @@ class StaticReader:
     def _kept(self, file: FoundFile) -> Path | None:
         try:
             wanted = WantedFile(file.file, str(file.sha256), file.size)
-            return FileStore(self.folder / ARTIFACTS, self.fetcher).kept(wanted)
+            return FileStore(self.folder / ARTIFACTS, self.fetcher).find(wanted)
         except (OSError, IndexFailure):
             # a name or a hash that no file has there
             return None

@@ -93,7 +93,7 @@ class WheelReader:
 
     @contextmanager
     def _opened(self, file: FoundFile) -> Iterator[IO[bytes] | RemoteFile]:
-        kept = self.files.kept(WantedFile(file.file, str(file.sha256), file.size))
+        kept = self.files.find(WantedFile(file.file, str(file.sha256), file.size))
         with open_remote(self.files.fetcher, file.url, WHOLE) if kept is None else kept.open("rb") as content:
             yield content
 
