@@ -60,7 +60,7 @@ def newer_releases(
     """
     from envspec.base.progress import Progress
     from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.workflow.outdated import better_variants, outdated
+    from envspec.resolve.workflow.outdated import better_variants, find_newer
 
     spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
     chosen = inputs.locked_targets(lock, targets)
@@ -78,7 +78,7 @@ def newer_releases(
                 progress.count(done, len(jobs))
         variants = better_variants(chosen, partial(_offer, resolver, unread))
     own = bounds(standing(spec, lock.inputs.exclude_newer))
-    found = outdated(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
+    found = find_newer(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
     if direct:
         asked = {pin.name for target in chosen for pin in target.pins if pin.direct}
         found = tuple(newer for newer in found if newer.name in asked)

@@ -41,7 +41,7 @@ from envspec.packages.archive_entries import TarMember
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
-from envspec.resolve.pip.answer import labelled
+from envspec.resolve.pip.answer import prefix_label
 from envspec.resolve.uv.errors import build_failure, stopped_by_the_machine
 from envspec.resolve.uv.program import Uv
 from envspec.rules.case import of_target
@@ -269,7 +269,7 @@ class WheelBuilder:
         try:
             files = self.collect(self.rules.visible_pins(pin))
         except EnvspecError as error:
-            raise labelled(error, f"the build of {pin.name}") from None
+            raise prefix_label(error, f"the build of {pin.name}") from None
         constraints = folder / "built-with.txt"
         constraints.write_text(build_constraints([pin]), encoding="utf-8")
         links = dict.fromkeys(f"--find-links={path.parent}" for path in files.values())

@@ -58,17 +58,17 @@ def test_what_was_hashed_here_is_shared(index: Index, tmp_path: Path) -> None:
     index.add(GENUINE)
     read = reader(tmp_path).read(found_file(index, GENUINE))
     with Index() as other:
-        assert reader(tmp_path).cached(found_file(other, GENUINE)) == read
+        assert reader(tmp_path).recall(found_file(other, GENUINE)) == read
         renamed = replace(found_file(other, GENUINE), file="other-1.0-py3-none-any.whl")
-        assert reader(tmp_path).cached(renamed) is None
+        assert reader(tmp_path).recall(renamed) is None
 
 
 def test_what_was_claimed_is_not(index: Index, tmp_path: Path) -> None:
     index.add(FORGED)
     reader(tmp_path).read(found_file(index, FORGED))
-    assert reader(tmp_path).cached(found_file(index, FORGED)) is not None
+    assert reader(tmp_path).recall(found_file(index, FORGED)) is not None
     with Index() as other:
-        assert reader(tmp_path).cached(found_file(other, GENUINE)) is None
+        assert reader(tmp_path).recall(found_file(other, GENUINE)) is None
 
 
 def test_other_metadata_than_the_page_says(index: Index, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_other_metadata_than_the_page_says(index: Index, tmp_path: Path) -> None
     page = hashlib.sha256(GENUINE.metadata or b"").hexdigest()
     with pytest.raises(IndexFailure, match=r"victim-1\.0-py3-none-any\.whl\.metadata has sha256 [0-9a-f]{64}, but the"):
         reader(tmp_path).read(found_file(index, FORGED, page))
-    assert reader(tmp_path).cached(found_file(index, FORGED)) is None
+    assert reader(tmp_path).recall(found_file(index, FORGED)) is None
 
 
 def test_a_source_under_another_name(index: Index, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ class LiveIndex:
     def metadata(self, file: str) -> Metadata:
         """Read the METADATA of a wheel on a page that was read. Raises IndexFailure."""
         found = self._found[file]
-        known = self._metadata.cached(found)
+        known = self._metadata.recall(found)
         if known is None and found.size is None and found.metadata_sha256:
             # without sizes on the page, `read` would ask for the wheel's too
             known = self._metadata.read_beside(found)

@@ -50,7 +50,7 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ in ("PanicException", "RustPanic")
 
 
-def panicked(label: str) -> IndexFailure:
+def panic_failure(label: str) -> IndexFailure:
     """The error to raise for that: what the channels serve is all that rattler was given."""
     return IndexFailure(
         f"{label}: rattler can't read what one of the channels serves, and says no more",
@@ -60,13 +60,13 @@ def panicked(label: str) -> IndexFailure:
 
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:
     """Shorten a solver's report of a conflict, which repeats itself for each version."""
-    report = _condensed(_PREFIX.sub("", text))
+    report = _condense(_PREFIX.sub("", text))
     missing = _NO_CANDIDATES.search(text)
     hint = f"no channel of the spec has that {missing[1]} for this platform" if missing else _LOOSEN
     return Unsatisfiable(f"{label}: conda's packages don't fit together: {report}", hint=hint)
 
 
-def _condensed(report: str) -> str:
+def _condense(report: str) -> str:
     """Drop branches that differ from another one only in versions, and keep at most `_LINES` lines."""
     lines = [line.rstrip() for line in report.splitlines() if line.strip()]
     kept = _distinct(lines)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
-from envspec.resolve.conda.errors import conda_failure, is_panic, panicked
+from envspec.resolve.conda.errors import conda_failure, is_panic, panic_failure
 from envspec.resolve.conda.records import build_of, pins_of_records
 from envspec.resolve.conda.solve import CondaResolver
 
@@ -25,7 +25,7 @@ def records_of(
     return asyncio.run(_records_of(resolver, tuple(pins), sorted({*platforms, "noarch"}), what))
 
 
-def uploaded(record: RepoDataRecord) -> str | None:
+def upload_time(record: RepoDataRecord) -> str | None:
     """Give the time at which a record came (RFC 3339, UTC); None where its channel doesn't say."""
     if record.timestamp is None:
         return None
@@ -59,7 +59,7 @@ async def _records_of(
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise panicked(what) from None
+        raise panic_failure(what) from None
     known = {}
     for record in (record for records in found for record in records):
         name = names.get(without_credentials(record.channel or "").rstrip("/"))
@@ -68,9 +68,11 @@ async def _records_of(
     return known
 
 
-def published(resolver: CondaResolver, pins: Iterable[Pin], platforms: Iterable[str]) -> dict[tuple[str, str], str]:
+def times_of_upload(
+    resolver: CondaResolver, pins: Iterable[Pin], platforms: Iterable[str]
+) -> dict[tuple[str, str], str]:
     """When each file came (RFC 3339), by index and file name; what its channel doesn't date or doesn't have isn't
     there. Raises OutsideError."""
     found = records_of(resolver, pins, platforms, "when conda packages were published")
-    times = {key: uploaded(record) for key, record in found.items()}
+    times = {key: upload_time(record) for key, record in found.items()}
     return {key: moment for key, moment in times.items() if moment is not None}

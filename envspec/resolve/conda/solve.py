@@ -22,7 +22,7 @@ from envspec.packages.conda_build import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.conda.channels import ChannelAddress
-from envspec.resolve.conda.errors import conda_failure, is_panic, panicked
+from envspec.resolve.conda.errors import conda_failure, is_panic, panic_failure
 from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records
 from envspec.resolve.conda.request import CondaRequest, group_conda, virtual_packages
 from envspec.resolve.pip.request import Preferences
@@ -79,7 +79,7 @@ def wrong_variants(
     return wrong
 
 
-def excused(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> frozenset[str]:
+def exempt_packages(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> frozenset[str]:
     """Find the packages whose build the spec chose: by name, and the CPU builds that belong with such a one."""
     tied: dict[str, set[str]] = {}
     cpu = {build.name for build in solution if build.for_cpu}
@@ -143,10 +143,10 @@ def existing(
     if not known:
         return None
     asked = [version for version in known if version in wanted] or list(known)
-    nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reversed(v)))[:4]
+    nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reverse(v)))[:4]
     listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers_in))}" for v in nearest)
     text = f"existing CUDA builds of {name} for Python {python}: {listed}"
-    others = sorted((v for v in fits if v not in nearest), key=_reversed)
+    others = sorted((v for v in fits if v not in nearest), key=_reverse)
     return text + (f"; {name} {others[0]} runs with CUDA {cuda}" if others else "")
 
 
@@ -155,7 +155,7 @@ def _distance(cuda: str, asked: str) -> int:
     return abs((a - c) * 20 + b - d)
 
 
-def _reversed(version: str) -> tuple[int, ...]:
+def _reverse(version: str) -> tuple[int, ...]:
     return tuple(-number for number in numbers_in(version))
 
 
@@ -304,20 +304,20 @@ class _Solve:
         specs = [self._match_spec(text) for text in request.solved_specs]
         chosen = [spec.name.normalized for spec in specs if spec.build is not None]
         held = [*base_constraints(request.cuda, request.names), *request.constraints]
-        locked = best_of_each(await self._kept(specs, prefer), request.python)
+        locked = best_of_each(await self._records_to_keep(specs, prefer), request.python)
         wrong: list[BuildRecord] = []
         refused: list[BuildRecord] = []
         siblings: list[BuildRecord] = []
         while True:
             try:
-                records = await self._solved(specs, held, locked)
+                records = await self._solve(specs, held, locked)
             except Unsatisfiable as conflict:
                 if wrong:
                     raise await self._wrong_build(wrong, siblings, conflict) from None
                 raise await self._with_nearest(conflict) from None
             solution = {build_of(record): record for record in records}
             builds = list(solution)
-            siblings = await self._siblings(builds, excused(builds, chosen))
+            siblings = await self._siblings(builds, exempt_packages(builds, chosen))
             wrong = wrong_variants(builds, siblings, request.cuda)
             if not wrong:
                 break
@@ -333,12 +333,12 @@ class _Solve:
         self.passed_over[:] = went_back(refused, builds, request.cuda)
         return solution
 
-    async def _solved(self, specs: Sequence[MatchSpec], held: Iterable[str], locked: Records) -> Records:
+    async def _solve(self, specs: Sequence[MatchSpec], held: Iterable[str], locked: Records) -> Records:
         from rattler import solve
 
         request = self.request
         moment = request.exclude_newer
-        return await self._asked(
+        return await self._await_answer(
             solve(
                 list(self.channels),
                 list(specs),
@@ -353,7 +353,7 @@ class _Solve:
             )
         )
 
-    async def _kept(self, specs: Iterable[MatchSpec], prefer: Mapping[str, str]) -> list[RepoDataRecord]:
+    async def _records_to_keep(self, specs: Iterable[MatchSpec], prefer: Mapping[str, str]) -> list[RepoDataRecord]:
         """List the records in `prefer` that the channels still give: rattler takes what it is told is locked from any.
 
         A package comes from the channel that the spec names for it, or else from the first that has what the spec asks
@@ -380,7 +380,7 @@ class _Solve:
         if not asked:
             return []
         platforms: Any = [self.request.platform, "noarch"]
-        found = await self._asked(
+        found = await self._await_answer(
             self.resolver.gateway.query(
                 list(self.channels), platforms, asked, recursive=False, channel_relations="disabled"
             )
@@ -442,7 +442,7 @@ class _Solve:
             told += [text] if text else []
         return ". ".join(told) or None
 
-    async def _asked(self, answer: Coroutine[Any, Any, _T]) -> _T:
+    async def _await_answer(self, answer: Coroutine[Any, Any, _T]) -> _T:
         from rattler.exceptions import GatewayError, SolverError
 
         try:
@@ -452,7 +452,7 @@ class _Solve:
         except BaseException as error:
             if not is_panic(error):
                 raise
-            raise panicked(self.label) from None
+            raise panic_failure(self.label) from None
 
 
 def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:

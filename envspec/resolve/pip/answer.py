@@ -21,10 +21,10 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import find_metadata
 from envspec.resolve.pip.describe import found_file, is_source, with_hash
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.edges import holding, reached, unsure_lines
+from envspec.resolve.pip.edges import holding, reachable_packages, unsure_lines
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import Asks, Releases, admitted, asks_of, newer_than, skipped, wheels_fit
-from envspec.resolve.pip.pins import completed, installed
+from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
+from envspec.resolve.pip.pins import complete_metadata, file_to_install
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
@@ -47,7 +47,7 @@ class Resolution:
 
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
-    metadata = described(found, request, reading)
+    metadata = read_metadata(found, request, reading)
     edges = holding(request, metadata)
     bounds = {
         name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
@@ -57,21 +57,23 @@ def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> R
     return Resolution(found, edges, asks_of(request, {name: (*edges[name], *bounds[name]) for name in edges}))
 
 
-def asked_for(found: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
+def drop_unreachable(found: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
     """Drop what only an active correction leads to: it bounds a package that may have gone. Raises what reading
     METADATA raises."""
     if not request.corrections.active:
         return found
-    there = reached(request, described(found, request, reading))
+    there = reachable_packages(request, read_metadata(found, request, reading))
     return tuple(package for package in found if package.name in there)
 
 
-def described(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
+def read_metadata(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
     """Read the METADATA of packages of a solution, with what corrections add. Raises what reading METADATA raises."""
     for package in found:
-        reading.begin(package, installed(package, request), request.metadata)
+        reading.begin(package, file_to_install(package, request), request.metadata)
     return {
-        package.name: completed(reading.result(package, installed(package, request), request.metadata), request)[0]
+        package.name: complete_metadata(
+            reading.result(package, file_to_install(package, request), request.metadata), request
+        )[0]
         for package in found
     }
 
@@ -99,13 +101,13 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
 def with_hashes(found: Sequence[Found], request: Request, hashes: FileHashes | None) -> tuple[Found, ...]:
     """Add the hash of each file that the target installs and whose page says none. Raises IndexFailure."""
 
-    def hashed(package: Found) -> Found:
-        file = installed(package, request)
+    def hash_file(package: Found) -> Found:
+        file = file_to_install(package, request)
         if hashes is None or file is None or file is package.archive or file.sha256 is not None:
             return package
         return replace(package, files=(with_hash(file, hashes),))
 
-    return tuple(map(hashed, found))
+    return tuple(map(hash_file, found))
 
 
 def sources_needed(
@@ -118,7 +120,7 @@ def sources_needed(
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.found:
-            file = installed(package, request)
+            file = file_to_install(package, request)
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
             facts = static.read(file, package.name, str(package.version))
@@ -137,7 +139,7 @@ def refuse_two_answers(
     for request, answer in answers.items():
         if not request.any_python:
             continue
-        for name, line, python in unsure_lines(request, described(answer.found, request, reading)):
+        for name, line, python in unsure_lines(request, read_metadata(answer.found, request, reading)):
             who = f"{name} requires" if name else "the spec asks for"
             error = Infeasible(
                 f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "
@@ -157,8 +159,8 @@ def older_sources(found: Sequence[Found], request: Request, releases: Releases) 
         for package in found
         if package.name not in {*request.allow_source, *request.unfit}
         and not all(file.file.endswith(".whl") for file in package.files)
-        and is_source(package, installed(package, request))
-        and any(one.source for one in skipped(package, request, releases))
+        and is_source(package, file_to_install(package, request))
+        and any(one.source for one in skipped_releases(package, request, releases))
     )
 
 
@@ -171,7 +173,7 @@ def dated_sources(
         if package.name in {*request.allow_source, *request.unfit} or kept.get(package.name) == package.version:
             continue
         for release in newer_than(releases(package.name), version_of(package.version or "")) if package.files else ():
-            if _waits_for_wheels(release, request) and admitted(release, request, package.name, None):
+            if _waits_for_wheels(release, request) and suits_target(release, request, package.name, None):
                 yield package.name
                 break
 
@@ -181,7 +183,7 @@ def _waits_for_wheels(release: Release, request: Request) -> bool:
     return release.source and wheels_fit(late, request) and not wheels_fit(release.wheels, request)
 
 
-def tell_undated(
+def tell_missing_dates(
     solutions: Mapping[Request, Sequence[Found]],
     groups: Mapping[Request, tuple[str, ...]],
     releases: Callable[[Request], Releases],
@@ -199,7 +201,7 @@ def tell_undated(
         notice(Finding("info", "no-upload-times", message, targets=tuple(targets)))
 
 
-def tell_hashed(urls: Sequence[str], notice: Callable[[Finding], None]) -> None:
+def tell_own_hashes(urls: Sequence[str], notice: Callable[[Finding], None]) -> None:
     """Write one line for the files whose hash was taken of what came, as their pages say none."""
     if urls:
         files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in urls)
@@ -215,7 +217,7 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
     return f"only a pre-release of {', '.join(barred)} fits; to take one, name it in the spec ({names})"
 
 
-def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
+def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
     """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add.
 
     Those whose bound stands in it; where no bound does, those of packages that are both named."""
@@ -227,7 +229,7 @@ def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsa
     found += [row for row in about if row.kind == "extra" and row.name in corrections.active]
     if not found:
         return conflict
-    told = "; ".join(map(_added_by, found))
+    told = "; ".join(map(_describe_correction, found))
     listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
     hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
     named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
@@ -235,7 +237,7 @@ def named_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsa
     return named
 
 
-def _added_by(row: Correction) -> str:
+def _describe_correction(row: Correction) -> str:
     if row.kind == "extra":
         return f"envspec holds {row.package} to what its extra {row.requirement} says: {row.reason}"
     return f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}"
@@ -245,7 +247,7 @@ def _bounds_stand_in(message: str, row: Correction) -> bool:
     return all(str(clause) in message for clause in published_requirement(row.requirement).specifier)
 
 
-def labelled(error: EnvspecError, label: str) -> EnvspecError:
+def prefix_label(error: EnvspecError, label: str) -> EnvspecError:
     """Prefix an error of one file or page with the targets that need it."""
     if error.message.startswith(label):
         return error
@@ -255,7 +257,7 @@ def labelled(error: EnvspecError, label: str) -> EnvspecError:
 
 
 @contextmanager
-def said_of(targets: tuple[str, ...]) -> Iterator[None]:
+def attribute_to(targets: tuple[str, ...]) -> Iterator[None]:
     """Give what fails meanwhile the targets that it's said of."""
     try:
         yield

@@ -27,7 +27,7 @@ from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import Metadata, cache_key
-from envspec.resolve.pip.pins import installed
+from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
@@ -129,9 +129,9 @@ class _Builds:
             requires = tuple(self._lines(wanted, name))
             if not requires:
                 return ()
-            return self._bounded(replace(wanted.solved_for, requirements=requires), wanted, name)
+            return self._solve_within_bounds(replace(wanted.solved_for, requirements=requires), wanted, name)
 
-    def _bounded(self, request: Request, wanted: BuildWanted, name: str) -> BuiltWith:
+    def _solve_within_bounds(self, request: Request, wanted: BuildWanted, name: str) -> BuiltWith:
         """Solve a request with the first of the bounds on NumPy with which there is a solution."""
         conflicts: list[Unsatisfiable] = []
         for bound in wanted.numpy or ("",):
@@ -189,7 +189,7 @@ class _Builds:
             if large and wanted.runs:
                 # setuptools before 70.1 asks for wheel
                 silent, asked = True, ("wheel",) if "setuptools" in names else ()
-                self.resolver.notice(_not_asked(name, f"asking it takes {large}, which locking doesn't fetch"))
+                self.resolver.notice(_build_notice(name, f"asking it takes {large}, which locking doesn't fetch"))
             elif wanted.runs:
                 try:
                     own = tuple((one.name, one.url) for one in self._indexes(wanted) if not one.default)
@@ -201,7 +201,7 @@ class _Builds:
                     why = (
                         f"it imports {module}, which the build doesn't have" if module else build_failure(error.output)
                     )
-                    self.resolver.notice(_not_asked(name, why))
+                    self.resolver.notice(_build_notice(name, why))
         requires = tuple(dict.fromkeys((*declared, *asked)))
         return self._keep(key, pin, requires, known=not silent)
 
@@ -234,7 +234,7 @@ class _Builds:
             error.message = proxy.plain(error.message)
             raise
         for package in sorted(in_own_addresses(found, proxy, {}), key=lambda one: one.name):
-            file = installed(package, request)
+            file = file_to_install(package, request)
             if file is None or not file.file.endswith(".whl") or file.sha256 is None:
                 raise SpecError(
                     f"{label} requires {package.name} {package.version}, which has no wheel that fits: builds build "
@@ -258,6 +258,6 @@ def _key(pin: Pin, *, runs: bool) -> str:
     return cache_key("build-requires", pin.name, bytes_of, PYTHON if runs else "declared")
 
 
-def _not_asked(name: str, why: str) -> Finding:
+def _build_notice(name: str, why: str) -> Finding:
     message = f"{name}: its build can't say here what else it needs, so the lock has what it declares: {why}"
     return Finding("info", "build-not-asked", message)

@@ -14,7 +14,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.direct import DirectFiles, with_hash
 from envspec.resolve.pip.edges import requirement_of
-from envspec.resolve.pip.pins import completed
+from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.uv.answer import Found, read_pylock
 from envspec.resolve.uv.errors import PROJECT, failure, offline_failure
@@ -172,11 +172,11 @@ def _configuration(
         if index.cacheable and age is not None:
             # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
             lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
-    lines += _stated(request, direct)
+    lines += _metadata_lines(request, direct)
     return "\n".join(lines) + "\n"
 
 
-def _stated(request: Request, direct: DirectFiles) -> list[str]:
+def _metadata_lines(request: Request, direct: DirectFiles) -> list[str]:
     """Write the METADATA of files by URL for uv, which then asks for none of them; and what the spec states of packages
     from git, which uv would build: it takes this word for wheels too, so that of an index's package stays with the
     index proxy."""
@@ -198,7 +198,7 @@ def _stated(request: Request, direct: DirectFiles) -> list[str]:
         )
     ]
     for name, one in sorted(direct.items()):
-        metadata, _ = completed((one.metadata, None), request)
+        metadata, _ = complete_metadata((one.metadata, None), request)
         requires = [with_hash(str(requirement_of(line)), direct) for line in metadata.requires_dist]
         lines += [
             "[[dependency-metadata]]",

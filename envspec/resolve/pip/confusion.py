@@ -55,7 +55,7 @@ class SourcesUnsaid(AnswerNo):
         table = ", ".join(f'{name} = "{index}"' for name, index in sorted(lines.items()))
         super().__init__(
             f"{', '.join(targets)}: {has} packages that the solution needs, and [pip] sources doesn't say which index "
-            f"to use: {'; '.join(map(_told, first.values()))}",
+            f"to use: {'; '.join(map(_line, first.values()))}",
             hint=f'add to [pip]: sources = {{ {table} }}; write "pypi" to take a package from PyPI instead; set an '
             "index that mirrors all of PyPI as the default index, not in the spec",
         )
@@ -63,7 +63,7 @@ class SourcesUnsaid(AnswerNo):
         self.targets = tuple(targets)
 
 
-def _told(one: Unsaid) -> str:
+def _line(one: Unsaid) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
     if one.taken:
         notes.append(f"PyPI has {one.taken}")
@@ -124,7 +124,7 @@ def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
     ways = {
         (name, index): path
         for index in sorted({index for _, index in request.sources})
-        for name, path in reached(index, request, answer.edges).items()
+        for name, path in shortest_paths(index, request, answer.edges).items()
         if name in silent
     }
     return _those_had(ways, taken, has)
@@ -142,7 +142,7 @@ def _those_had(
     ]
 
 
-def reached(index: str, request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def shortest_paths(index: str, request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Find all packages that those of a named index lead to, themselves included, each with the shortest path. `edges`
     are the packages' requirements that hold."""
     ways: dict[str, tuple[str, ...]] = {

@@ -51,7 +51,7 @@ class Describer:
             )
         if address.kind in (WHEEL, VARIANT):
             try:
-                known = self.wheels.cached(file) or self._of_wheel(file, address.sidecar)
+                known = self.wheels.recall(file) or self._of_wheel(file, address.sidecar)
                 return metadata_text(of_variant(known, address.variant))
             except DamagedFile:
                 return _NO_METADATA

@@ -89,7 +89,7 @@ class DirectReader:
             lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
             more = [text for text in lines_below if markers.hold(text, extras) and head_of(text).name not in overridden]
             for below, requirement in _by_url(more):
-                _refuse_unnamed(requirement, name, own)
+                _refuse_strange_url(requirement, name, own)
                 lines.setdefault(below, requirement)
                 yield below, frozenset(map(canonical_name, requirement.extras))
 
@@ -124,10 +124,10 @@ class DirectReader:
         with self._lock:
             if key not in self._read:
                 with self.counting.one(f"reading {redact(url)}"), about(name):
-                    self._read[key] = self._fetched(name, url, sha256, below, allowed, stated)
+                    self._read[key] = self._fetch(name, url, sha256, below, allowed, stated)
             return self._read[key]
 
-    def _fetched(
+    def _fetch(
         self,
         name: str,
         url: str,
@@ -149,12 +149,12 @@ class DirectReader:
                 hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
             )
         try:
-            known = self._known(url, file) if sha256 is None else self._named(url, file, sha256)
+            known = self._current_file(url, file) if sha256 is None else self._file_of_hash(url, file, sha256)
             place = self.files.find(WantedFile(file, known.sha256, known.size))
             fragment = f"#subdirectory={subdirectory}" if subdirectory else ""
             found = FoundFile(split_credentials(url)[0] + fragment, file, known.sha256, known.size)
             if is_wheel and place is not None:
-                metadata = self.wheels.cached(found) or self.wheels.read_kept(place, found)
+                metadata = self.wheels.recall(found) or self.wheels.read_file(place, found)
             elif stated is not None:
                 metadata = metadata_of(stated, str(stated.exact))
             else:
@@ -165,14 +165,14 @@ class DirectReader:
         _refuse_other_package(metadata, name, found)
         return DirectFile(url, found, metadata)
 
-    def _named(self, url: str, file: str, sha256: str) -> KnownFile:
+    def _file_of_hash(self, url: str, file: str, sha256: str) -> KnownFile:
         """The file of the hash that the requirement names."""
         wanted = WantedFile(file, sha256, None, BY_REQUIREMENT)
         if self.files.find(wanted) is None:
             self._refuse_offline(file)
         return KnownFile(sha256, self.files.fetch(url, wanted).stat().st_size, None)
 
-    def _known(self, url: str, file: str) -> KnownFile:
+    def _current_file(self, url: str, file: str) -> KnownFile:
         """The file that is there now; offline the one that was there last."""
         bare = split_credentials(url)[0]
         entry = self.cache / f"urls-v{_SCHEMA}" / f"{cache_key(bare)}.json"
@@ -200,7 +200,7 @@ def _by_url(lines: Iterable[str]) -> Iterator[tuple[str, Requirement]]:
             yield line, requirement
 
 
-def _refuse_unnamed(requirement: Requirement, asker: str, named: Sequence[Address]) -> None:
+def _refuse_strange_url(requirement: Requirement, asker: str, named: Sequence[Address]) -> None:
     """Refuse what a file requires by a URL that the spec doesn't name, before anything is asked there."""
     url = str(requirement.url)
     with suppress(ValueError):

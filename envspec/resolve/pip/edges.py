@@ -33,16 +33,16 @@ def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tup
     package also counts where its override holds in its place: an override drops the line's own marker. Lines are
     normalised and sorted. Raises IndexFailure for a line that isn't a requirement.
     """
-    edges = _followed(request, packages, ((name, frozenset()) for name in packages))
+    edges = _follow(request, packages, ((name, frozenset()) for name in packages))
     return {name: edges[name] for name in packages}
 
 
-def reached(request: Request, packages: Mapping[str, Metadata]) -> frozenset[str]:
+def reachable_packages(request: Request, packages: Mapping[str, Metadata]) -> frozenset[str]:
     """Find the packages that the request's own requirements lead to. Raises as `holding` does."""
-    return frozenset(_followed(request, packages))
+    return frozenset(_follow(request, packages))
 
 
-def _followed(
+def _follow(
     request: Request, packages: Mapping[str, Metadata], more: Iterable[tuple[str, frozenset[str]]] = ()
 ) -> dict[str, tuple[str, ...]]:
     """Follow the lines that hold, from the request's requirements and `more` packages, to each package's edges."""
@@ -50,7 +50,7 @@ def _followed(
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
 
-    def wanted(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    def heads(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
         return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages)
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -60,10 +60,12 @@ def _followed(
         except IndexFailure as failure:
             failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
             raise failure.concerning(name) from None
-        return wanted(texts)
+        return heads(texts)
 
-    asked_for = [text for line in request.requirements for text in _met(line, frozenset(), markers, overrides)]
-    reach((*wanted(asked_for), *more), following)
+    asked_for = [
+        text for line in request.requirements for text in _lines_that_hold(line, frozenset(), markers, overrides)
+    ]
+    reach((*heads(asked_for), *more), following)
     return edges
 
 
@@ -74,15 +76,15 @@ def unsure_lines(request: Request, packages: Mapping[str, Metadata]) -> Iterator
     if not any(_PATCHES.search(line) for line in (*request.requirements, *lines)):
         return
 
-    def held(python: str) -> Mapping[str, tuple[str, ...]]:
+    def edges_for(python: str) -> Mapping[str, tuple[str, ...]]:
         markers = _markers(request.platform, python)
         own = tuple(filter(markers.hold, request.requirements))
         return {"": own, **holding(replace(request, python_version=python), packages)}
 
     first, *others = request.any_python
-    known = held(first)
+    known = edges_for(first)
     for python in others:
-        now = held(python)
+        now = edges_for(python)
         for name, edges in known.items():
             yield from ((name, line, python) for line in sorted({*edges} ^ {*now[name]}))
 
@@ -105,10 +107,12 @@ def edges_of(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the Requires-Dist lines of one package that hold as `holding` does, and the requirements that they come to.
     Raises as `holding` does."""
-    told = {line: _met(line, extras, markers, overrides) for line in lines}
+    told = {line: _lines_that_hold(line, extras, markers, overrides) for line in lines}
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
     held = {
-        _normal(line) for line, instead in told.items() if instead or (overrides and _met(line, extras, markers, _NONE))
+        _normal(line)
+        for line, instead in told.items()
+        if instead or (overrides and _lines_that_hold(line, extras, markers, _NONE))
     }
     return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
 
@@ -128,7 +132,7 @@ def for_other_cuda(
     return edges_of(wanted, extras, markers, Overrides(()))[0]
 
 
-def _met(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:
+def _lines_that_hold(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:
     try:
         if not overrides:
             return (line,) if markers.hold(line, extras) else ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
-from envspec.resolve.pip.newest import Releases, admitted, asks_of, is_skipped, newer_than
+from envspec.resolve.pip.newest import Releases, asks_of, is_skipped, newer_than, suits_target
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 
@@ -34,7 +34,7 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
         if kept.get(name) == package.version:
             continue
         for release in newer_than(releases(name), version):
-            if admitted(release, request, name, alone.get(name)) and not is_skipped(release, request, name):
+            if suits_target(release, request, name, alone.get(name)) and not is_skipped(release, request, name):
                 higher[name] = release.version.partition("+")[0]
                 break
     return {**same, **higher} if higher else {}

@@ -70,7 +70,7 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
     """
     if any(is_told(name) and name not in texts for name in names):
         return False
-    if not _system_is_known(project) or _own_modules(names) & _SHADOWED or not _loads_nothing(texts):
+    if not _is_known_system(project) or _own_modules(names) & _SHADOWED or not _loads_nothing(texts):
         return False
     if "setup.py" in names:
         return _of_literals(texts.get("setup.py", "")) or False if _builds_by_setup(project) else False
@@ -82,7 +82,7 @@ def is_told(path: str) -> bool:
     return path in ("setup.py", "setup.cfg") or path.endswith("-info/entry_points.txt")
 
 
-def _system_is_known(project: Mapping[str, Any]) -> bool:
+def _is_known_system(project: Mapping[str, Any]) -> bool:
     system = project.get("build-system", {})
     if not isinstance(system, dict) or not set(system) <= {"requires", "build-backend"}:
         return False
@@ -191,7 +191,7 @@ def _of_literals(text: str) -> Setup | None:
                     return None
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             return None
-    return None if said is None else _said(said)
+    return None if said is None else _read_setup(said)
 
 
 def _is(called: ast.expr, names: Sequence[str]) -> bool:
@@ -213,7 +213,7 @@ def _literal(value: ast.expr, known: Mapping[str, object]) -> object:
     return ast.literal_eval(value)
 
 
-def _said(said: Mapping[str, object]) -> Setup | None:
+def _read_setup(said: Mapping[str, object]) -> Setup | None:
     groups = said.get("entry_points") or {}
     if not set(said) <= _DATA or not isinstance(groups, dict):
         return None

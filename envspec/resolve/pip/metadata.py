@@ -162,7 +162,7 @@ class MetadataReader:
     cache: MetadataCache
     fetcher: Fetcher
 
-    def cached(self, file: FoundFile) -> Metadata | None:
+    def recall(self, file: FoundFile) -> Metadata | None:
         """Look up a wheel's metadata in the cache, read from its own bytes or at the same address."""
         return self.cache.get(_hashed_key(file)) or self.cache.get(_served_key(file))
 
@@ -170,7 +170,7 @@ class MetadataReader:
         """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
         text, size, hashed = self._from_index(file, sidecar)
-        metadata = _parsed(text, file)
+        metadata = _parse(text, file)
         claimed = file.size is not None and not hashed
         known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
         self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
@@ -180,7 +180,7 @@ class MetadataReader:
         """Read the METADATA that an index has beside a wheel; None where it has none. The size stays unknown. Raises
         IndexFailure."""
         text = self._sidecar(file)
-        return None if text is None else _parsed(text, file)
+        return None if text is None else _parse(text, file)
 
     def read_own(self, file: FoundFile) -> OwnMetadata | None:
         """Read the METADATA in a wheel itself, and what its index has beside it in another wording; None where the
@@ -192,17 +192,17 @@ class MetadataReader:
         if tail.status != 206 and not tail.body:
             return None
         text, size, _ = self._from_wheel(file, tail)
-        own = replace(_parsed(text, file), size=size)
+        own = replace(_parse(text, file), size=size)
         if file.metadata_sha256 in (None, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()):
             self.cache.put(key, own)
             return OwnMetadata(own)
         return OwnMetadata(own, self.read_beside(file))
 
-    def read_kept(self, path: Path, file: FoundFile) -> Metadata:
+    def read_file(self, path: Path, file: FoundFile) -> Metadata:
         """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""
         with path.open("rb") as wheel:
             text = self._text_in(wheel, file)
-        known = Metadata(**{**asdict(_parsed(text, file)), "size": path.stat().st_size})
+        known = Metadata(**{**asdict(_parse(text, file)), "size": path.stat().st_size})
         self.cache.put(_hashed_key(file), known)
         return known
 
@@ -276,7 +276,7 @@ class MetadataReader:
             ) from None
 
 
-def _parsed(text: str, file: FoundFile) -> Metadata:
+def _parse(text: str, file: FoundFile) -> Metadata:
     try:
         metadata = parse_metadata(text)
     except ValueError as error:

@@ -58,7 +58,7 @@ def has_pre_release(found: Iterable[Found], kept: Mapping[str, str]) -> bool:
     return any(_is_pre_release(package, kept) for package in found)
 
 
-def unasked(
+def stray_pre_releases(
     found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
 ) -> tuple[str, ...]:
     """Find packages with a pre-release that nothing asks for: no requirement names one, and the index has a final
@@ -72,7 +72,8 @@ def unasked(
         and (
             package.name in request.final
             or any(
-                admitted(release, request, package.name, asks.get(package.name)) for release in releases(package.name)
+                suits_target(release, request, package.name, asks.get(package.name))
+                for release in releases(package.name)
             )
         )
     )
@@ -114,7 +115,7 @@ def behind(
         newer = [
             release
             for release in newer_than(releases(package.name), taken)
-            if admitted(release, request, package.name, asks.get(package.name))
+            if suits_target(release, request, package.name, asks.get(package.name))
         ]
         if newer:
             fits = not is_skipped(newer[0], request, package.name)
@@ -125,16 +126,16 @@ def behind(
 def without_fitting_wheel(name: str, request: Request, releases: Releases, above: str = "") -> Release | None:
     """Find the newest release of a package (above a version) that has wheels, of which none fits the target."""
     for release in newer_than(releases(name), version_of(above)):
-        if admitted(release, request, name, None) and is_skipped(release, request, name):
+        if suits_target(release, request, name, None) and is_skipped(release, request, name):
             return release
     return None
 
 
-def skipped(package: Found, request: Request, releases: Releases) -> Iterator[Release]:
+def skipped_releases(package: Found, request: Request, releases: Releases) -> Iterator[Release]:
     """Find the final releases that are newer than a package of a solution, whatever is required of them, and have
     wheels, of which none fits the target."""
     for release in newer_than(releases(package.name), version_of(package.version or "")):
-        if admitted(release, request, package.name, None) and is_skipped(release, request, package.name):
+        if suits_target(release, request, package.name, None) and is_skipped(release, request, package.name):
             yield release
 
 
@@ -156,7 +157,7 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
     return tuple(
         release.version
         for release in newer_than(releases(package.name), taken)
-        if admitted(release, request, package.name, None) and not is_skipped(release, request, package.name)
+        if suits_target(release, request, package.name, None) and not is_skipped(release, request, package.name)
     )
 
 
@@ -166,7 +167,7 @@ def is_skipped(release: Release, request: Request, name: str) -> bool:
     return bool(release.wheels) and name not in request.allow_source and not fits
 
 
-def admitted(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
+def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
     version = version_of(release.version)
     if version is None or version.is_prerelease or release.yanked:

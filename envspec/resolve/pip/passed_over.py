@@ -66,7 +66,7 @@ class Unbuilt:
     every: bool
 
 
-def passed_over(
+def missing_wheels(
     several: Iterable[Behind],
     request: Request,
     index: TorchIndex,
@@ -124,7 +124,7 @@ def tell_passed_over(
         target = f"{request.platform}{glibc} and Python {request.python}"
         unbuilt = [one for one in several if isinstance(one, Unbuilt)]
         lines = _lines([one for one in several if isinstance(one, PassedOver)], target)
-        held = [_of_held(one) for one in several if isinstance(one, HeldTorch)]
+        held = [_held_torch_finding(one) for one in several if isinstance(one, HeldTorch)]
         told += [
             replace(line, targets=tuple(groups[request])) for line in (*held, *_of_torch(unbuilt, request), *lines)
         ]
@@ -132,7 +132,7 @@ def tell_passed_over(
         notice(line)
 
 
-def _of_held(one: HeldTorch) -> Finding:
+def _held_torch_finding(one: HeldTorch) -> Finding:
     beside = " and ".join(one.beside)
     message = f"{one.name} {one.taken} is locked, not {one.newest}: what newer ones require doesn't go with {beside}"
     return Finding("warning" if one.far else "info", FAR if one.far else "passed-over", message)

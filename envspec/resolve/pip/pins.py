@@ -30,7 +30,7 @@ from envspec.resolve.uv.answer import Found, FoundFile
 def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
     """Start reading the METADATA that a solved request needs."""
     for package in found:
-        reading.begin(package, installed(package, request), request.metadata)
+        reading.begin(package, file_to_install(package, request), request.metadata)
 
 
 def pins_of(
@@ -43,8 +43,8 @@ def pins_of(
     releases: Releases,
 ) -> tuple[Pin, ...]:
     """Make the pins of a solved request with the packages' edges. Raises what reading metadata raises."""
-    published = {p.name: reading.result(p, installed(p, request), request.metadata) for p in found}
-    described = {name: completed(description, request) for name, description in published.items()}
+    published = {p.name: reading.result(p, file_to_install(p, request), request.metadata) for p in found}
+    described = {name: complete_metadata(description, request) for name, description in published.items()}
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
     corrected = request.corrections.between(published) | frozenset(_alike(found, edges, request.corrections))
@@ -52,11 +52,11 @@ def pins_of(
         _pin(
             p,
             described[p.name],
-            _left_out(published[p.name][0], request),
+            _missing_requirements(published[p.name][0], request),
             tuple(sorted({*edges[p.name], *_beside(edges[p.name], described[p.name][0], request)})),
             binding_range(described[p.name][0].requires_python, request.python),
             p.name in direct,
-            _index_name(p, installed(p, request), sources, request, index, proxy),
+            _index_name(p, file_to_install(p, request), sources, request, index, proxy),
             newer(p, request, releases) if p.name in corrected else None,
         )
         for p in found
@@ -82,17 +82,19 @@ def _beside(edges: tuple[str, ...], metadata: Metadata, request: Request) -> tup
     return for_other_cuda(edges, metadata.requires_dist, Markers(request.platform, request.full_python), major)
 
 
-def completed(description: Description, request: Request) -> Description:
+def complete_metadata(description: Description, request: Request) -> Description:
     """Add the requirements that the METADATA leaves out, the same as for uv."""
     metadata, artifact = description
-    return replace(metadata, requires_dist=(*metadata.requires_dist, *_left_out(metadata, request))), artifact
+    return replace(
+        metadata, requires_dist=(*metadata.requires_dist, *_missing_requirements(metadata, request))
+    ), artifact
 
 
-def _left_out(metadata: Metadata, request: Request) -> tuple[str, ...]:
+def _missing_requirements(metadata: Metadata, request: Request) -> tuple[str, ...]:
     return request.corrections.missing_requirements(metadata.name, metadata.version, metadata.requires_dist)
 
 
-def installed(package: Found, request: Request) -> FoundFile | None:
+def file_to_install(package: Found, request: Request) -> FoundFile | None:
     """Choose the one file that the target installs, None for git."""
     if package.archive or not package.files:
         return package.archive

@@ -19,7 +19,7 @@ from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.request import Request
 
 
-def provided_by(pins: Iterable[Pin]) -> Provided:
+def provided_packages(pins: Iterable[Pin]) -> Provided:
     """List the packages that a target's conda pins provide. One whose version isn't PEP 440 provides nothing."""
     found = {}
     for pin in pins:
@@ -49,7 +49,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
             )
 
 
-def explained(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
+def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
     """Add conda's side to a conflict that uv found."""
     named = [
         f"{name} {version}"

@@ -52,7 +52,7 @@ class Question:
             UvCompile(
                 self.uv,
                 replace(request, constraints=(*request.constraints, *self.torch.constraints)),
-                self.indexes.ordered(request, self.torch if self.gated else None, self.proxy),
+                self.indexes.for_request(request, self.torch if self.gated else None, self.proxy),
                 Path(tempfile.mkdtemp(dir=self.folder)),
                 self.label,
                 self.proxy.host,

@@ -87,13 +87,13 @@ class Reading:
             if key in self._jobs:
                 return
             self._jobs[key] = self._pool.submit(
-                self._counted, package, file, stated, self.scratch / f"source-{len(self._jobs)}"
+                self._read_with_progress, package, file, stated, self.scratch / f"source-{len(self._jobs)}"
             )
 
     def know(self, file: FoundFile, metadata: Metadata, stated: Stated = ()) -> None:
         """Take a file's metadata as read. `stated` as in `begin`."""
         known: Future[Description] = Future()
-        known.set_result(_described(file, metadata))
+        known.set_result(_describe(file, metadata))
         with self._starting:
             self._jobs.setdefault(_file_key(file, _of(canonical_name(metadata.name), stated)), known)
 
@@ -106,14 +106,14 @@ class Reading:
         """Drop readings that haven't begun, without waiting for the others."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _counted(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
-        cached = self._cached(package, file)
+    def _read_with_progress(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
+        cached = self._recall(package, file)
         if cached is not None:
             return cached
         with self.counting.one(f"reading {file.file if file else package.name}"):
             return self._read(package, file, stated, folder)
 
-    def _cached(self, package: Found, file: FoundFile | None) -> Description | None:
+    def _recall(self, package: Found, file: FoundFile | None) -> Description | None:
         if file is None or file.sha256 is None:
             return None
         if self.proxy.owns(file.url):
@@ -121,12 +121,12 @@ class Reading:
             if wheel is None:
                 raise InternalError(f"{file.file} came from the index proxy, which doesn't hold it")
             return parse_metadata(wheels.metadata_text(wheel).decode()), Artifact(file.file, file.sha256, wheel.size)
-        metadata = self.wheels.cached(file) if _is_wheel(file) else None
-        return None if metadata is None else _described(file, metadata)
+        metadata = self.wheels.recall(file) if _is_wheel(file) else None
+        return None if metadata is None else _describe(file, metadata)
 
     def _read(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
         self._refuse_addresses(package)
-        said = _stated(package, stated)
+        said = _find_metadata(package, stated)
         if package.git:
             if said is not None:
                 return metadata_of(said, str(said.exact)), None
@@ -138,18 +138,18 @@ class Reading:
         if file.sha256 is None:
             raise InternalError(f"{package.name} {package.version} has no file with a sha256")
         if _is_wheel(file):
-            return _described(file, self.wheels.read(file))
+            return _describe(file, self.wheels.read(file))
         version = package.version or ""
         if said is not None:
             version = version or str(said.exact)
             read = self.sources.static.read(file, package.name, version).metadata
             told = metadata_of(said, version)
-            return _described(file, replace(told, licence=read.licence, size=read.size))
+            return _describe(file, replace(told, licence=read.licence, size=read.size))
         if package.name not in self.allowed:
-            return _described(file, self.sources.static.read(file, package.name, version).metadata)
+            return _describe(file, self.sources.static.read(file, package.name, version).metadata)
         folder.mkdir()
         with about(package.name):
-            return _described(file, self.sources.read_sdist(file, package.name, version, folder))
+            return _describe(file, self.sources.read_sdist(file, package.name, version, folder))
 
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
@@ -167,27 +167,27 @@ class Reading:
                     hint="where the spec means a branch or a tag, name it in full behind the `@`: refs/heads/<branch> "
                     "or refs/tags/<tag>",
                 ).concerning(package.name)
-            raise _unnamed(package.name, asked)
+            raise _repository_refusal(package.name, asked)
         if package.name not in self.allowed:
-            raise _unallowed(package.name, url)
+            raise _source_refusal(package.name, url)
 
 
 def stray_repository(name: str, url: str, named: Sequence[Address]) -> SpecError:
     """What to say of a repository that uv met and the spec doesn't name, or of a neighbour that may not be built."""
     address = _address_of(url)
     if any(replace(one, revision=None).has_beside(address) for one in named):
-        return _unallowed(name, url)
-    return _unnamed(name, url)
+        return _source_refusal(name, url)
+    return _repository_refusal(name, url)
 
 
-def _unallowed(name: str, url: str) -> SpecError:
+def _source_refusal(name: str, url: str) -> SpecError:
     return SpecError(
         f"{redact(url)} is built from source, which runs its code, and only another package requires it",
         hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
     ).concerning(name)
 
 
-def _unnamed(name: str, asked: str) -> SpecError:
+def _repository_refusal(name: str, asked: str) -> SpecError:
     return SpecError(
         f"{redact(asked)} is required by another package alone, and only the spec may name a repository",
         hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(asked)}"',
@@ -222,7 +222,7 @@ def _of(name: str, stated: Stated) -> Stated:
     return tuple(one for one in stated if one.name == name)
 
 
-def _stated(package: Found, stated: Stated) -> StatedMetadata | None:
+def _find_metadata(package: Found, stated: Stated) -> StatedMetadata | None:
     """Find what the spec states of a source; of one with an address, whose version no index says, the only entry that
     has a version."""
     if package.version is not None:
@@ -240,7 +240,7 @@ def _file_key(file: FoundFile, stated: Stated) -> str:
     return f"{file.sha256} {file.url} {stated!r}{variant}"
 
 
-def _described(file: FoundFile, metadata: Metadata) -> Description:
+def _describe(file: FoundFile, metadata: Metadata) -> Description:
     """Where the index leaves sizes out, what was once seen for this hash stays true."""
     size, said = file.size if file.size is not None else metadata.size, file.variant
     variant = WheelVariant(said.label, tuple(map(str, said.properties)), said.priorities) if said else None

@@ -21,11 +21,11 @@ from envspec.packages.tags import takes_python
 from envspec.resolve.pip.newest import (
     Asks,
     Releases,
-    admitted,
     asks_of,
     is_skipped,
     needed_glibc,
     newer_than,
+    suits_target,
     wheels_fit,
 )
 from envspec.resolve.pip.request import Request, with_constraints
@@ -111,7 +111,7 @@ def retreats(
     return tuple(one for package in found for one in _of(package, request, asks, releases))
 
 
-def newest_asked(request: Request, releases: Releases) -> tuple[Found, ...]:
+def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
     """Give the newest releases of what the spec asks for that uv may take, which takes no notice of an upper bound in
     Requires-Python; each alone, as the pages have them."""
     asks, provided = asks_of(request, {}), dict(request.provided)
@@ -119,9 +119,11 @@ def newest_asked(request: Request, releases: Releases) -> tuple[Found, ...]:
     for name in sorted({requirement_name(line) for line in request.effective if " @ " not in line} - {*provided}):
         for one in releases(name):
             if not _is_capped(one.requires_python or "", request):
-                if admitted(one, request, name, asks.get(name)) and (one.source or not is_skipped(one, request, name)):
+                if suits_target(one, request, name, asks.get(name)) and (
+                    one.source or not is_skipped(one, request, name)
+                ):
                     break
-            elif admitted(replace(one, requires_python=None), request, name, asks.get(name)):
+            elif suits_target(replace(one, requires_python=None), request, name, asks.get(name)):
                 found.append(Found(name, one.version, (FoundFile("", one.version, None),)))
                 break
     return tuple(found)
@@ -158,7 +160,7 @@ def _for_older_pythons(package: Found, page: Sequence[Release], request: Request
     for release in newer_than(page, version_of(package.version or "")):
         if (
             not release.unsuited
-            and admitted(release, request, package.name, asks)
+            and suits_target(release, request, package.name, asks)
             and is_skipped(release, request, package.name)
             and any(wheels_fit(release.wheels, one) for one in _older(request))
         ):
@@ -174,14 +176,14 @@ def _retreat(package: Found, release: Release, page: Sequence[Release], request:
         for one in page
         if (version := version_of(one.version)) is not None
         and version < newest
-        and admitted(one, request, package.name, asks)
+        and suits_target(one, request, package.name, asks)
         and not is_skipped(one, request, package.name)
     ]
     named = next((one.version for one in older if names_python(one, request)), None)
     return Retreat(package.name, str(package.version), release, named, older[0].version if older else None)
 
 
-def newest_taken(retreat: Retreat, request: Request) -> str | None:
+def newest_python(retreat: Retreat, request: Request) -> str | None:
     """Name the newest Python before the target's for which a release can be installed; None where there is none."""
     release = retreat.release
     for older in _older(request):
@@ -309,7 +311,7 @@ def lost_extras(
         if not lost or {"retreat", f"retreat:{head.name}"} & {*request.accepted}:
             continue
         for release in newer_than(releases(head.name), version_of(package.version or "")):
-            if not admitted(replace(release, requires_python=None), request, head.name, alone.get(head.name)):
+            if not suits_target(replace(release, requires_python=None), request, head.name, alone.get(head.name)):
                 continue
             refused = not takes_python(release.requires_python or "", request.full_python)
             if refused or is_skipped(release, request, head.name) or ahead.get(head.name) == release.version:
@@ -331,13 +333,13 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
     lifting = [
         release
         for release in newer_than(page, version_of(one.release.version))
-        if admitted(release, request, one.name, None) and not is_skipped(release, request, one.name)
+        if suits_target(release, request, one.name, None) and not is_skipped(release, request, one.name)
     ]
     asked = one.name in {requirement_name(line) for line in request.requirements}
     if lifting and asked:
         exact = f"{one.name}=={lifting[-1].version}"
         yield Way(f"take {exact}, which the bounds leave out", line=exact)
-    if (python := newest_taken(one, request)) is not None:
+    if (python := newest_python(one, request)) is not None:
         yield Way(f'python = "{python}"', python=python, bounds=(f"{one.name}>={one.release.version}",))
     if one.older is not None and asked:
         bound = f"{one.name}<={one.older}"

@@ -116,7 +116,7 @@ class SourceReader:
             self.builds.expect(facts.builds)
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
-        archive = self._fetched(file)
+        archive = self._fetch(file)
         source = _unpack(archive, folder / "source", redact(file.url))
         try:
             metadata = self._from_backend(source / subdirectory, folder, file.file)
@@ -148,7 +148,7 @@ class SourceReader:
 
     def sdist_source(self, file: FoundFile, folder: Path, subdirectory: str = "") -> UnpackedSource:
         """Unpack a source distribution into an empty folder; nothing of it runs. Raises IndexFailure, StorageError."""
-        source = _unpack(self._fetched(file), folder / "source", redact(file.url))
+        source = _unpack(self._fetch(file), folder / "source", redact(file.url))
         return UnpackedSource(source / subdirectory, file.file)
 
     def git_source(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> UnpackedSource:
@@ -173,7 +173,7 @@ class SourceReader:
         lines = read_json(out.rpartition("\n")[2])
         return tuple(line for line in lines if isinstance(line, str))
 
-    def _fetched(self, file: FoundFile) -> Path:
+    def _fetch(self, file: FoundFile) -> Path:
         try:
             return self.files.fetch(file.url, WantedFile(file.file, str(file.sha256), file.size, BY_INDEX))
         except OSError as error:

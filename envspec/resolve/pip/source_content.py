@@ -103,14 +103,14 @@ def _tar_members(stream: _Bounded) -> Iterator[Member]:
     with tarfile.open(fileobj=stream, mode="r|*", tarinfo=TarMember) as archive:
         for member in archive:
             if member.isfile():
-                yield member.name, member.size, partial(_tarred, archive, member)
+                yield member.name, member.size, partial(_tar_content, archive, member)
             elif not member.isdir():
                 yield member.name, 0, None
             # tarfile keeps every member that it has seen
             archive.members = []  # type: ignore[attr-defined]
 
 
-def _tarred(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def _tar_content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return _content(archive.extractfile(member))
 
 
@@ -125,10 +125,10 @@ def _zip_members(stream: _Bounded) -> Iterator[Member]:
         for entry in archive.infolist():
             if not entry.is_dir():
                 link = stat.S_ISLNK(entry.external_attr >> 16)
-                yield entry.filename, entry.file_size, None if link else partial(_zipped, archive, entry)
+                yield entry.filename, entry.file_size, None if link else partial(_zip_content, archive, entry)
 
 
-def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+def _zip_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     with archive.open(entry) as file:
         return _content(file)
 

@@ -57,7 +57,7 @@ class SourcesNeeded(AnswerNo):
         for one in self.needed:
             said.setdefault((one.name, one.version), one)
         self.inert = all(one.inert for one in self.needed)
-        told = "; ".join(map(_told, said.values()))
+        told = "; ".join(map(_line, said.values()))
         line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
         source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
@@ -99,7 +99,7 @@ def _newer_glibc(needed: Sequence[NeededSource]) -> Iterator[Way]:
         yield Way(f'if the machines have it, set glibc = "{newest}" in the target', glibc=newest)
 
 
-def _told(one: NeededSource) -> str:
+def _line(one: NeededSource) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
     notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
     if one.inert:

@@ -85,7 +85,7 @@ class StaticReader:
         """Read the facts of a source distribution, which the index lists as this release. Raises IndexFailure."""
         # name and version are the index's word: another index may give these bytes another name
         key = cache_key(name, version, str(file.sha256))
-        known = self._cached(key)
+        known = self._recall(key)
         if known is not None:
             return known
         with self._open(file) as stream:
@@ -110,7 +110,7 @@ class StaticReader:
     def _open(self, file: FoundFile) -> Iterator[Stream]:
         """Open the file: the one that was fetched before, else its index's."""
         most = file.size or self.fetcher.limits.source_bytes
-        kept = self._kept(file)
+        kept = self._find(file)
         if kept is not None:
             with kept.open("rb") as content:
                 yield Stream(redact(file.url), max(most, kept.stat().st_size), iter(partial(content.read, _PIECE), b""))
@@ -120,7 +120,7 @@ class StaticReader:
         with self.fetcher.stream(file.url, most) as stream:
             yield stream
 
-    def _kept(self, file: FoundFile) -> Path | None:
+    def _find(self, file: FoundFile) -> Path | None:
         try:
             wanted = WantedFile(file.file, str(file.sha256), file.size)
             return FileStore(self.folder / ARTIFACTS, self.fetcher).find(wanted)
@@ -131,7 +131,7 @@ class StaticReader:
     def _path(self, key: str) -> Path:
         return self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
 
-    def _cached(self, key: str) -> SourceFacts | None:
+    def _recall(self, key: str) -> SourceFacts | None:
         return read_value(self._path(key), SourceFacts)
 
     def _keep(self, key: str, facts: SourceFacts) -> None:
@@ -195,7 +195,7 @@ def _requirements(
         return bare, "unknown"
     if info is not None and _is_static(texts["PKG-INFO"]):
         return info, "static"
-    listed = _listed(project)
+    listed = _project_requirements(project)
     if listed is not None:
         return Metadata(name, version, *listed, bare.requires_python, bare.licence), "static"
     if isinstance(setup, Setup):
@@ -252,7 +252,7 @@ def _toml(text: str | None) -> dict[str, Any]:
         return {}
 
 
-def _listed(project: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def _project_requirements(project: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Read requirements and extras of a [project] table that binds them. None for one that doesn't."""
     table = project.get("project")
     if not isinstance(table, dict) or not isinstance(table.get("name"), str):

@@ -21,7 +21,7 @@ from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.resolve.pip.floors import is_older
-from envspec.resolve.pip.newest import Releases, admitted, asks_of, needed_glibc, newer_than
+from envspec.resolve.pip.newest import Releases, asks_of, needed_glibc, newer_than, suits_target
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated
 from envspec.resolve.uv.answer import Found
@@ -84,7 +84,7 @@ def may_be_behind(found: Iterable[Found], request: Request, kept: Mapping[str, s
         version = version_of(package.version or "")
         if package.name in direct and package.files and version and kept.get(package.name) != package.version:
             newer = newer_than(releases(package.name), version)
-            if any(admitted(one, request, package.name, alone.get(package.name)) for one in newer):
+            if any(suits_target(one, request, package.name, alone.get(package.name)) for one in newer):
                 return True
     return False
 

@@ -29,12 +29,12 @@ def metadata_hint(module: str, name: str, version: str, facts: SourceFacts, sour
     """Write the hint with the line to add to the spec. `source` is the unpacked source."""
     known = [line for line in facts.metadata.requires_dist or install_requires(source) if is_requirement(line)]
     if known:
-        return f"add to [pip]: {stated_line(name, version, known)}"
+        return f"add to [pip]: {metadata_line(name, version, known)}"
     guess = [module] if module in _OWN else []
-    return f"add to [pip], with all that its README says it requires: {stated_line(name, version, guess)}"
+    return f"add to [pip], with all that its README says it requires: {metadata_line(name, version, guess)}"
 
 
-def stated_line(name: str, version: str, dependencies: Sequence[str]) -> str:
+def metadata_line(name: str, version: str, dependencies: Sequence[str]) -> str:
     """Write a `metadata` key with one entry."""
     entry = {"name": canonical_name(name), "version": version, "dependencies": list(dependencies)}
     return f"metadata = {value([entry])}"

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from envspec.base.errors import InternalError, Unsatisfiable
 from envspec.base.finding import Finding
-from envspec.resolve.pip.pins import installed
+from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.uv.answer import Found
 
@@ -67,14 +67,17 @@ def _again(
     met: Mapping[str, Collection[str]],
     found: Mapping[str, Sequence[Found]],
 ) -> dict[str, Request]:
-    return {name: _asked(one, requests[name], met.get(name, ()), found.get(name, ())) for name, one in asked.items()}
+    return {
+        name: _ask_with_variants(one, requests[name], met.get(name, ()), found.get(name, ()))
+        for name, one in asked.items()
+    }
 
 
 def _with_variants(found: Sequence[Found]) -> Collection[str]:
     return [package.name for package in found if any(file.variant for file in package.files)]
 
 
-def _asked(before: Request, own: Request, names: Collection[str], found: Sequence[Found]) -> Request:
+def _ask_with_variants(before: Request, own: Request, names: Collection[str], found: Sequence[Found]) -> Request:
     variants = tuple(sorted({*before.variants, *names}))
     machine = own.own_machine
     if not variants or machine is None:
@@ -93,7 +96,7 @@ def tell_variants(
     told: dict[str, list[str]] = {}
     for request, found in answers.items():
         for package in found:
-            file = installed(package, request)
+            file = file_to_install(package, request)
             chosen = file.variant if file else None
             others = [f"sm_{one.replace('.', '')} alone {label}" for one, label in chosen.alone] if chosen else []
             if chosen and any(label != chosen.label for _, label in chosen.alone):

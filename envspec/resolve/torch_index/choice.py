@@ -55,7 +55,7 @@ def choose(
     if is_own(request):
         # its wheel says what it's for
         return TorchIndex(None)
-    asked = asked_of(request)
+    asked = torch_request(request)
     in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
     in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
     newest_default = max(map(Version, in_default), default=None)
@@ -97,7 +97,7 @@ def is_own(request: Request) -> bool:
     return named or any(requirement_name(line) == "torch" and "@" in line for line in request.effective)
 
 
-def held_text(request: Request) -> str:
+def newest_text(request: Request) -> str:
     """Name the newest releases that the facts have for a request's platform, Python and CUDA, for a hint."""
     builds = index_builds(request, torch_builds.variant_of(request.cuda))
     newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
@@ -141,7 +141,7 @@ def _admits(specifiers: tuple[str, ...], version: str) -> bool:
     )
 
 
-def asked_of(request: Request) -> TorchRequest:
+def torch_request(request: Request) -> TorchRequest:
     """Read the bounds on torch from a request's own lines."""
     own = [parse_requirement(text) for text in request.effective if requirement_name(text) == "torch"]
     lines = (*request.constraints, *request.overrides)
@@ -160,11 +160,11 @@ def default_builds(platform: str, variant: str) -> list[str]:
 
 def index_builds(request: Request, variant: str, project: str = "torch") -> tuple[str, ...]:
     """List the versions of a torch family project with a file in the facts that a request can install."""
-    return _builds_held(variant, project, request.platform, request.python, request.glibc)
+    return _known_builds(variant, project, request.platform, request.python, request.glibc)
 
 
 @lru_cache(maxsize=512)
-def _builds_held(variant: str, project: str, platform: str, python: str, glibc: str | None) -> tuple[str, ...]:
+def _known_builds(variant: str, project: str, platform: str, python: str, glibc: str | None) -> tuple[str, ...]:
     """The same, cached: each lock needs it dozens of times a target, and the facts don't change while envspec runs."""
     if variant not in wheels.variants():
         return ()

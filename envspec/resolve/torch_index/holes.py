@@ -20,7 +20,14 @@ from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.torch_index.choice import TorchIndex, asked_of, choose, default_builds, held_text, index_builds
+from envspec.resolve.torch_index.choice import (
+    TorchIndex,
+    choose,
+    default_builds,
+    index_builds,
+    newest_text,
+    torch_request,
+)
 
 CODE = "torch-not-in-facts"
 
@@ -105,7 +112,7 @@ def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], 
     here, variant, asked = (
         Version(Version(torch.version).public),
         torch_builds.variant_of(request.cuda),
-        asked_of(request),
+        torch_request(request),
     )
     bounds = _bounds(pins)
     newer = [
@@ -149,7 +156,7 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
     common: set[str] | None = None
     for name in locked:
         request = requests[name]
-        asked, family = asked_of(request), [pin.name for pin in pins[name]]
+        asked, family = torch_request(request), [pin.name for pin in pins[name]]
         from_index = TorchIndex(torch_builds.variant_of(request.cuda))
         here = {
             v
@@ -169,13 +176,13 @@ def _release(pins: Sequence[Pin]) -> str | None:
     return next((pin.version.partition("+")[0] for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
 
 
-def unreached(failure: IndexFailure, request: Request, index: TorchIndex, label: str) -> IndexFailure:
+def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex, label: str) -> IndexFailure:
     """Say of a live index that doesn't answer why envspec asked it, and what would do. `label` names the targets."""
-    asked, why = asked_of(request).text, failure.message.removeprefix(f"{label}: ")
+    asked, why = torch_request(request).text, failure.message.removeprefix(f"{label}: ")
     return IndexFailure(
         f"{label}: the spec asks for {asked}, envspec's own facts have no file of {hole_text(request, index)}, and the "
         f"PyTorch index doesn't answer: {why}",
-        hint=f"name another release{held_text(request)}, or set a mirror: [mirrors] pytorch in envspec's config "
+        hint=f"name another release{newest_text(request)}, or set a mirror: [mirrors] pytorch in envspec's config "
         "(docs/resolution.md)",
     ).concerning("torch")
 
@@ -191,7 +198,7 @@ def hole_text(request: Request, index: TorchIndex) -> str:
 
 def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
     """List the torch releases that a request admits and that have a build for it, whether or not the facts have it."""
-    variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
+    variant, asked = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
     listed = builds_of(request, variant)
     from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
     held = set(default_builds(request.platform, variant)) if index.variant is None else from_index

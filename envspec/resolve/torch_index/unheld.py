@@ -13,7 +13,7 @@ from packaging.version import Version
 from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.resolve.pip.request import Request
-from envspec.resolve.torch_index.choice import TorchIndex, asked_of, default_builds, index_builds
+from envspec.resolve.torch_index.choice import TorchIndex, default_builds, index_builds, torch_request
 from envspec.resolve.torch_index.holes import builds_of, in_time
 
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
@@ -83,7 +83,7 @@ def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated
 
 def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple[tuple[str, str], bool]]:
     """Yield a project with its newest release of those asked for, and whether it's one that only the facts lack."""
-    variant, asked = index.variant or torch_builds.variant_of(request.cuda), asked_of(request)
+    variant, asked = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
 
     def could_be(torch: str) -> bool:
         return asked.admits(torch) and in_time(torch, request.not_after("torch"))

@@ -61,7 +61,7 @@ def read_pylock(text: str) -> tuple[Found, ...]:
         packages = parse_pylock(data).packages if plain is None else ()
     except ValueError as error:
         raise InternalError(f"uv's answer isn't valid by PEP 751: {error}") from None
-    return tuple(map(_found, packages)) if plain is None else plain
+    return tuple(map(_read_package, packages)) if plain is None else plain
 
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -109,7 +109,7 @@ _FILE = re.compile(r"(?:[A-Za-z0-9._+!-]|%2B)+")
 """A file's name in a URL that needs no more than this to be read."""
 
 
-def _found(package: Package) -> Found:
+def _read_package(package: Package) -> Found:
     name, version = package.name, None if package.version is None else str(package.version)
     if package.directory:
         raise InternalError(f"{name} resolved to a local folder, which a lock can't pin")

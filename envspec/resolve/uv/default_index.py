@@ -28,7 +28,7 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
         answer = ran.stdout.split()
         return answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
 
-    return _remembered(uv, cache_dir, "uv-default-index", ask)
+    return _memoise(uv, cache_dir, "uv-default-index", ask)
 
 
 def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
@@ -44,13 +44,13 @@ def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
         found = _ASKED_FOR.search(told)
         return found[1] if found else None
 
-    return _remembered(uv, cache_dir, f"uv-pytorch-{variant}", ask)
+    return _memoise(uv, cache_dir, f"uv-pytorch-{variant}", ask)
 
 
 _COMPILE = ["pip", "compile", "-", "--no-config", "--python", sys.executable]
 
 
-def _remembered(uv: Uv, cache_dir: Path, name: str, ask: Callable[[], str | None]) -> str | None:
+def _memoise(uv: Uv, cache_dir: Path, name: str, ask: Callable[[], str | None]) -> str | None:
     try:
         state = Path(uv.executable).stat()
     except OSError:

@@ -72,7 +72,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
     body, *hints = re.split(r"\nhint: ?", text)
     hints = [" ".join(hint.split()) for hint in hints]
-    parts = [" ".join(_listed(part).split()) for part in _PART.split(body)]
+    parts = [" ".join(_inline_list(part).split()) for part in _PART.split(body)]
     parts = list(dict.fromkeys(filter(None, parts)))
     if parts and parts[0].startswith("No solution found"):
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
@@ -245,7 +245,7 @@ def _hint(hints: Sequence[str]) -> str:
     return _LOOSEN if not text or "--" in text else text
 
 
-def _listed(text: str) -> str:
+def _inline_list(text: str) -> str:
     """Turn a list that uv prints one item a line into part of a sentence."""
     return _ITEMS.sub(lambda match: ": " + ", ".join(match[1].split("\n")[1:]) + "; ", text)
 

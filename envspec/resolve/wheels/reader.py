@@ -79,7 +79,7 @@ class WheelReader:
         if questions <= known.answered:
             return known
         try:
-            with self._opened(file) as content, open_wheel(content) as wheel:
+            with self._open(file) as content, open_wheel(content) as wheel:
                 # its RECORD lies beside the list of its members, which every question reads
                 says = answers(wheel, questions | {"paths"}, known)
         except UnreadableWheel as error:
@@ -92,7 +92,7 @@ class WheelReader:
         return says
 
     @contextmanager
-    def _opened(self, file: FoundFile) -> Iterator[IO[bytes] | RemoteFile]:
+    def _open(self, file: FoundFile) -> Iterator[IO[bytes] | RemoteFile]:
         kept = self.files.find(WantedFile(file.file, str(file.sha256), file.size))
         with open_remote(self.files.fetcher, file.url, WHOLE) if kept is None else kept.open("rb") as content:
             yield content

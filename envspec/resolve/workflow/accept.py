@@ -26,7 +26,7 @@ from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.torch_index import holes as torch_holes
-from envspec.resolve.workflow.bounded import explained, of_one_cause, retreats, told
+from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.notices import (
     Notice,
@@ -64,13 +64,13 @@ def accept(
     of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
     tell_corrected(solved, notice)
     tell_findings(
-        ((one.name, _explained(of_its_pins[one.name], one)) for one in solved),
+        ((one.name, _explain(of_its_pins[one.name], one)) for one in solved),
         notice,
     )
-    tell_given_up([(one.name, *line) for one in solved for line in told(one.gave_up, one.versions)], notice)
+    tell_given_up([(one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions)], notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
-    locked = tuple(_locked(one) for one in solved)
+    locked = tuple(_lock_target(one) for one in solved)
     of_its_extras = {
         one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
     }
@@ -78,7 +78,8 @@ def accept(
     codes = [
         (
             one.prepared.target,
-            _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name]) | _unasked(one),
+            _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name])
+            | _accepted_codes(one),
         )
         for one in solved
     ]
@@ -105,9 +106,9 @@ def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     return apply_acceptances(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
 
 
-def _explained(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
+def _explain(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
     requirements = solved.prepared.inputs.requirements
-    return of_one_cause(explained(found, solved.pip, requirements, solved.near), solved.pip, requirements)
+    return of_one_cause(explain_refusals(found, solved.pip, requirements, solved.near), solved.pip, requirements)
 
 
 def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
@@ -116,7 +117,7 @@ def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
     return frozenset({one.code for one in every} | {of_one(one.code, one.package) for one in every if one.package})
 
 
-def _unasked(solved: Solved) -> frozenset[str]:
+def _accepted_codes(solved: Solved) -> frozenset[str]:
     """Collect the accepted findings that resolving would have refused: of packages that are locked."""
     codes = (code for code, _ in solved.prepared.inputs.accept if code.startswith(("requires-python", "retreat")))
     return frozenset(code for code in codes if code.partition(":")[2] in {"", *solved.versions})
@@ -186,7 +187,7 @@ _OF_OTHERS: Mapping[str, tuple[type[EnvspecError], str]] = {
 """What packages and indexes of others may bring about, by the flaw's code: the error, and what to do."""
 
 
-def _locked(solved: Solved) -> LockedTarget:
+def _lock_target(solved: Solved) -> LockedTarget:
     """Judge a target with its pins, as every reader of the lock does."""
     target, inputs = solved.prepared.target, solved.prepared.inputs
     locked = LockedTarget(

@@ -34,17 +34,17 @@ class GivenUp:
         version = version_of(self.pins.get(name, ""))
         return name if version is not None and not version.is_prerelease else None
 
-    def moved(self, now: Mapping[str, str]) -> str:
+    def first_move(self, now: Mapping[str, str]) -> str:
         """Find the first package of the path that has another version `now`, or none."""
         return next((name for name in self.path if now.get(name) != self.pins[name]), self.path[-1])
 
 
-def told(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None], ...]:
+def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None], ...]:
     """Say what is locked instead, in a line for each package that had to move, with the first reason for it; and how to
     keep that pin, where it may be safe."""
     lines: dict[str, tuple[str, str | None]] = {}
     for one in given_up:
-        moved = one.moved(now)
+        moved = one.first_move(now)
         instead = f"{moved} {now[moved]} is locked, not {one.pins[moved]}" if moved in now else f"{moved} isn't locked"
         behind = " → ".join(one.path[one.path.index(moved) + 1 :])
         leads = f", which leads to {behind}" if behind else ""
@@ -59,7 +59,7 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
     now = {pin.name: pin for pin in pins}
     found: dict[str, Finding] = {}
     for one in given_up:
-        moved = one.moved({name: pin.version for name, pin in now.items()})
+        moved = one.first_move({name: pin.version for name, pin in now.items()})
         pin = now.get(moved)
         torch = now["torch"].version if "torch" in now else None
         lost = torch is None and "torch" in one.pins
@@ -86,7 +86,7 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
     return tuple(found.values())
 
 
-def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[GivenUp, ...]:
+def sacrifices(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[GivenUp, ...]:
     """List what bounds may change of a refused solution; nothing if a part of the refusal has no bound."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not all(finding.bound for finding in errors):
@@ -97,24 +97,24 @@ def given_up(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Ite
     return tuple(GivenUp(finding, paths.get(name, (name,)), versions) for finding, name in named if name in versions)
 
 
-def explained(
+def explain_refusals(
     findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str], near: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
 
     `near` has versions of packages of the spec that work on the target, if it didn't bound them."""
     lines = tuple(requirements)
-    bounded = {head_of(line).name for line in lines if _unbounded(line) != line}
+    bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
     paths = _paths(pins, lines)
     return tuple(
-        _explained(one, paths.get(head_of(one.bound).name, ()), near, bounded)
+        _explain(one, paths.get(head_of(one.bound).name, ()), near, bounded)
         if one.bound and one.severity == "error"
         else one
         for one in findings
     )
 
 
-def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str], bounded: Collection[str]) -> Finding:
+def _explain(finding: Finding, path: Sequence[str], near: Mapping[str, str], bounded: Collection[str]) -> Finding:
     if not path:
         return finding
     first = path[0]
@@ -130,13 +130,13 @@ def _explained(finding: Finding, path: Sequence[str], near: Mapping[str, str], b
     return replace(finding, message=f"{finding.message}{way}", remedy=remedy, ways=ways)
 
 
-def loosened(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
+def loosen(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
     """Give the spec's requirements without the bounds of those that lead to what was given up."""
     first = {one.path[0] for one in given_up}
-    return tuple(_unbounded(line) if head_of(line).name in first else line for line in requirements)
+    return tuple(_without_bounds(line) if head_of(line).name in first else line for line in requirements)
 
 
-def _unbounded(line: str) -> str:
+def _without_bounds(line: str) -> str:
     requirement = published_requirement(line)
     if requirement.url:
         return line

@@ -31,12 +31,12 @@ def with_build_environments(
     packages that can't be right (`flaws`). Raises what `resolve` raises."""
     wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
     kept = {
-        (one.name, pin): None if (one.name, pin.name) in wrong else _kept(old, one, pin, upgrade)
+        (one.name, pin): None if (one.name, pin.name) in wrong else _old_build(old, one, pin, upgrade)
         for one in solved
-        for pin in _built(spec, one)
+        for pin in _isolated_sources(spec, one)
     }
     of = {one.name: one for one in solved}
-    missing = {(name, pin): _wanted(of[name], pin) for (name, pin), wheels in kept.items() if wheels is None}
+    missing = {(name, pin): _build_request(of[name], pin) for (name, pin), wheels in kept.items() if wheels is None}
     found = resolve(tuple(dict.fromkeys(missing.values())))
     for wanted, wheels in found.items():
         _refuse_unlike(wanted, wheels)
@@ -52,13 +52,13 @@ def with_build_environments(
     )
 
 
-def _built(spec: Spec, solved: Solved) -> Iterator[Pin]:
+def _isolated_sources(spec: Spec, solved: Solved) -> Iterator[Pin]:
     """Yield the sources of a target that aren't built against its own packages."""
     against_lock = spec.terms_of(solved.name).built_against_lock
     return (pin for pin in solved.pip if not pin.is_wheel and pin.name not in against_lock)
 
 
-def _kept(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> tuple[BuildPin, ...] | None:
+def _old_build(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> tuple[BuildPin, ...] | None:
     """Find what the old lock built the same source with, for the same machine; None where that is to be resolved."""
     before = _before(old, solved, pin)
     if before is None or before.built_with is None or upgrade.everything or pin.name in upgrade.packages:
@@ -86,7 +86,7 @@ def _refuse_unlike(wanted: BuildWanted, wheels: Sequence[BuildPin]) -> None:
             raise SpecError(said, hint=against_lock(wanted.pin.name)).concerning(wanted.pin.name)
 
 
-def _wanted(solved: Solved, pin: Pin) -> BuildWanted:
+def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
     assert solved.request is not None  # it has a package
     prepared = solved.prepared
     # what a spec states of a source is there to spare a build

@@ -18,7 +18,7 @@ class Effect:
     text: str
 
 
-def broken(
+def broken_corrections(
     corrections: Corrections, pins: Iterable[Pin], versions: Mapping[str, str], off: Collection[str]
 ) -> tuple[Correction, ...]:
     """Find the corrections that a solution breaks: those of the tables, and those that extras of its packages say.
@@ -50,7 +50,7 @@ class Said:
     overridden: Collection[str] = ()
     firm: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def sent_back(self, requirement: str) -> bool:
+    def rules_out_newer(self, requirement: str) -> bool:
         """Say whether a requirement rules out a newer release that only packages which could be newer rule out too."""
         name = head_of(requirement).name
         offered = (one for one in self.newer.get(name, ()) if is_within(one, self.firm.get(name, ())))
@@ -63,20 +63,20 @@ class Said:
             return bounds is None
         if name not in self.newer:
             return not implies(bounds, requirement)
-        return any(not admits(requirement, version) for version in self.admitted(name))
+        return any(not admits(requirement, version) for version in self.admissible(name))
 
     def could_be(self, name: str, versions: str, than: str) -> bool:
         """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
         if name not in self.newer:
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
-        return any(is_within(version, (versions,)) for version in self.admitted(name))
+        return any(is_within(version, (versions,)) for version in self.admissible(name))
 
-    def admitted(self, name: str) -> Iterator[str]:
+    def admissible(self, name: str) -> Iterator[str]:
         """List the newer releases of a package that all bounds admit."""
         return (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
 
 
-def said_without(
+def collect_bounds(
     pins: Sequence[Pin], requirements: Iterable[str], constraints: Iterable[str], overrides: Sequence[str]
 ) -> Said:
     """Collect what published metadata of the pins says, and the spec. An overridden package has the bounds of its
@@ -93,7 +93,7 @@ def said_without(
 
     requirements, constraints = tuple(requirements), tuple(constraints)
     said = Said(bounds(pins), {pin.name: pin.newer for pin in pins if pin.newer is not None}, overridden)
-    firm = [pin for pin in pins if pin.name not in said.newer or not any(said.admitted(pin.name))]
+    firm = [pin for pin in pins if pin.name not in said.newer or not any(said.admissible(pin.name))]
     return replace(said, firm=said.bounds if len(firm) == len(pins) else bounds(firm))
 
 
@@ -113,15 +113,15 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
             continue
         elif one.kind == "extra":
             bound = next((bound for bound in pin.works_with if head_of(bound).name == one.bounded), None)
-            yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _locked(pin))
+            yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _lock_phrase(pin))
         elif one.concerns(pin.name, pin.version):
             # of what wheels were read to say the lock holds what did something: that alone is no matter of telling
-            if said.rules_out(one.requirement) or (not one.seen and said.sent_back(one.requirement)):
+            if said.rules_out(one.requirement) or (not one.seen and said.rules_out_newer(one.requirement)):
                 yield Effect(one, f"{one.requirement} added")
         elif not admits(one.requirement, versions[one.bounded]) and said.could_be(pin.name, one.versions, pin.version):
             # a newer version of it was given up
-            yield Effect(one, _locked(pin))
+            yield Effect(one, _lock_phrase(pin))
 
 
-def _locked(pin: Pin) -> str:
+def _lock_phrase(pin: Pin) -> str:
     return f"{pin.name} {pin.version} locked"

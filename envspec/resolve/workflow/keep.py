@@ -37,7 +37,7 @@ class Kept:
     read: Mapping[str, tuple[tuple[LockedCorrection, Pin], ...]] = field(default_factory=dict)
 
 
-def kept_of(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Finding] = ()) -> Kept:
+def preserve(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Finding] = ()) -> Kept:
     """Collect what stays of an old lock, without the packages that can't be right (`flaws`)."""
     if old is None:
         return Kept()

@@ -121,7 +121,7 @@ def tell_misspelt(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) ->
     """Report what [pip] says of a package that no target has, where one has a name much like it. A list that several
     specs share may name more than one of them has."""
     used = _names(locked)
-    for key, names in _named(spec):
+    for key, names in _package_keys(spec):
         for name in sorted(set(names) - used):
             meant = nearest(name, used, alike=0.8)
             if meant and meant not in names:
@@ -136,7 +136,7 @@ def tell_misspelt(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) ->
                 )
 
 
-def _named(spec: Spec) -> Iterable[tuple[str, Collection[str]]]:
+def _package_keys(spec: Spec) -> Iterable[tuple[str, Collection[str]]]:
     """Give the keys of [pip] that speak of packages without asking for them, and the packages' names."""
     terms = spec.pip.terms
     return (

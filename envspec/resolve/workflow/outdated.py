@@ -103,7 +103,7 @@ class Newer:
         return by.pop() if len(by) == 1 and exact else None
 
 
-def outdated(
+def find_newer(
     lock: Lock,
     targets: Iterable[LockedTarget],
     releases: ReleasesOf,
@@ -177,7 +177,7 @@ def _holds(
     node = Node(pin.kind, pin.name)
     for edge in (*graph.roots, *graph.incoming.get(node, ())):
         if edge.target == node and edge.kind == "pip" and not _admits(edge.requirement, version):
-            yield _held_by(graph, edge)
+            yield _hold(graph, edge)
     for kind, lines in (
         ("constraint", target.inputs.constraints),
         ("override", [line for line, _ in target.inputs.overrides]),
@@ -191,7 +191,7 @@ def _holds(
     yield from map(Hold, _unfit(lock, target, pin, release, bound))
 
 
-def _held_by(graph: Graph, edge: Edge) -> Hold:
+def _hold(graph: Graph, edge: Edge) -> Hold:
     if edge.source is None:
         return Hold(f"the spec asks for {edge.told}", requirement=edge.requirement)
     way = next(iter(graph.paths_to(edge.source.name, limit=1)), ())

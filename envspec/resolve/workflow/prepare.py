@@ -104,7 +104,7 @@ def prepare(
 
     return tuple(
         replace(
-            _prepared(target, shared, inputs(target), verdict, known),
+            _prepare(target, shared, inputs(target), verdict, known),
             exempt=exempt,
             tools=tuple(_tools(spec, target)),
         )
@@ -129,7 +129,7 @@ def _exempt(spec: Spec, not_after: NotAfter | None) -> tuple[tuple[str, str | No
     return tuple(sorted(own.items()))
 
 
-def _prepared(
+def _prepare(
     target: Target,
     shared: SpecInputs,
     inputs: TargetInputs,

@@ -18,7 +18,7 @@ PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""
 
 
-def chosen_pythons(
+def choose_pythons(
     targets: Mapping[str, TargetInputs],
     old: Lock | None,
     upgrade: Upgrade,
@@ -65,7 +65,7 @@ def with_missing_pythons(lock: Lock, not_after: Callable[[], str | None]) -> Loc
         return lock
     bounds = (lock.inputs.exclude_newer, not_after())
     targets = {target.name: target.inputs for target in lock}
-    pythons = chosen_pythons(targets, None, Upgrade(), (), bounds, lambda finding: None)
+    pythons = choose_pythons(targets, None, Upgrade(), (), bounds, lambda finding: None)
     return replace(lock, pythons=pythons).with_python_versions()
 
 

@@ -68,12 +68,12 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
     for code in spec.pip.terms.accept if whole else ():
         if code not in everywhere:
             place = spec.places.get(f"pip.accept.{code.replace(':', '.')}")
-            notice(_unused(f"[pip] accepts {_named(code)}, which no target has", place))
+            notice(_unused_accept(f"[pip] accepts {_code_text(code)}, which no target has", place))
     for target, codes in found:
         for code in target.terms.accept:
             if code not in codes:
                 place = place_of_term(spec, target, "accept", code)
-                notice(_unused(f"{target.name} accepts {_named(code)}, which it doesn't have", place))
+                notice(_unused_accept(f"{target.name} accepts {_code_text(code)}, which it doesn't have", place))
     used = set(spec.pip.sources.values())
     for name in spec.flat_pages:
         if name not in used:
@@ -88,10 +88,10 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
             )
 
 
-def _named(key: str) -> str:
+def _code_text(key: str) -> str:
     code, _, package = key.partition(":")
     return f"{code} of {package}" if package else code
 
 
-def _unused(message: str, place: Place | None) -> Finding:
+def _unused_accept(message: str, place: Place | None) -> Finding:
     return Finding("warning", "unused-accept", message, place, "remove it")

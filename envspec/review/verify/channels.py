@@ -9,7 +9,7 @@ from envspec.base.errors import OutsideError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
-from envspec.resolve.conda.look_up import as_pin, records_of, uploaded
+from envspec.resolve.conda.look_up import as_pin, records_of, upload_time
 from envspec.resolve.conda.setup import conda_resolver
 from envspec.review.verify import compare
 from envspec.review.verify.model import Outcome, PinClaim
@@ -42,4 +42,4 @@ def _outcome(claim: PinClaim, source: str, records: Mapping[tuple[str, str], Rep
         there = as_pin(record)
     except OutsideError as error:
         return Outcome(source, unasked=error.message)
-    return Outcome(source, (*compare.of_record(pin, there), *compare.of_time(claim, uploaded(record))))
+    return Outcome(source, (*compare.of_record(pin, there), *compare.of_time(claim, upload_time(record))))

@@ -181,7 +181,7 @@ class Indexes:
             if own is not None:
                 beside = own.beside and of_variant(own.beside, file.variant)
                 return Described(of_variant(own.metadata, file.variant), beside=beside)
-            known = self.wheels.cached(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
+            known = self.wheels.recall(file) or self.wheels.read(file, sidecar=file.metadata_sha256 is not None)
             return Described(of_variant(known, file.variant), (_BESIDE,))
         stated = find_metadata(claim.stated, pin.name, pin.version)
         if stated is not None:

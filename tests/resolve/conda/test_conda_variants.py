@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from envspec.packages.conda_build import BuildRecord, foreign_builds
-from envspec.resolve.conda.solve import base_constraints, constraint, excused, existing, to_look_up, wrong_variants
+from envspec.resolve.conda.solve import (
+    base_constraints,
+    constraint,
+    exempt_packages,
+    existing,
+    to_look_up,
+    wrong_variants,
+)
 
 
 def build(
@@ -82,7 +89,7 @@ def test_a_chosen_cpu_build_excuses_what_it_brings() -> None:
         build("aws-sdk", "1", "h_0"),
         CPU,
     ]
-    assert excused(solution, ["pyarrow-core"]) == {"pyarrow-core", "libarrow", "libparquet"}
+    assert exempt_packages(solution, ["pyarrow-core"]) == {"pyarrow-core", "libarrow", "libparquet"}
 
 
 def test_constraints_are_by_the_mark_where_it_tells() -> None:

@@ -249,7 +249,7 @@ def test_read_once_for_ever(index: Index, tmp_path: Path) -> None:
     index.add(SMALL)
     file = found_file(index, SMALL)
     first = reader(tmp_path).read(file)
-    assert reader(tmp_path).cached(file) == first
+    assert reader(tmp_path).recall(file) == first
 
 
 def test_a_sidecar_that_is_a_web_page_is_passed_over(index: Index, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_small_wheel_of_another_content_is_refused(index: Index, tmp_path: Pat
     ) as error:
         reader(tmp_path).read(found_file(index, SMALL))
     assert "don't install" in str(error.value.hint)
-    assert reader(tmp_path).cached(found_file(index, SMALL)) is None
+    assert reader(tmp_path).recall(found_file(index, SMALL)) is None
 
 
 def test_a_file_that_the_index_does_not_hold(index: Index, tmp_path: Path) -> None:

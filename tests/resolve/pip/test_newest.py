@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.newest import asks_of, behind, unasked
+from envspec.resolve.pip.newest import asks_of, behind, stray_pre_releases
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 
@@ -76,15 +76,17 @@ def test_pre_releases(
     kept: Mapping[str, str],
     strays: tuple[str, ...],
 ) -> None:
-    assert unasked(found("2.0rc1"), request_, asks_of(request_, edges), kept, lambda name: releases) == strays
+    assert (
+        stray_pre_releases(found("2.0rc1"), request_, asks_of(request_, edges), kept, lambda name: releases) == strays
+    )
 
 
 def test_no_pre_release_stands_in_for_final_releases_that_were_given_up() -> None:
     """`a>2` is envspec's own bound: what it left out can't work on the target."""
     bounded = replace(asking("a"), constraints=("a>1",), final=("a",))
-    assert unasked(found("2.0rc1"), bounded, asks_of(bounded, {}), {}, lambda name: ()) == ("a",)
+    assert stray_pre_releases(found("2.0rc1"), bounded, asks_of(bounded, {}), {}, lambda name: ()) == ("a",)
     named = replace(bounded, requirements=("a>=2.0rc1",))
-    assert unasked(found("2.0rc1"), named, asks_of(named, {}), {}, lambda name: ()) == ()
+    assert stray_pre_releases(found("2.0rc1"), named, asks_of(named, {}), {}, lambda name: ()) == ()
 
 
 @pytest.mark.parametrize(

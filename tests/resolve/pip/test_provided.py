@@ -16,7 +16,7 @@ from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.server import open_proxy
-from envspec.resolve.pip.provided import provided_by
+from envspec.resolve.pip.provided import provided_packages
 
 BASE = [*pythons("3.12.11"), *cuda_versions("12.6", "12.8", "12.9")]
 SPEC = """
@@ -59,7 +59,7 @@ def pin(name: str, version: str, *provides: str) -> Pin:
 def test_what_is_provided() -> None:
     pins = [pin("pytorch", "2.7.1", "torch"), pin("tzdata", "2025b"), pin("odd", "1_2", "odd"), pin("x", "9e", "x")]
     pip = Pin("pip", "numpy", "2.0", "pypi", None)
-    assert provided_by([*pins, pip]) == (("odd", "1.2"), ("torch", "2.7.1"))
+    assert provided_packages([*pins, pip]) == (("odd", "1.2"), ("torch", "2.7.1"))
 
 
 def test_the_proxy_shows_one_version_and_nothing_else() -> None:

@@ -9,7 +9,7 @@ import pytest
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import asks_of
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import in_place_of, names_python, newest_taken, retreats, suspects
+from envspec.resolve.pip.retreat import in_place_of, names_python, newest_python, retreats, suspects
 from envspec.resolve.uv.answer import Found, FoundFile
 
 LINUX = "manylinux_2_17_x86_64"
@@ -138,5 +138,5 @@ def test_the_newest_python_that_a_release_takes_is_named() -> None:
     page = (release("2.0", ">=3.9,<3.13", cp(11), cp(12), source=False),)
     found = Found("p", "2.0", (FoundFile("", "p.whl", None),))
     (retreat,) = retreats((found,), request, {}, lambda name: page)
-    assert newest_taken(retreat, request) == "3.12"
+    assert newest_python(retreat, request) == "3.12"
     assert retreat.message("3.13") == "p 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13)"

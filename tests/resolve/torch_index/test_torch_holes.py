@@ -9,7 +9,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, findings, hole_text, newest_releases, unreached
+from envspec.resolve.torch_index.holes import CODE, findings, hole_text, newest_releases, unreachable_index
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -136,7 +136,7 @@ def test_what_no_hole_did_is_not_told_as_one(
 
 def test_an_index_that_does_not_answer_is_told_after_what_asks_for_it() -> None:
     pinned = request(f"torch=={HOLE}", cuda="12.6")
-    failure = unreached(IndexFailure("gpu: the network is down"), pinned, choose(pinned), "gpu")
+    failure = unreachable_index(IndexFailure("gpu: the network is down"), pinned, choose(pinned), "gpu")
     assert failure.about == ("torch",)
     assert failure.message == (
         "gpu: the spec asks for torch==2.12.0, envspec's own facts have no file of torch 2.12.0+cu126 for linux-64 and "

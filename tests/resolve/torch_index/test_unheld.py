@@ -6,7 +6,7 @@ import pytest
 
 from envspec.base.finding import Finding
 from envspec.resolve.pip.newest import Behind
-from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
+from envspec.resolve.pip.passed_over import missing_wheels, tell_passed_over
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.unheld import hint_about_torch, unheld
@@ -46,7 +46,7 @@ def test_what_the_spec_itself_rules_out_is_no_hole() -> None:
 def test_the_line_and_the_hint_say_what_would_help() -> None:
     asked = request("server")
     index, behind = choose(asked), Behind("server", "1", ("3", "2"), True)
-    over = tuple(passed_over([behind], asked, index, lambda name: (), lambda bound: HOLE))
+    over = tuple(missing_wheels([behind], asked, index, lambda name: (), lambda bound: HOLE))
     told: list[Finding] = []
     tell_passed_over({asked: over}, {asked: ("a", "b")}, told.append)
     (warning,) = told
@@ -80,7 +80,7 @@ def test_the_line_and_the_hint_say_what_would_help() -> None:
 def test_the_line_speaks_of_all_newer_releases_where_it_holds_of_all(message: str, said: str) -> None:
     asked = request("app", cuda="12.8")
     index, behind = choose(asked), Behind("app", "1", ("4", "3", "2"), True)
-    over = tuple(passed_over([behind], asked, index, lambda name: (), lambda bound: message))
+    over = tuple(missing_wheels([behind], asked, index, lambda name: (), lambda bound: message))
     told: list[Finding] = []
     tell_passed_over({asked: over}, {asked: ("a",)}, told.append)
     (note,) = told

@@ -7,7 +7,7 @@ from support.told import pin
 from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.resolve.pip.request import Preferences
-from envspec.resolve.workflow.keep import Kept, Upgrade, kept_of
+from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CLIP = "clip @ git+https://host/clip@main"
@@ -32,18 +32,18 @@ def lock(*names: str) -> Lock:
 
 def test_everything_that_may_stays() -> None:
     preferred = Preferences({"numpy": "2.0"}, {CLIP: COMMIT}, last={"numpy": "2.0"})
-    assert kept_of(lock("a", "b"), Upgrade()) == Kept(
+    assert preserve(lock("a", "b"), Upgrade()) == Kept(
         {"a": preferred, "b": preferred}, dict.fromkeys("ab", Preferences({"pytorch": "2.7.1 h_0"}))
     )
 
 
 def test_without_a_lock_or_for_a_new_one_nothing_stays() -> None:
-    assert kept_of(None, Upgrade()) == Kept()
-    assert kept_of(lock("a"), Upgrade(everything=True)) == Kept({"a": Preferences(last={"numpy": "2.0"})})
+    assert preserve(None, Upgrade()) == Kept()
+    assert preserve(lock("a"), Upgrade(everything=True)) == Kept({"a": Preferences(last={"numpy": "2.0"})})
 
 
 def test_packages_move_by_any_spelling_and_by_what_they_provide() -> None:
-    kept = kept_of(lock("a"), Upgrade(packages=frozenset({"NumPy", "torch", "Clip"})))
+    kept = preserve(lock("a"), Upgrade(packages=frozenset({"NumPy", "torch", "Clip"})))
     assert kept == Kept({"a": Preferences(last={"numpy": "2.0"})}, {"a": Preferences()})
 
 
@@ -52,5 +52,5 @@ def test_what_cannot_be_right_goes_where_it_is_wrong_alone() -> None:
         Finding("error", "wrong-index", "numpy is from evil", targets=("b",), package="numpy"),
         Finding("error", "wrong-marks", "odd", targets=("a",)),
     )
-    kept = kept_of(lock("a", "b"), Upgrade(), flaws)
+    kept = preserve(lock("a", "b"), Upgrade(), flaws)
     assert {name: dict(one.versions) for name, one in kept.pip.items()} == {"a": {"numpy": "2.0"}, "b": {}}
