@@ -22,7 +22,7 @@ from envspec.review.audit.model import AuditedPackage, Facts, as_json
 from envspec.review.audit.packages import packages
 from envspec.review.audit.report import AuditReport, Database
 from envspec.review.audit.rules import findings, in_order, newest_upload_day, oldest, page_of, unchecked_packages
-from envspec.review.audit.sarif import annotated, sarif
+from envspec.review.audit.sarif import annotate, sarif
 from envspec.review.audit.text import lines
 from envspec.review.audit.waivers import about_waivers
 
@@ -64,7 +64,7 @@ class Audited:
 
     def code_quality(self) -> str:
         """Give the audit for GitLab."""
-        found = annotated(self.report, dumps(self.lock))
+        found = annotate(self.report, dumps(self.lock))
         return code_quality(found, within_repository(Path(self.report.lock)), "envspec-audit")
 
 

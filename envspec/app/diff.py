@@ -25,7 +25,7 @@ from envspec.review.audit.model import AuditedPackage, Facts
 from envspec.review.audit.packages import packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
-from envspec.review.diff.annotations import annotated
+from envspec.review.diff.annotations import annotate
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.facts import Fact, merge_facts
 from envspec.review.diff.foreign.read import sides
@@ -87,15 +87,15 @@ class Compared:
         """The review for JSON, uncut."""
         return as_json(self.review)
 
-    def rendered(self, form: str, style: Callable[[str, str], str] = lambda line, _: line) -> str:
+    def render(self, form: str, style: Callable[[str, str], str] = lambda line, _: line) -> str:
         """Render the review as text, Markdown, HTML, or for GitHub or GitLab."""
         if form in ("github", "gitlab"):
-            found = annotated(self.review, lines_of(load_text(self.lock)) if self.lock.is_file() else {})
+            found = annotate(self.review, lines_of(load_text(self.lock)) if self.lock.is_file() else {})
             place = within_repository(self.lock)
             return workflow_commands(found, place) if form == "github" else code_quality(found, place, "envspec")
         return text(self.review, style) if form == "text" else _PAGES[form](self.review)
 
-    def tell_unasked(self) -> None:
+    def warn_of_gaps(self) -> None:
         """Warn of what couldn't be asked."""
         for reason, names in self.review.asked.unasked if self.review.asked else ():
             warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from envspec.app.outputs import shown_path
 from envspec.base.errors import EnvspecError, LockError, StorageError
 from envspec.lock.model import Lock
-from envspec.lock.read import LockConflict, LockLayout, load_text, loads, shown, text_of
+from envspec.lock.read import LockConflict, LockLayout, load_text, loads, read_for_display, text_of
 from envspec.lock.write import dumps
 from envspec.review.diff.revision import sides_of_conflict
 from envspec.review.git import setup
@@ -70,13 +70,13 @@ def _read(text: str, name: str) -> Lock:
 
 def _is_lock(text: str) -> bool:
     try:
-        shown(text, "")
+        read_for_display(text, "")
     except LockError:
         return False
     return True
 
 
-def shown_by_git(file: Path) -> str:
+def text_for_git(file: Path) -> str:
     """Give a lock in short lines, one per package; a file that isn't a lock this envspec can read as it is."""
     content = file.read_bytes()
     try:

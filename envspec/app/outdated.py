@@ -92,7 +92,7 @@ def tell_holds(
     through. Gives the names of those that have a newer one."""
     from envspec.base.progress import Progress
     from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.workflow.outdated import outdated
+    from envspec.resolve.workflow.outdated import find_newer
 
     bounded = beginning(spec, datetime.now(timezone.utc))
     of_now = replace(lock, inputs=replace(lock.inputs, exclude_newer=bounded.exclude_newer))
@@ -105,7 +105,7 @@ def tell_holds(
                 known[key] = _releases(resolver, pin) if pin.kind == "pip" else ()
             except EnvspecError as error:
                 notice(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
-    found = outdated(of_now, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()), bounds(bounded))
+    found = find_newer(of_now, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()), bounds(bounded))
     for one in found:
         day = f" of {one.uploaded[:10]}" if one.uploaded else ""
         why = "; ".join(hold.reason for hold in one.holds) or "what it requires itself doesn't go with the rest"

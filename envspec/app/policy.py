@@ -234,11 +234,11 @@ def upload_times(
     conda = [pin for target in targets for pin in target.pins if pin.kind == "conda"]
     if conda:
         from envspec.base.progress import Progress
-        from envspec.resolve.conda.look_up import published
+        from envspec.resolve.conda.look_up import times_of_upload
         from envspec.resolve.conda.setup import conda_resolver
 
         resolver = conda_resolver(spec, env, offline=offline, progress=Progress())
-        times |= published(resolver, conda, {target.inputs.platform for target in targets})
+        times |= times_of_upload(resolver, conda, {target.inputs.platform for target in targets})
     return times
 
 

@@ -52,7 +52,7 @@ class Finding:
     evidence: Any = None
     ways: tuple[Way, ...] = ()
 
-    def tried(self, judge: Tried) -> Finding:
+    def try_ways(self, judge: Tried) -> Finding:
         """Put the ways that a judge passes before what the remedy says."""
         return replace(self, remedy=told_ways(self.ways, judge, self.remedy), ways=()) if self.ways else self
 

@@ -46,7 +46,7 @@ def hold_now(descriptor: int, *, shared: bool = False) -> bool | None:
 
 
 @contextmanager
-def held_by_file(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+def hold_by_file(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold a lock that is a file of its own, on systems without flock. Raises OSError."""
     from filelock import FileLock, Timeout
 

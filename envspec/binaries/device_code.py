@@ -84,11 +84,11 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
     for info in wheel.find(_TORCH):
         return _flags_of_torch(wheel, info)
     for info in wheel.find(_TENSORFLOW):
-        if said := _said_by_tensorflow(wheel, info):
+        if said := _read_tensorflow_code(wheel, info):
             return said
     left, found, complete = PACKED, list[CompiledLibrary](), True
     budget = Budget(PACKED, UNPACKED)
-    compiled = sorted(filter(_may_be_compiled, wheel.members), key=lambda one: (one.compress_size, one.filename))
+    compiled = sorted(filter(_may_hold_code, wheel.members), key=lambda one: (one.compress_size, one.filename))
     for number, info in enumerate(compiled):
         if left <= 0 or budget.unpacked <= 0:
             complete = False
@@ -98,11 +98,11 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
         left -= packed
         complete = complete and library.complete
         if not library.profiles and (library.modules or library.named):
-            found.append(_compiled(library))
+            found.append(_compiled_library(library))
     return DeviceCode(_without_own(found, wheel), complete=complete, read=PACKED - left)
 
 
-def _may_be_compiled(info: ZipInfo) -> bool:
+def _may_hold_code(info: ZipInfo) -> bool:
     return _COMPILED.search(info.filename) is not None and not _NVIDIAS.search(info.filename)
 
 
@@ -128,11 +128,11 @@ class _Bounded:
 
 def _scan(wheel: OpenWheel, info: ZipInfo, most: int, budget: Budget) -> tuple[Library, int]:
     with wheel.open(info) as stream:
-        bounded = _Bounded(stream, lambda: wheel.passed(info), most, budget)
-        return scan(Window(bounded, can_seek=False), info.filename, info.file_size), wheel.passed(info)
+        bounded = _Bounded(stream, lambda: wheel.bytes_read(info), most, budget)
+        return scan(Window(bounded, can_seek=False), info.filename, info.file_size), wheel.bytes_read(info)
 
 
-def _compiled(library: Library) -> CompiledLibrary:
+def _compiled_library(library: Library) -> CompiledLibrary:
     return CompiledLibrary(
         library.path,
         _texts(library.architectures(Kind.SASS)),
@@ -159,17 +159,17 @@ def _flags_of_torch(wheel: OpenWheel, info: ZipInfo) -> DeviceCode:
     with wheel.open(info) as stream:
         while chunk := stream.read(1 << 20):
             if found := _FLAGS.search(before + chunk):
-                one = _said(info.filename, found[0][:-1].decode().split())
-                return DeviceCode((one,), said=True, read=wheel.passed(info))
+                one = _library_from_flags(info.filename, found[0][:-1].decode().split())
+                return DeviceCode((one,), said=True, read=wheel.bytes_read(info))
             budget.unpacked -= len(chunk)
-            if budget.unpacked <= 0 or wheel.passed(info) > budget.packed:
+            if budget.unpacked <= 0 or wheel.bytes_read(info) > budget.packed:
                 break
             before = (before + chunk)[-_LONGEST:]
         # a CPU build has none
-        return DeviceCode(complete=not chunk, read=wheel.passed(info))
+        return DeviceCode(complete=not chunk, read=wheel.bytes_read(info))
 
 
-def _said_by_tensorflow(wheel: OpenWheel, info: ZipInfo) -> DeviceCode | None:
+def _read_tensorflow_code(wheel: OpenWheel, info: ZipInfo) -> DeviceCode | None:
     try:
         text = wheel.read(info, Budget(1 << 20, 1 << 20)).decode("utf-8", "replace")
     except BudgetSpent:
@@ -177,10 +177,12 @@ def _said_by_tensorflow(wheel: OpenWheel, info: ZipInfo) -> DeviceCode | None:
     listed = re.search(r"cuda_compute_capabilities['\"][:,] \[([^\]]{0,999})\]", text)
     if listed is None:
         return DeviceCode(said=True) if re.search(r"is_cuda_build['\"][:,] False", text) else None
-    return DeviceCode((_said(info.filename, re.findall(r"(?:sm|compute)_\d{2,3}[af]?", listed[1])),), said=True)
+    return DeviceCode(
+        (_library_from_flags(info.filename, re.findall(r"(?:sm|compute)_\d{2,3}[af]?", listed[1])),), said=True
+    )
 
 
-def _said(member: str, flags: Iterable[str]) -> CompiledLibrary:
+def _library_from_flags(member: str, flags: Iterable[str]) -> CompiledLibrary:
     kinds: dict[Literal["sm", "compute"], list[Architecture]] = {"sm": [], "compute": []}
     for flag in flags:
         architecture = parse(flag)

@@ -45,7 +45,7 @@ class ImportTime:
     complete: bool = True
 
 
-def imported_at_start(wheel: OpenWheel, package: str) -> ImportTime:
+def modules_importing_at_start(wheel: OpenWheel, package: str) -> ImportTime:
     """Find the modules of a wheel that import a package (`pkg_resources`) as soon as they are imported.
 
     A wheel that brings the package itself, also in a folder `_vendor`, imports nothing. Raises UnreadableWheel.
@@ -54,7 +54,7 @@ def imported_at_start(wheel: OpenWheel, package: str) -> ImportTime:
 
 
 def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str, ImportTime]:
-    """Find `imported_at_start` for each of several packages. Raises UnreadableWheel."""
+    """Find `modules_importing_at_start` for each of several packages. Raises UnreadableWheel."""
     found = dict.fromkeys(packages, ImportTime())
     python = [
         (name, info)

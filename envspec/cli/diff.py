@@ -139,14 +139,14 @@ def command(
     found = compared.review
     for one_form, file in also:
         document = json_text({"schema": "envspec/diff/1", **compared.document}) if one_form == "json" else None
-        write_text(file, document or compared.rendered(one_form), "--also")
+        write_text(file, document or compared.render(one_form), "--also")
     if as_json or form == "json":
         options.print_json("diff", compared.document)
     elif form == "text":
-        out(compared.rendered(form, style_text), newline=False)
+        out(compared.render(form, style_text), newline=False)
     else:
-        out_file(compared.rendered(form))
-    compared.tell_unasked()
+        out_file(compared.render(form))
+    compared.warn_of_gaps()
     refuted = found.asked is not None and found.asked.refuted > 0
     if fail_on and found.reaches(fail_on) and (refuted or compared.complete):
         say(f"the risk is {found.risk}, and --fail-on is {fail_on}", style="red")

@@ -21,6 +21,6 @@ def command(file: Path) -> None:
 
     A file that isn't a lock this envspec can read is printed unchanged, because git shows old and broken locks too.
     """
-    from envspec.app.git import shown_by_git
+    from envspec.app.git import text_for_git
 
-    out(shown_by_git(file), newline=False)
+    out(text_for_git(file), newline=False)

@@ -41,7 +41,7 @@ def _every(seconds: float, look: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _fetched(file: str, show: Callable[[int, int], None]) -> Iterator[Callable[[int], None]]:
+def _count_download(file: str, show: Callable[[int, int], None]) -> Iterator[Callable[[int], None]]:
     """Count the bytes of a download: `show` takes those that came now, and all. With `--verbose`, say it at the end."""
     began, done = time.monotonic(), 0
 
@@ -95,7 +95,7 @@ class OnTerminal(Progress):
     def fetching(self, file: str, total: int | None) -> Iterator[Callable[[int], None]]:
         task = self._bars.add_task(f"fetching {printable(file)[:80]}", total=total, visible=False)
         try:
-            with _fetched(file, lambda count, _: self._bars.update(task, advance=count, bytes=True)) as came:
+            with _count_download(file, lambda count, _: self._bars.update(task, advance=count, bytes=True)) as came:
                 yield came
         finally:
             self._bars.remove_task(task)
@@ -168,7 +168,7 @@ class InLines(Progress):
         show(0, 0)
 
         try:
-            with _fetched(file, show) as came:
+            with _count_download(file, show) as came:
                 yield came
         finally:
             self._steps.pop(key, None)

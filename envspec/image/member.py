@@ -83,7 +83,7 @@ class _Content:
         if size < 0:
             return b"".join(iter(partial(self.read, _PIECE), b""))
         try:
-            piece = self._inflate(self._stream, size) if self._stream else self._read_packed(size)
+            piece = self._inflate(self._stream, size) if self._stream else self._read_piece(size)
         except Exception as error:
             # zlib-ng's own, a class of no type that is known
             if type(error).__name__ != "error":
@@ -97,13 +97,13 @@ class _Content:
     def _inflate(self, stream: _Stream, size: int) -> bytes:
         piece = b""
         while not piece and not stream.eof:
-            packed = stream.unconsumed_tail or self._read_packed(_PIECE)
+            packed = stream.unconsumed_tail or self._read_piece(_PIECE)
             piece = stream.decompress(packed, size)
             if not packed and not piece:
                 break
         return piece
 
-    def _read_packed(self, size: int) -> bytes:
+    def _read_piece(self, size: int) -> bytes:
         found = self._file.read(min(size, self._left))
         self._left -= len(found)
         return found

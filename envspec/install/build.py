@@ -41,8 +41,8 @@ from envspec.packages.archive_entries import TarMember
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
-from envspec.resolve.pip.answer import prefix_label
-from envspec.resolve.uv.errors import build_failure, stopped_by_the_machine
+from envspec.resolve.pip.answer import prefix
+from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
 from envspec.rules.case import of_target
 from envspec.rules.pins import judge_built
@@ -269,7 +269,7 @@ class WheelBuilder:
         try:
             files = self.collect(self.rules.visible_pins(pin))
         except EnvspecError as error:
-            raise prefix_label(error, f"the build of {pin.name}") from None
+            raise prefix(error, f"the build of {pin.name}") from None
         constraints = folder / "built-with.txt"
         constraints.write_text(build_constraints([pin]), encoding="utf-8")
         links = dict.fromkeys(f"--find-links={path.parent}" for path in files.values())
@@ -309,7 +309,7 @@ class WheelBuilder:
 
     def _uv(self, command: Sequence[str], folder: Path, more: Mapping[str, str], what: str) -> None:
         done = self.uv.run(command, cwd=folder, more=more)
-        if killed := stopped_by_the_machine(done.returncode, done.stderr, what):
+        if killed := machine_error(done.returncode, done.stderr, what):
             raise killed
         if done.returncode:
             raise ToolError(

@@ -112,7 +112,7 @@ class Collector:
                 path = folder_of(link) / artifact.file
                 if path.is_file() and self._is(path, artifact):
                     return path
-        kept = self.store.find_and_verify if self.again else self.store.kept
+        kept = self.store.find_and_verify if self.again else self.store.find
         return kept(_wanted_file(artifact))
 
     def _of_folder(self, pin: Pin, path: Path, on_bytes: OnBytes) -> Path:

@@ -26,7 +26,7 @@ from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
-from envspec.install.installed import OVERWRITTEN, InstalledPackages, kept_by_others, read_packages
+from envspec.install.installed import OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
 from envspec.install.interpreter import (
     has_python,
     is_of_build,
@@ -256,7 +256,7 @@ class Installation:
                 return state.pip, ()
             if there is not None:
                 # uv leaves a module's bytecode, which counts for a new text of the same second and size too
-                uninstall(there, self.prefix, kept_by_others(there, installed))
+                uninstall(there, self.prefix, paths_of_others(there, installed))
             install_project(built, self.prefix, uv, folder)
         version = self._read_packages().pip[own.name].version
         old = there.version if there else None
@@ -365,7 +365,7 @@ class Installation:
             dist = installed.pip.get(change.name) if change.kind == "pip" else None
             if dist is not None and (change.action == "remove" or ours not in dist.folder.parts):
                 self.progress.phase(f"removing {dist.name}")
-                uninstall(dist, self.prefix, kept_by_others(dist, installed))
+                uninstall(dist, self.prefix, paths_of_others(dist, installed))
 
     def _link(self, settings: Settings, found: Collection[Change]) -> None:
         wanted = [change for change in found if change.kind == "conda"]

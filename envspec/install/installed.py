@@ -162,7 +162,7 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
     return [(Path(row.path), row.size) for row in _read_rows(info)]
 
 
-def kept_by_others(gone: Dist, installed: InstalledPackages) -> frozenset[str]:
+def paths_of_others(gone: Dist, installed: InstalledPackages) -> frozenset[str]:
     """Give the paths of a package that other pip packages, which are still there, have too, and whose RECORDs say what
     should stand there. conda's records may not say so: such a file goes, and its package is linked anew."""
     return frozenset(

@@ -16,7 +16,7 @@ from envspec.base.errors import ToolError
 from envspec.base.redact import redact
 from envspec.install.python_builds import fetch_python, may_fetch, place_of_build, uvs_folder
 from envspec.lock.model import LockedPython
-from envspec.resolve.uv.errors import stopped_by_the_machine
+from envspec.resolve.uv.errors import machine_error
 from envspec.resolve.uv.program import Uv
 
 _SECONDS = 30.0
@@ -81,7 +81,7 @@ def make_virtual_environment(
         ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
         cwd=Path("/"),
     )
-    if stopped := stopped_by_the_machine(done.returncode, done.stderr, "uv"):
+    if stopped := machine_error(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:
         told = " ".join(redact(done.stderr).split())

@@ -25,7 +25,7 @@ from envspec.install.model import identity
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget
 from envspec.net.file_store import sha256_of
-from envspec.resolve.uv.errors import build_failure, stopped_by_the_machine
+from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
 from envspec.spec.model import Project, Spec
 from envspec.spec.project_file import project_location
@@ -144,7 +144,7 @@ def build_project(build: ProjectBuild) -> BuiltProject:
         more={"SOURCE_DATE_EPOCH": EPOCH, "DIST_EXTRA_CONFIG": str(settings), **variables_of(target, uv, python)},
     )
     wheels = list(out.glob("*.whl"))
-    if killed := stopped_by_the_machine(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
+    if killed := machine_error(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
         raise killed
     if done.returncode or len(wheels) != 1:
         raise ToolError(
@@ -184,7 +184,7 @@ def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) ->
         ],
         cwd=scratch,
     )
-    if killed := stopped_by_the_machine(done.returncode, done.stderr, f"{built.name}: uv"):
+    if killed := machine_error(done.returncode, done.stderr, f"{built.name}: uv"):
         raise killed
     if done.returncode:
         told = " ".join(redact(done.stderr).split())[-600:]

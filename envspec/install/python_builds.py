@@ -18,7 +18,7 @@ from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
-from envspec.resolve.uv.errors import cause, stopped_by_the_machine
+from envspec.resolve.uv.errors import cause, machine_error
 from envspec.resolve.uv.program import Uv
 
 MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
@@ -72,7 +72,7 @@ def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str]
                 more[_FOLDER_VARIABLE] = str(_own_folder(build, env))
         # no project's settings count, only the user's
         done = uv.run(words, cwd=Path("/"), more=more)
-    if stopped := stopped_by_the_machine(done.returncode, done.stderr, "uv"):
+    if stopped := machine_error(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:
         told = cause(redact(done.stderr))

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.base.flock import has_flock, held_by_file, hold
+from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.open_folder import Location, OpenFolder
 
 LOCK_FILE = ".envspec-lock"
@@ -36,7 +36,7 @@ def exclusive(place: Location | Path, on_wait: Callable[[], None]) -> Iterator[H
     """
     location = place if isinstance(place, Location) else Location(place)
     if not has_flock():
-        with _held_without_flock(location, on_wait) as held:
+        with _hold_without_flock(location, on_wait) as held:
             yield held
         return
     held = _acquire(location, on_wait)
@@ -78,11 +78,11 @@ def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
 
 
 @contextmanager
-def _held_without_flock(location: Location, on_wait: Callable[[], None]) -> Iterator[Held]:
+def _hold_without_flock(location: Location, on_wait: Callable[[], None]) -> Iterator[Held]:
     try:
         with location.open(make=True) as folder:
             folder.refuse_odd(LOCK_FILE)
-            with held_by_file(folder.path / LOCK_FILE, on_wait):
+            with hold_by_file(folder.path / LOCK_FILE, on_wait):
                 yield Held(folder, folder.descriptor)
     finally:
         with suppress(OSError):

@@ -102,7 +102,7 @@ class Graph:
         )
 
     def find(self, name: str) -> tuple[Node, ...]:
-        """Return the nodes of `packages_named`."""
+        """Return the nodes of `packages_of_name`."""
         return packages_of_name(self.pins.values(), name)
 
     def unreachable_pins(self) -> tuple[Node, ...]:

@@ -52,7 +52,7 @@ class BuildPin:
 
     @property
     def pin(self) -> Pin:
-        """Give the wheel as a package of its own, from PyPI (`LockedTarget.built_with`)."""
+        """Give the wheel as a package of its own, from PyPI (`LockedTarget.build_wheels`)."""
         return Pin("pip", self.name, self.version, "pypi", Artifact(self.file, self.sha256, self.size))
 
 

@@ -195,7 +195,7 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     _write_lines(out, "overwrites", _text_lines(pins, "package", lambda pin: pin.overwrites))
     if first.built_with is not None:
         # a build that needs nothing is another thing than one of which nothing is known
-        _write_lines(out, "built-with", _built_with_lines(pins), empty=True)
+        _write_lines(out, "built-with", _build_pin_lines(pins), empty=True)
     _write_lines(out, "artifacts", _artifact_lines(pins))
 
 
@@ -230,7 +230,7 @@ def _artifact_lines(pins: _Pins) -> list[str]:
     return [_artifact(artifact, names) for artifact, names in ordered]
 
 
-def _built_with_lines(pins: _Pins) -> list[str]:
+def _build_pin_lines(pins: _Pins) -> list[str]:
     holders = _by_value(pins, ((target, pin.built_with or ()) for target, pin in pins.items()))
     return [_row(known_fields(one), holders[one]) for one in in_order(holders)]
 

@@ -182,7 +182,7 @@ class Fetcher:
         """
         bare, own = split_credentials(url)
         if (path := local_path(bare)) is not None:
-            with _opened(path, bare) as file:
+            with _open(path, bare) as file:
                 yield self._local_stream(bare, file, most, start, known)
             return
         span = {"Range": f"bytes={start}-"} if start else {}
@@ -424,7 +424,7 @@ def local_path(url: str) -> Path | None:
     return Path(unquote(slash + path)) if host in ("", "localhost") and slash else None
 
 
-def _opened(path: Path, bare: str) -> BinaryIO:
+def _open(path: Path, bare: str) -> BinaryIO:
     """Open a file of this machine. Raises IndexFailure."""
     try:
         return path.open("rb")
@@ -439,7 +439,7 @@ def _local_reply(path: Path, bare: str, headers: Mapping[str, str], limit: int) 
         bare, path = f"{bare.rstrip('/')}/", path / "index.html"
     if not os.path.lexists(path):
         return Reply(404, b"", None, url=bare)
-    with _opened(path, bare) as file:
+    with _open(path, bare) as file:
         state = os.fstat(file.fileno())
         etag, total = _local_etag(state), state.st_size
         if headers.get("If-None-Match") == etag:

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 from envspec.base.cache.entry import touch
 from envspec.base.errors import IndexFailure
-from envspec.base.flock import has_flock, held_by_file, hold
+from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.settings import split_credentials
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
@@ -208,7 +208,7 @@ def _hold_part(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
     if has_flock():
         yield from _hold_open_part(part, on_wait)
         return
-    with held_by_file(part.with_suffix(".lock"), on_wait):
+    with hold_by_file(part.with_suffix(".lock"), on_wait):
         yield from _hold_open_part(part, on_wait)
 
 

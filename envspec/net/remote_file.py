@@ -136,15 +136,15 @@ class FileHashes:
             own = self._locks.setdefault(url, threading.Lock())
         with own:
             if url not in self._known:
-                self._known[url] = self._kept(url)
+                self._known[url] = self._look_up(url)
             return self._known[url]
 
-    def taken(self) -> tuple[str, ...]:
+    def hashed_urls(self) -> tuple[str, ...]:
         """List the URLs of files that were hashed in this run."""
         with self._lock:
             return tuple(self._known)
 
-    def _kept(self, url: str) -> tuple[str, int]:
+    def _look_up(self, url: str) -> tuple[str, int]:
         head = self.fetcher.range(url, 0, 1)
         path = self._path(url, head.etag, head.total) if head.etag and head.total is not None else None
         if path is not None and (known := read_value(path, _Known)):

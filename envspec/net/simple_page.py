@@ -109,7 +109,7 @@ def parse_page(body: bytes, url: str) -> Page:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
         if not url.startswith("file:"):
             _refuse_local(rows, url)
-        return [_checked(row) for row in rows]
+        return [_check_row(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the mirror's address") from None
 
@@ -128,7 +128,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/[!-~]{1,1000}")
 
 
-def _checked(row: dict[str, Any]) -> dict[str, Any]:
+def _check_row(row: dict[str, Any]) -> dict[str, Any]:
     """Keep the sha256 of a row's `hashes` alone, and its `provenance` where that is an address (PEP 740). Set its
     `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file."""
     sha256 = row.get("hashes", {}).get("sha256")

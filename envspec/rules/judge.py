@@ -12,7 +12,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.packages.version_numbers import numbers
 from envspec.rules import companions, driver, fallback, jetson, toolkit
-from envspec.rules.accepted import accepted
+from envspec.rules.accepted import apply_acceptances
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, of_target
 from envspec.rules.specifier import Specifier, parse
@@ -49,7 +49,7 @@ def admits_newer(wanted: Wanted) -> bool:
     return any(map(wanted.admits, (*nexts, f"{major + 1}.0.0")))
 
 
-def eased(problem: Finding, wanted: Wanted, case: Case) -> Finding:
+def ease(problem: Finding, wanted: Wanted, case: Case) -> Finding:
     """Make an error a warning where it rests on the table's end alone: a CUDA or a Python that is newer than any that
     a known torch was built for, and a requirement that admits newer ones."""
     past = {"no-build": _cuda_is_newer, "python-too-new": _python_is_newer}.get(problem.code)
@@ -102,12 +102,12 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
     for problem in against:
         if problem not in contradictions:
             problem = _with_ways(problem, versions, asked, before)
-        found.append(located(spec, target, wanted, eased(problem, wanted, case) if wanted else problem))
+        found.append(locate(spec, target, wanted, ease(problem, wanted, case) if wanted else problem))
     for companion in family:
         for problem in companions.findings(companion, wanted, versions, lambda version: _works(wanted, version, case)):
-            found.append(_passed(problem, asked, before))
-    found = [one if one.severity == "error" and not told else one.tried(lambda way: "") for one in found]
-    found = list(accepted(found, spec.pip_terms(target).accept))
+            found.append(_leave_working_ways(problem, asked, before))
+    found = [one if one.severity == "error" and not told else one.try_ways(lambda way: "") for one in found]
+    found = list(apply_acceptances(found, spec.pip_terms(target).accept))
     return Verdict(
         findings=tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity])),
         wanted=wanted,
@@ -159,7 +159,7 @@ def case_of(spec: Spec, target: Target) -> Case:
     )
 
 
-def located(spec: Spec, target: Target, wanted: Wanted | None, problem: Finding) -> Finding:
+def locate(spec: Spec, target: Target, wanted: Wanted | None, problem: Finding) -> Finding:
     """Put a rule's finding at the place of the key that it is about."""
     if problem.key == "torch" and wanted:
         place: Place | None = wanted.place
@@ -217,7 +217,7 @@ def _against_torch(wanted: Wanted, versions: Sequence[str], choice: _Choice, cas
         best = min(reversed(choice.builds), key=lambda build: sum(p.severity == "error" for p in problems(build, case)))
         return problems(best, case)
     found = problems(choice.working[-1], case)
-    return [*found, _narrowed(wanted, choice, case)] if choice.narrowed else found
+    return [*found, _narrowing(wanted, choice, case)] if choice.narrowed else found
 
 
 def _unknown_torch(wanted: Wanted) -> Finding:
@@ -245,7 +245,7 @@ def _no_build(wanted: Wanted, versions: Sequence[str], case: Case) -> Finding:
     return Finding("error", "no-build", message, key="cuda")
 
 
-def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
+def _narrowing(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
     first, last = choice.working[0].version, choice.working[-1].version
     span = first if first == last else f"{first} to {last}"
     reason = next(p.message for p in problems(choice.builds[-1], case) if p.severity == "error")
@@ -254,11 +254,11 @@ def _narrowed(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
         "torch-narrowed",
         f"of {wanted.label}, only {span} can work on this target: {reason}",
         key="torch",
-        ways=(_pinned(wanted, last),),
+        ways=(_pin_back(wanted, last),),
     )
 
 
-def _pinned(wanted: Wanted, last: str) -> Way:
+def _pin_back(wanted: Wanted, last: str) -> Way:
     conda, line = (f"{wanted.name} <={last}", None) if wanted.channel == "conda" else (None, f"torch<={last}")
     return Way(f"pin {wanted.name} to {last} or older", conda=conda, line=line)
 
@@ -280,12 +280,12 @@ class _Asked:
         if self.case.cuda and choice.working:
             found = [one for one in found if one.code != "cuda-too-old-for-gpu"]
         if wanted and not any(one.code == "no-such-cuda" for one in found):
-            found += [eased(one, wanted, self.case) for one in _against_torch(wanted, versions, choice, self.case)]
+            found += [ease(one, wanted, self.case) for one in _against_torch(wanted, versions, choice, self.case)]
         for companion in self.family:
             found += companions.findings(companion, wanted, versions, lambda version: False)
         return frozenset(one.code for one in found if one.severity == "error")
 
-    def changed(self, way: Way) -> _Asked:
+    def apply(self, way: Way) -> _Asked:
         """Give the same after a change of the spec."""
         case = replace(
             self.case,
@@ -300,16 +300,16 @@ class _Asked:
         elif way.conda:
             name, _, text = way.conda.partition(" ")
 
-        def asked(one: Wanted) -> Wanted:
+        def specify(one: Wanted) -> Wanted:
             return replace(one, specifier=parse(text), local=None) if one.name == name else one
 
         torch = self.torch or (replace(self.family[0], name="torch") if name == "torch" and self.family else None)
-        return _Asked(case, torch and asked(torch), tuple(map(asked, self.family)))
+        return _Asked(case, torch and specify(torch), tuple(map(specify, self.family)))
 
 
-def _passed(problem: Finding, asked: _Asked, before: frozenset[str]) -> Finding:
+def _leave_working_ways(problem: Finding, asked: _Asked, before: frozenset[str]) -> Finding:
     """Leave out the ways after which the facts still refuse the same, or something else."""
-    ways = tuple(way for way in problem.ways if asked.changed(way).errors <= before - {problem.code})
+    ways = tuple(way for way in problem.ways if asked.apply(way).errors <= before - {problem.code})
     return replace(problem, ways=ways)
 
 
@@ -321,7 +321,7 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         "cuda-compat-impossible",
         "jetson",
     ):
-        return _passed(problem, asked, before)
+        return _leave_working_ways(problem, asked, before)
     from envspec.rules import nearest
 
     case, (wanted, _) = asked.case, _torch(asked.torch, asked.family)
@@ -331,8 +331,8 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
     if problem.code.startswith("driver"):
         others = [replace(one, near=False) for one in found if one.cuda and not (one.line or one.conda)][:1]
         update = Way(str(problem.remedy), bare=True)
-        return _passed(replace(problem, remedy=None, ways=(update, *others)), asked, before)
-    problem = _passed(replace(problem, ways=(*found, *problem.ways)), asked, before)
+        return _leave_working_ways(replace(problem, remedy=None, ways=(update, *others)), asked, before)
+    problem = _leave_working_ways(replace(problem, ways=(*found, *problem.ways)), asked, before)
     if problem.ways:
         return replace(problem, remedy=None)
     return replace(problem, remedy=problem.remedy or _last_resort(problem, wanted, versions, case))

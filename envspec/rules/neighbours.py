@@ -88,7 +88,7 @@ def problems(
             continue
         origin = origins.get(name, Origin("pypi", ""))
         label = label_of(version, origin.file)
-        if label is not None and mislabelled(label, around):
+        if label is not None and label_mismatch(label, around):
             yield from _of_label(f"{name} {version}", label, around)
             continue
         pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))

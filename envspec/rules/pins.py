@@ -106,7 +106,7 @@ def _torch(
     public, _, local = version.partition("+")
     said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
     if said is not None and read and read.code:
-        yield wheel_code.told_of_torch(version, said, read.code)
+        yield wheel_code.torch_notice(version, said, read.code)
         wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True, there=_has_build(case, public))
         if wrong and torch_builds.is_own_build(version, origin.index):
             wrong = replace(wrong, bound=_for_this_cuda(case, public))

@@ -72,7 +72,7 @@ def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBu
     )
 
 
-def told_of_torch(version: str, build: CandidateBuild, code: DeviceCode) -> Finding:
+def torch_notice(version: str, build: CandidateBuild, code: DeviceCode) -> Finding:
     """Tell from where the architectures of a torch are known."""
     message = (
         f"envspec has no facts for torch {version}: its wheel says CUDA {build.cuda} and "
@@ -94,7 +94,7 @@ def problems(
             continue
         if name in own and is_for_gpus(name) and _is_for_cpus(build):
             yield _cpu_build(name, version, case)
-        libraries = _loaded(build.code, major)
+        libraries = _loadable_libraries(build.code, major)
         for capability in case.capabilities:
             if libraries and not any(_runs(one, capability, build) for one in libraries):
                 yield _problem(f"{name} {version}", libraries, build.code, capability, case)
@@ -112,7 +112,7 @@ def _cpu_build(name: str, version: str, case: Case) -> Finding:
     return Finding("warning" if partly else "error", "wheel-architecture", message, key="cuda", remedy=remedy)
 
 
-def _loaded(code: DeviceCode, major: str) -> list[CompiledLibrary]:
+def _loadable_libraries(code: DeviceCode, major: str) -> list[CompiledLibrary]:
     """Give the libraries with code that a target of this CUDA major loads."""
     compiled = [one for one in code.libraries if one.sm or one.ptx]
     return [one for one in compiled if one.only in (None, major)]

@@ -210,9 +210,9 @@ class _Reader:
         found = (self._item((*path, number), item) for number, item in enumerate(self.value(path, list)))
         declared = tuple(one for one in found if isinstance(one, Located))
         named = {requirement_name(one.text) for one in declared}
-        return (*declared, *(one for one in self._asked_by_backend() if requirement_name(one.text) not in named))
+        return (*declared, *(one for one in self._backend_requirements() if requirement_name(one.text) not in named))
 
-    def _asked_by_backend(self) -> Iterator[Located]:
+    def _backend_requirements(self) -> Iterator[Located]:
         """Yield what the project's backend asks for besides (PEP 517), on a machine that has none of it. The backend
         isn't run: its answer depends on the programs of the machine that asks, and a lock's doesn't.
 

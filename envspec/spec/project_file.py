@@ -45,7 +45,7 @@ def with_project(spec: Spec) -> Spec:
     location = project_location(spec)
     shown = os.path.normpath(os.path.join(os.path.dirname(spec.path), spec.asked_project.path, FILE))
     text = decode(_read(spec, location, shown), shown)
-    tied = frozenset({*spec.pip.sources, *(_named_with_address(spec))})
+    tied = frozenset({*spec.pip.sources, *(_names_with_address(spec))})
     parts, below = spec.asked_project.parts, location.below or "."
 
     def read(wanted: ProjectParts) -> Project:
@@ -56,7 +56,7 @@ def with_project(spec: Spec) -> Spec:
     return replace(spec, project=replace(read(parts), of_targets=MappingProxyType(of_targets)))
 
 
-def _named_with_address(spec: Spec) -> list[str]:
+def _names_with_address(spec: Spec) -> list[str]:
     from envspec.packages.names import requirement_name
 
     return [requirement_name(one.text) for one in spec.pip.dependencies if " @ " in one.text]

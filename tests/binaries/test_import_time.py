@@ -9,7 +9,7 @@ import pytest
 from support.packages import wheel as dist
 
 from envspec.binaries import import_time
-from envspec.binaries.import_time import ImportTime, imported_at_start, imports_at_start
+from envspec.binaries.import_time import ImportTime, imports_at_start, modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
 
 
@@ -19,7 +19,7 @@ def asked(members: dict[str, str | bytes]) -> ImportTime:
         for name, content in members.items():
             archive.writestr(name, content)
     with open_wheel(buffer) as wheel:
-        return imported_at_start(wheel, "pkg_resources")
+        return modules_importing_at_start(wheel, "pkg_resources")
 
 
 @pytest.mark.parametrize(

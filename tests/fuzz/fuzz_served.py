@@ -17,7 +17,7 @@ from fuzz_guard import Parser
 from envspec.base.errors import EnvspecError
 from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
-from envspec.binaries.import_time import imported_at_start
+from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
 from envspec.image.base_files import read_layers
 from envspec.image.layer import Descriptor
@@ -186,7 +186,7 @@ def wheel_module(data: bytes, folder: Path) -> object:
         with zipfile.ZipFile(packed, "w") as archive:
             archive.writestr("lib9/__init__.py", data)
         with open_wheel(packed) as opened:
-            return imported_at_start(opened, "pkg_resources")
+            return modules_importing_at_start(opened, "pkg_resources")
 
 
 def wheel_answers(data: bytes, folder: Path) -> object:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.install.installed import kept_by_others, read_packages, site_packages
+from envspec.install.installed import paths_of_others, read_packages, site_packages
 from envspec.install.pip import uninstall
 
 PYTHON = "3.12"
@@ -199,6 +199,6 @@ def test_what_conda_and_pip_both_have_is_pips_there(by_pip: bool, tmp_path: Path
     found = read_packages(tmp_path, PYTHON, (), ["ninja"])
     assert found.conda["ninja"].fault == ""
     assert bool(found.pip["ninja"].fault) != by_pip
-    uninstall(found.pip["ninja"], tmp_path, kept_by_others(found.pip["ninja"], found))
+    uninstall(found.pip["ninja"], tmp_path, paths_of_others(found.pip["ninja"], found))
     # it was pip's, and is linked anew
     assert read_packages(tmp_path, PYTHON).conda["ninja"].fault == "bin/ninja is missing"

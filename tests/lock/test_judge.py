@@ -13,7 +13,7 @@ from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, Spe
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.derived import wrong_marks
 from envspec.lock.rules.files import wrong_files
-from envspec.lock.rules.requirements import unasked, unmet
+from envspec.lock.rules.requirements import stray_pins, unmet
 from envspec.lock.rules.whole import two_hashes
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.tags import wheel_tags
@@ -22,7 +22,7 @@ from envspec.packages.tags import wheel_tags
 def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:
     values = dataclasses.replace(inputs(*roots), platform=platform, glibc=glibc if "linux" in platform else None)
     case = LockedCase(LockedTarget("t", values, pins), SpecInputs())
-    return [flaw.message for rule in (unmet, unasked, wrong_files) for flaw in rule(case)]
+    return [flaw.message for rule in (unmet, stray_pins, wrong_files) for flaw in rule(case)]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_the_locked_triton_decides_and_not_the_builds_own() -> None:
     spec, target = spec_of("13.0", ("B300",))
     found = judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "3.5.1"}))
     assert codes(found) == ["-triton-architecture"]
-    remedy = found[0].tried(lambda way: "").remedy or ""
+    remedy = found[0].try_ways(lambda way: "").remedy or ""
     assert "take torch 2.10.0" in remedy and "TRITON_PTXAS_PATH" in remedy
     assert codes(judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "3.6.0"}))) == []
     assert codes(judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "4.0.0"}))) == [

@@ -84,7 +84,7 @@ def ptxas_of(wheel: OpenWheel) -> dict[str, str]:
 def _release(wheel: OpenWheel, info: ZipInfo) -> str | None:
     before, unpacked = b"", 0
     with wheel.open(info) as stream:
-        while unpacked < UNPACKED and wheel.passed(info) < PACKED and (chunk := stream.read(1 << 20)):
+        while unpacked < UNPACKED and wheel.bytes_read(info) < PACKED and (chunk := stream.read(1 << 20)):
             if match := _RELEASE.search(before + chunk):
                 return match[1].decode()
             unpacked += len(chunk)

@@ -33,7 +33,7 @@ from envspec.net.index_proxy.releases import (
     version_of,
 )
 from envspec.net.index_proxy.shown import Glibc, ShownFiles, body_of
-from envspec.net.index_proxy.variant_rows import Wheels, chosen, has_variants, of_releases
+from envspec.net.index_proxy.variant_rows import Wheels, choose_wheels, has_variants, of_releases
 from envspec.net.simple_page import ACCEPT, NO_DATE, Page, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.stated import StatedMetadata
@@ -193,14 +193,14 @@ class Pages:
         """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them, and
         as they were `before` a moment. Raises IndexFailure."""
         found = self.store.get(upstream.root, project)
-        if found is None and not self._unasked(upstream):
+        if found is None and not self._is_offline(upstream):
             self._read(upstream, project, None)
             found = self.store.get(upstream.root, project)
         return replace(found, target=target, before=before) if found else ()
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
-        if not self._unasked(upstream):
+        if not self._is_offline(upstream):
             self.show(upstream, project)
         return self.releases(upstream, project)
 
@@ -208,18 +208,18 @@ class Pages:
         """Find the variant of a release that the upstream's machine installs, as the index has it now. None for a
         release that has none for it. Raises IndexFailure."""
         asked = version_of(version)
-        if self._unasked(upstream) or upstream.machine is None:
+        if self._is_offline(upstream) or upstream.machine is None:
             return None
-        rows = self.listed(upstream, project)
+        rows = self.list_files(upstream, project)
         about = about_variants(rows)
         wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several.rows]
-        _, shown = chosen(wheels, lambda several: self._variants.of_release(several, about), upstream.machine)
+        _, shown = choose_wheels(wheels, lambda several: self._variants.of_release(several, about), upstream.machine)
         for one in shown:
             if one.fault is not None:
                 raise IndexFailure(one.fault)
         return next((one.variant for one in shown), None)
 
-    def listed(self, upstream: Upstream, project: str) -> Page:
+    def list_files(self, upstream: Upstream, project: str) -> Page:
         """List the files of a project as its index has them now, none where it has no page. Raises IndexFailure."""
         url = upstream.page(project)
         if upstream.flat:
@@ -230,27 +230,27 @@ class Pages:
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
         IndexFailure, also offline without such an answer."""
-        if not self._unasked(upstream):
+        if not self._is_offline(upstream):
             # without what the store says: it may not be writable
             return self.show(upstream, project).holds
         found = self.store.get(upstream.root, project)
         if found is None:
-            raise self._not_cached(project)
+            raise self._missing_page(project)
         return bool(found)
 
-    def _unasked(self, upstream: Upstream) -> bool:
+    def _is_offline(self, upstream: Upstream) -> bool:
         """Say whether the cache alone answers for an index."""
         return self.offline and not upstream.local
 
-    def _not_cached(self, project: str) -> IndexFailure:
+    def _missing_page(self, project: str) -> IndexFailure:
         return IndexFailure(f"not in the cache: {project}", hint="run without --offline once")
 
     def _read(self, upstream: Upstream, project: str, known: str | None) -> ServedPage:
         url = upstream.page(project)
-        if self._unasked(upstream):
-            raise self._not_cached(project)
+        if self._is_offline(upstream):
+            raise self._missing_page(project)
         if upstream.flat:
-            return self._made(upstream, project, self.listed(upstream, project), None)
+            return self._make(upstream, project, self.list_files(upstream, project), None)
         headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
         theirs = _upstream_etag(known)
         if theirs:
@@ -262,10 +262,10 @@ class Pages:
             _refuse_absent_folder(upstream.url)
             self.store.put(upstream.root, project, ())
             # uv looks on other indexes for what has no page, and this name must come from here
-            return ServedPage(404) if upstream.only is None else self._made(upstream, project, [], None)
+            return ServedPage(404) if upstream.only is None else self._make(upstream, project, [], None)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
-        made = None if upstream.named else self._made_apart(upstream, project, reply)
+        made = None if upstream.named else self._make_in_process(upstream, project, reply)
         if made is not None:
             return made
         rows = read_page(reply.body, reply.url, self.fetcher)
@@ -273,9 +273,9 @@ class Pages:
             refuse_foreign_page(url, reply.body)
         if upstream.named and not any(row.get("upload-time") for row in rows):
             rows = [{**row, "upload-time": NO_DATE} for row in rows]
-        return self._made(upstream, project, rows, reply.etag)
+        return self._make(upstream, project, rows, reply.etag)
 
-    def _made_apart(self, upstream: Upstream, project: str, reply: Reply) -> ServedPage | None:
+    def _make_in_process(self, upstream: Upstream, project: str, reply: Reply) -> ServedPage | None:
         """Have a large page made in another process; None where this one has to."""
         if self.maker is None or len(reply.body) < LARGE or has_tokens():
             return None
@@ -286,7 +286,7 @@ class Pages:
         self.store.put_text(upstream.root, project, made.kept)
         return ServedPage(200, made.body, self._etag(upstream, project, reply.etag, made.body), holds=bool(made.kept))
 
-    def _made(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
+    def _make(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
         files = by_version(rows, project)
         shown = self._with_variants(upstream, project, files, rows)
         unsuited = {version for version, (wheels, variants) in shown.items() if not wheels and not variants}

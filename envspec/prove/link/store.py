@@ -71,7 +71,7 @@ class LinkStore:
             packed = read_entry(self._path(sha256, machine))
             return decode(zlib.decompressobj().decompress(packed, _LARGEST), WheelFacts)
         except (OSError, ValueError, zlib.error):
-            return load_shipped(sha256, machine)
+            return shipped_facts(sha256, machine)
 
     def put(self, sha256: str, machine: int, facts: WheelFacts) -> None:
         """Keep facts. A cache that isn't writable is no error: the caller has them."""
@@ -81,7 +81,7 @@ class LinkStore:
         return self._folder / sha256[:2] / f"{sha256[2:]}-{machine}.json.z"
 
 
-def load_shipped(sha256: str, machine: int) -> WheelFacts | None:
+def shipped_facts(sha256: str, machine: int) -> WheelFacts | None:
     """Return what came with envspec about a wheel. A Python without lzma has none of it."""
     try:
         with zipfile.ZipFile(SHIPPED) as archive:

@@ -247,7 +247,7 @@ def _bounds_stand_in(message: str, row: Correction) -> bool:
     return all(str(clause) in message for clause in published_requirement(row.requirement).specifier)
 
 
-def prefix_label(error: EnvspecError, label: str) -> EnvspecError:
+def prefix(error: EnvspecError, label: str) -> EnvspecError:
     """Prefix an error of one file or page with the targets that need it."""
     if error.message.startswith(label):
         return error

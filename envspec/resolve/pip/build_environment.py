@@ -22,7 +22,7 @@ from envspec.lock.model import BuildPin, Pin
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import is_requirement, parse_requirement
 from envspec.resolve.pip.answer import in_own_addresses
-from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, built_from_elsewhere
+from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, url_requirement_error
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.indexes import UvIndexes
@@ -152,7 +152,7 @@ class _Builds:
             try:
                 requirement = parse_requirement(line)
                 if requirement.url:
-                    raise built_from_elsewhere(requirement.url)
+                    raise url_requirement_error(requirement.url)
                 yield normalise_requirement(line)
             except ValueError:
                 raise SpecError(
@@ -194,7 +194,7 @@ class _Builds:
                 try:
                     own = tuple((one.name, one.url) for one in self._indexes(wanted) if not one.default)
                     reader = replace(self.reader, builds=replace(self.index, own=own))
-                    asked = reader.asked_by_backend(source, self.folder())
+                    asked = reader.ask_backend(source, self.folder())
                 except BuildFailed as error:
                     silent = True
                     module = missing_module(error.output)

@@ -66,8 +66,8 @@ def build_requirements(
         yield BuildIndex(proxy, default)
 
 
-def built_from_elsewhere(url: str) -> ToolError:
-    """What to say of a build that requires a file by its URL."""
+def url_requirement_error(url: str) -> ToolError:
+    """Make the error for a build that requires a file by its URL."""
     return ToolError(
         f"the build requires {redact(url)}, and what builds require comes from the default index alone",
         hint="choose a release that has a wheel, or put that file on your default index",

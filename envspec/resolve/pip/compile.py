@@ -81,7 +81,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,
         "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
         # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
-        "--only-binary", ":all:", *(f"--no-binary={name}" for name in _built_by_uv(request)),
+        "--only-binary", ":all:", *(f"--no-binary={name}" for name in _sources_for_uv(request)),
         *(f"--prerelease-package={name}=disallow" for name in asked.no_pre_releases),
     ]  # fmt: skip
     if request.constraints:
@@ -111,7 +111,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     return read_pylock(answer.read_text(encoding="utf-8"))
 
 
-def _built_by_uv(request: Request) -> list[str]:
+def _sources_for_uv(request: Request) -> list[str]:
     """List the sources that may be built and aren't of an index."""
     own = {requirement_name(text) for text in request.addressed if "@" in text}
     return [name for name in request.allow_source if name in own]

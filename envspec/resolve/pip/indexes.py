@@ -36,7 +36,7 @@ class UvIndexes:
     flat: Mapping[tuple[str, str], str]
     default_index: str | None
 
-    def ordered(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
+    def for_request(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
         """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
         proxy serves."""
         named: dict[str, set[str]] = {}
@@ -45,7 +45,7 @@ class UvIndexes:
         ordered = [
             UvIndex(source, proxy.index(own), explicit=True, cacheable=not own.local, packages=frozenset(names))
             for source, names in sorted(named.items())
-            for own in (self._named(request, source),)
+            for own in (self._upstream_of(request, source),)
         ]
         # an override is no requirement of the project's, so uv takes its package from no index that must be named
         overridden = set(map(requirement_name, request.overrides))
@@ -53,7 +53,7 @@ class UvIndexes:
             UvIndex(f"overridden-{number}", proxy.index(replace(own, only=frozenset(names))), cacheable=not own.local)
             for number, (source, several) in enumerate(sorted(named.items()))
             if (names := several & overridden)
-            for own in (self._named(request, source),)
+            for own in (self._upstream_of(request, source),)
         ]
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
@@ -94,7 +94,7 @@ class UvIndexes:
         ordered = [
             UvIndex(f"own-{number}", proxy.index(replace(own, only=frozenset(names))), cacheable=not own.local)
             for number, (source, names) in enumerate(sorted(named.items()))
-            for own in (self._named(request, source),)
+            for own in (self._upstream_of(request, source),)
         ]
         if variant is not None:
             url = proxy.url(variant, triton=needs_own_triton(request), glibc=request.unlisted_glibc)
@@ -102,7 +102,7 @@ class UvIndexes:
         usual = Upstream(str(self.default_index), glibc=request.unlisted_glibc)
         return [*ordered, UvIndex("pypi", proxy.index(usual), default=True, cacheable=not usual.local)]
 
-    def _named(self, request: Request, index: str) -> Upstream:
+    def _upstream_of(self, request: Request, index: str) -> Upstream:
         """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
         # of packages from elsewhere than PyPI nothing is known but what their own wheels say
         read = request.corrections.only(name for name, source in request.sources if source == index)
@@ -159,7 +159,7 @@ class UvIndexes:
     def wheel(self, request: Request, name: str, version: str) -> FoundFile | None:
         """Find a wheel of a release on its package's index, as the page is now. Raises IndexFailure."""
         own = self._upstreams(request)(name)
-        rows = self.pages.listed(own, name) if own and (own.local or not self.pages.offline) else []
+        rows = self.pages.list_files(own, name) if own and (own.local or not self.pages.offline) else []
         from packaging.version import Version
 
         of_release = by_version(rows, name).get(Version(version))
@@ -175,20 +175,20 @@ class UvIndexes:
 
         def upstream(name: str) -> Upstream | None:
             if name in sources:
-                return self._named(request, sources[name])
+                return self._upstream_of(request, sources[name])
             return next(one for one in (special, torch, usual) if one.serves(name)) if self.default_index else None
 
         return upstream
 
-    def named(self, request: Request, message: str) -> list[str]:
+    def packages_in_message(self, request: Request, message: str) -> list[str]:
         """List the packages in a message of uv's: its words whose pages were read."""
         words = sorted({canonical_name(word) for word in _NAME.findall(message)})
         store, special = self.pages.store, self._special(request)
         return [one for one in words if self._read(request, one) or store.get(special.root, one)]
 
-    def variants_named(self, request: Request, message: str) -> frozenset[str]:
+    def variants_in_message(self, request: Request, message: str) -> frozenset[str]:
         """Find in a message of uv's the packages that have variants."""
-        words = self.named(request, message)
+        words = self.packages_in_message(request, message)
         return frozenset(word for word in words if any(has_variants(one.wheels) for one in self._read(request, word)))
 
     def _read(self, request: Request, name: str) -> Sequence[Release]:
@@ -197,7 +197,7 @@ class UvIndexes:
         if source is None and not self.default_index:
             return ()
         usual = self._torch(request) if name in _PYTORCH else self._usual(request)
-        upstream = self._named(request, source) if source else usual
+        upstream = self._upstream_of(request, source) if source else usual
         return self.pages.store.get(upstream.root, name) or ()
 
     def variant_versions(self, request: Request, name: str) -> Sequence[str]:

@@ -112,7 +112,7 @@ def _newest_torch(one: Behind, request: Request, index: TorchIndex) -> Behind | 
     return replace(one, newer=tuple(had[:1])) if had else None
 
 
-def tell_passed_over(
+def tell_missing_wheels(
     over: Mapping[Request, Sequence[PassedOver | Unbuilt | HeldTorch]],
     groups: Mapping[Request, tuple[str, ...]],
     notice: Callable[[Finding], None],

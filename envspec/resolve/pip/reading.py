@@ -154,7 +154,7 @@ class Reading:
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
         if package.archive:
-            raise named_by_git_alone(package.name, package.archive.url)
+            raise git_only_url_error(package.name, package.archive.url)
         if package.git is None:
             return
         url, commit, folder = package.git
@@ -206,8 +206,8 @@ def _in_requirement(url: str, revision: str | None, folder: str | None) -> str:
     return f"git+{url}{f'@{revision}' if revision else ''}{f'#subdirectory={folder}' if folder else ''}"
 
 
-def named_by_git_alone(name: str, url: str) -> SpecError:
-    """What to say of a file by its URL that nothing but a git checkout requires: envspec hasn't looked through it."""
+def git_only_url_error(name: str, url: str) -> SpecError:
+    """Make the error for a file by its URL that only a git checkout requires: envspec hasn't looked through it."""
     return SpecError(
         f"{redact(url)} is required by its URL, and by a package from git alone",
         hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"',

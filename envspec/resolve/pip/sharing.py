@@ -32,7 +32,7 @@ def after(found: Sequence[Found], solved: Request, own: Preferences, index: Torc
     request's index, the torch family's have the names that it has: uv then takes a release at once, and doesn't go back
     to it from the newest, one by one."""
     shared = own.over(Preferences(versions_of(found), commits_of(found, solved)))
-    return with_index_versions(shared, index) if index else shared
+    return localise(shared, index) if index else shared
 
 
 def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
@@ -72,7 +72,7 @@ def with_torch(release: str | None, index: TorchIndex) -> Preferences:
     return Preferences({"torch": f"{release}{local}"} if release else {})
 
 
-def with_index_versions(preferences: Preferences, index: TorchIndex) -> Preferences:
+def localise(preferences: Preferences, index: TorchIndex) -> Preferences:
     """Name the torch family's versions as the index of a request does: those to keep may be of another CUDA, or of
     another tool's lock."""
     local = f"+{index.variant}" if index.variant else ""

@@ -32,35 +32,35 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.answer import (
     Resolution,
+    add_corrections,
     answer_of,
-    asked_for,
+    attribute_to,
     dated_sources,
-    described,
+    drop_unreachable,
     hint_about_pre_releases,
     in_own_addresses,
-    labelled,
-    named_corrections,
     older_sources,
+    prefix,
+    read_metadata,
     refuse_two_answers,
-    said_of,
     sources_needed,
-    tell_hashed,
-    tell_undated,
+    tell_missing_dates,
+    tell_own_hashes,
     with_hashes,
 )
-from envspec.resolve.pip.build_requirements import build_requirements, built_from_elsewhere
+from envspec.resolve.pip.build_requirements import build_requirements, url_requirement_error
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.floors import as_bounds, floors, is_older
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import Releases, admitted, asks_of, behind, has_pre_release, unasked
-from envspec.resolve.pip.passed_over import passed_over, tell_passed_over
+from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, stray_pre_releases, suits_target
+from envspec.resolve.pip.passed_over import missing_wheels, tell_missing_wheels
 from envspec.resolve.pip.pins import begin, extras_of, pins_of
-from envspec.resolve.pip.provided import explained, refuse_conflicts, requests_of
+from envspec.resolve.pip.provided import explain_conflict, refuse_conflicts, requests_of
 from envspec.resolve.pip.question import Question
-from envspec.resolve.pip.reading import Counting, Reading, named_by_git_alone, stray_repository
+from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository
 from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
 from envspec.resolve.pip.retreat import (
     LostExtra,
@@ -68,14 +68,14 @@ from envspec.resolve.pip.retreat import (
     in_place_of,
     leading_to,
     lost_extras,
-    newest_asked,
+    newest_releases,
     refuse_lost_extras,
     refuse_retreats,
     retreats,
     suspects,
     went_back,
 )
-from envspec.resolve.pip.sharing import after, as_built, first_of, last_of, public, to_share, versions_of, with_torch
+from envspec.resolve.pip.sharing import after, first_of, last_of, localise, public, to_share, versions_of, with_torch
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.unbounded import (
     Lag,
@@ -146,14 +146,14 @@ def tell_notes(
         several = behind(one.answer.found, request, one.answer.asks, one.kept, of)
         far = {lag.name for lag in lags.get(request, ()) if lag.far}
         near = [one for one in several if one.name not in far]
-        over[request] = tuple(passed_over(near, request, one.index, of, partial(refusal, request)))
+        over[request] = tuple(missing_wheels(near, request, one.index, of, partial(refusal, request)))
     said = {request: {one.name for one in several} for request, several in over.items()}
     tell_lags(lags, said, groups, notice)
-    tell_passed_over(over, groups, notice)
+    tell_missing_wheels(over, groups, notice)
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
     tell_variants(found, groups, notice)
-    tell_undated(found, groups, releases, notice)
-    tell_hashed(hashed, notice)
+    tell_missing_dates(found, groups, releases, notice)
+    tell_own_hashes(hashed, notice)
 
 
 _AT_ONCE = 4
@@ -214,12 +214,12 @@ class PipResolver:
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
         try:
-            return self._for_one_question()._resolved(requests, keep)
+            return self._for_one_question()._resolve(requests, keep)
         except Unsatisfiable:
             if self.uv.fresh or self.uv.offline:
                 raise
             self.uv.fresh = True
-            return self._for_one_question()._resolved(requests, keep)
+            return self._for_one_question()._resolve(requests, keep)
 
     def _for_one_question(self) -> PipResolver:
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
@@ -227,14 +227,14 @@ class PipResolver:
         sources = replace(self.sources, processes=Processes())
         return replace(self, uv=uv, sources=sources)
 
-    def _resolved(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
+    def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         for name, request in requests.items():
-            with said_of((name,)):
+            with attribute_to((name,)):
                 refuse_conflicts(name, request)
         groups = group(requests)
         counting = Counting(self.progress)
         with self._serving(groups, counting) as (proxy, sources):
-            allowed = _allowed(groups)
+            allowed = _buildable_packages(groups)
             addresses = _addresses(groups)
             reading = Reading(self.wheels, sources, proxy, allowed, addresses, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
@@ -251,7 +251,7 @@ class PipResolver:
                     answered.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
                     return {name: answered[request].found for request, names in groups.items() for name in names}
 
-                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_named))
+                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in_message))
                 answers, indexes = dict(answered), {request: self._index(request) for request in groups}
 
                 def again(request: Request) -> Resolution:
@@ -297,7 +297,7 @@ class PipResolver:
                 return question.refusal(with_constraints(request, one.index.constraints), bounds, one.answer.found)
 
             of = self._uv_indexes.releases
-            hashed = self.hashes.taken() if self.hashes else ()
+            hashed = self.hashes.hashed_urls() if self.hashes else ()
             tell_notes(solutions, self._lags, of, refusal, hashed, notice)
 
     @contextmanager
@@ -306,7 +306,7 @@ class PipResolver:
     ) -> Iterator[tuple[IndexProxy, SourceReader]]:
         """Give the index proxy that answers for these requests, and the reader of their sources."""
         live = self._live(groups)
-        with self._building(_allowed(groups), counting) as sources:
+        with self._building(_buildable_packages(groups), counting) as sources:
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             provided = requests_of(groups)
             with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
@@ -323,7 +323,7 @@ class PipResolver:
         """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
         chosen = []
         for request, names in groups.items():
-            with said_of(names):
+            with attribute_to(names):
                 chosen.append(self._index(request))
         indexes = [index for index in chosen if index.live and index.variant]
         live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
@@ -339,7 +339,7 @@ class PipResolver:
         direct: DirectReader,
     ) -> dict[Request, Resolution]:
         def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
-            with self.progress.solving(groups[request]), said_of(groups[request]):
+            with self.progress.solving(groups[request]), attribute_to(groups[request]):
                 names = groups[request]
                 question = self._question(request, indexes[request], proxy, names, direct.of)
                 found = self._solve(request, question, preferences, reading, last_of(keep, names))
@@ -356,7 +356,7 @@ class PipResolver:
         try:
             if old[first].versions:
                 shared = public(old[first])
-                kept = {r: as_built(old[r].over(shared), indexes[r]) for r in groups}
+                kept = {r: localise(old[r].over(shared), indexes[r]) for r in groups}
                 return _together(pool, {r: partial(answer, r, kept[r]) for r in groups})
             # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.newest_releases(indexes)
@@ -399,7 +399,7 @@ class PipResolver:
             while True:
                 try:
                     found = of.ask(asked, preferences, barred)
-                    strayed = _strayed((package.name for package in found), asked)
+                    strayed = _strays((package.name for package in found), asked)
                     if not strayed:
                         found = in_own_addresses(found, proxy, question.direct)
                         of_asked = self._uv_indexes.releases(asked)
@@ -410,14 +410,14 @@ class PipResolver:
                         asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
                         continue
                 except Unsatisfiable as conflict:
-                    unfit = _unfit(conflict.message, asked) or _dated(
-                        self._uv_indexes.named(asked, conflict.message), asked, releases
+                    unfit = _unfit(conflict.message, asked) or _possible_sources(
+                        self._uv_indexes.packages_in_message(asked, conflict.message), asked, releases
                     )
                     if unfit and sources:
                         # their sources may do: what they are needed for is told then, and nothing is built
                         asked = replace(asked, unfit=(*asked.unfit, *unfit))
                         continue
-                    if not (strayed := _strayed(_WORD.findall(conflict.message), asked)):
+                    if not (strayed := _strays(_WORD.findall(conflict.message), asked)):
                         raise
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
@@ -425,7 +425,7 @@ class PipResolver:
                         asked = replace(asked, requirements=(*asked.requirements, neighbour))
                         continue
                     # what no other index answers for may come from its own one
-                    if not (strayed := _strayed(_WORD.findall(failure.message), asked)):
+                    if not (strayed := _strays(_WORD.findall(failure.message), asked)):
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
@@ -435,7 +435,7 @@ class PipResolver:
             asking, ways_there = in_place_of(back, begun), dict[str, str]()
             while True:
                 try:
-                    found = asked_for(ask(asking, sources=sources), request, reading)
+                    found = drop_unreachable(ask(asking, sources=sources), request, reading)
                 except Unsatisfiable:
                     if back:
                         # the releases that name the target's Python can't stand beside the rest
@@ -455,14 +455,14 @@ class PipResolver:
                     ways_there |= leading_to((one.name for one in back), found, answer.edges)
                     asking = in_place_of(more_back, asking)
                     continue
-                more = unasked(found, request, answer.asks, stays, releases)
+                more = stray_pre_releases(found, request, answer.asks, stays, releases)
                 if not more:
                     return found
                 barred = (*barred, *more)
 
         try:
             asking = with_constraints(request, index.constraints)
-            capped = retreats(newest_asked(asking, releases), asking, asks_of(asking, {}), releases)
+            capped = retreats(newest_releases(asking, releases), asking, asks_of(asking, {}), releases)
             if lost := [one for one in capped if one.named is None]:
                 refuse_retreats(lost, asking, label, releases)
             found = settle(asking, capped)
@@ -476,7 +476,7 @@ class PipResolver:
             # what another target has is preferred too, and may be older than this one's last lock
             kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
             if higher := floors(found, asking, kept, releases):
-                found, stands_in_the_way = _raised(
+                found, stands_in_the_way = _raise_to_floors(
                     found, higher, last, lambda more: settle(with_constraints(asking, more), capped, sources=False)
                 )
             self._tell_downgrades(found, last, label, stands_in_the_way)
@@ -494,24 +494,24 @@ class PipResolver:
             conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
-            raise named_corrections(explained(conflict, request), request.corrections) from None
+            raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except IndexFailure as failure:
             self._uv_indexes.refuse_flat(request, label)
             if proxy.failures:
                 # uv saw the proxy fail; what failed is behind it
-                raise labelled(proxy.failures[0], label) from None
+                raise prefix(proxy.failures[0], label) from None
             failure.message = proxy.plain(failure.message)
             if (stray := _STRAY.search(failure.message)) and not question.backend:
                 name, url = stray.groups()
                 building = "build-system.requires" in failure.message
                 if not url.startswith("git+"):
-                    told = built_from_elsewhere(url) if building else named_by_git_alone(name, url)
-                    raise labelled(told, label) from None
+                    told = url_requirement_error(url) if building else git_only_url_error(name, url)
+                    raise prefix(told, label) from None
                 if not building and canonical_name(name) not in map(requirement_name, request.addressed):
-                    raise labelled(stray_repository(canonical_name(name), url, _addresses((request,))), label) from None
+                    raise prefix(stray_repository(canonical_name(name), url, _addresses((request,))), label) from None
             if not index.live or question.gated:
                 raise
-            raise torch_holes.unreached(failure, request, index, label) from None
+            raise torch_holes.unreachable_index(failure, request, index, label) from None
 
     def _compare(
         self,
@@ -542,10 +542,10 @@ class PipResolver:
         """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
         ahead = {one.name: one.free for one in self._lags.get(request, ())}
 
-        def offered(package: Found) -> frozenset[str]:
-            return frozenset(extras_of(described((package,), request, reading)[package.name]))
+        def extras_in(package: Found) -> frozenset[str]:
+            return frozenset(extras_of(read_metadata((package,), request, reading)[package.name]))
 
-        lost = lost_extras(found, request, offered, ahead, self._uv_indexes.releases(request))
+        lost = lost_extras(found, request, extras_in, ahead, self._uv_indexes.releases(request))
         refuse_lost_extras([one for one in lost if self._has_extra(one, request)], request, label)
 
     def _has_extra(self, lost: LostExtra, request: Request) -> bool:
@@ -580,7 +580,7 @@ class PipResolver:
         try:
             files = direct(request)
         except EnvspecError as error:
-            raise labelled(error, label) from None
+            raise prefix(error, label) from None
         return Question(self.uv, self._uv_indexes, index, gated, proxy, files, label, _below(self.scratch))
 
     @contextmanager
@@ -602,7 +602,7 @@ class PipResolver:
         return index.live and index.variant is not None and self.live_pages(index.variant) is None
 
 
-def _allowed(groups: Iterable[Request]) -> frozenset[str]:
+def _buildable_packages(groups: Iterable[Request]) -> frozenset[str]:
     """List the packages that may be built for some target."""
     return frozenset(name for request in groups for name in request.allow_source)
 
@@ -648,7 +648,7 @@ def _unfit(message: str, request: Request) -> list[str]:
     return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
 
 
-def _dated(names: Iterable[str], request: Request, releases: Releases) -> list[str]:
+def _possible_sources(names: Iterable[str], request: Request, releases: Releases) -> list[str]:
     """Find packages of a conflict of which a release may have nothing but a source before `exclude-newer`, and whose
     sources uv hasn't seen: the date is a file's, and its wheels may have come later."""
     if not request.exclude_newer:
@@ -659,12 +659,12 @@ def _dated(names: Iterable[str], request: Request, releases: Releases) -> list[s
         for name in names
         if name not in seen
         and any(
-            one.source and (one.wheels or one.late) and admitted(one, request, name, None) for one in releases(name)
+            one.source and (one.wheels or one.late) and suits_target(one, request, name, None) for one in releases(name)
         )
     ]
 
 
-def _raised(
+def _raise_to_floors(
     found: tuple[Found, ...],
     higher: Mapping[str, str],
     last: Mapping[str, str],
@@ -692,7 +692,7 @@ def _raised(
     return found, said
 
 
-def _strayed(names: Iterable[str], request: Request) -> list[str]:
+def _strays(names: Iterable[str], request: Request) -> list[str]:
     """Find packages with a named index that the spec doesn't ask for, so that uv looked for them elsewhere."""
     direct = {requirement_name(text) for text in request.addressed}
     named = {name for name, _ in request.sources}

@@ -27,12 +27,12 @@ from envspec.base.storage import OF_THE_MACHINE, storage_error
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.packages.archive_entries import TarMember
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.build_requirements import BuildIndex, built_from_elsewhere
+from envspec.resolve.pip.build_requirements import BuildIndex, url_requirement_error
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
 from envspec.resolve.pip.static_source import StaticReader, build_requires
 from envspec.resolve.pip.unbuilt import metadata_hint, missing_module
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.uv.errors import stopped_by_the_machine
+from envspec.resolve.uv.errors import machine_error
 from envspec.resolve.uv.processes import Processes
 from envspec.resolve.uv.program import Uv
 
@@ -165,7 +165,7 @@ class SourceReader:
             came(sum(one.stat().st_size for one in (checkout / ".git/objects/pack").glob("*")))
         return UnpackedSource(checkout / (subdirectory or ""), redact(url))
 
-    def asked_by_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
+    def ask_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
         """Ask a source's build backend what its build requires besides what it declares, which runs its code. Raises
         BuildFailed, ToolError."""
         what = f"asking the build of {source.what} what it requires"
@@ -247,11 +247,11 @@ class SourceReader:
             raise ToolError(
                 f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
             ) from None
-        if killed := stopped_by_the_machine(done.returncode, done.stderr, what):
+        if killed := machine_error(done.returncode, done.stderr, what):
             raise killed
         if done.returncode:
             if unsent := _UNSENT.search(done.stderr):
-                error = built_from_elsewhere(unsent[1])
+                error = url_requirement_error(unsent[1])
                 raise ToolError(f"{what}: {error.message}", hint=error.hint)
             last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
             raise BuildFailed(

@@ -78,7 +78,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
     told = ": ".join(parts)
     message = f"{label}: {told}"
-    if stopped := stopped_by_the_machine(status, text, f"{label}: uv"):
+    if stopped := machine_error(status, text, f"{label}: uv"):
         return stopped
     setting = _setting(told)
     if setting:
@@ -120,7 +120,7 @@ def _short_of(said: str, program: str) -> EnvspecError | None:
     return StorageError(f"{program.removesuffix(': uv')}: {told}", hint=hint)
 
 
-def stopped_by_the_machine(status: int, said: str, program: str) -> EnvspecError | None:
+def machine_error(status: int, said: str, program: str) -> EnvspecError | None:
     """Make the error for a program that failed for what it ran on, by what it `said`: a signal, too little memory, a
     disk, a quota or a right. None for one that did its work, or failed for another reason."""
     if status >= 0:

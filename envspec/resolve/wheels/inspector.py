@@ -18,7 +18,7 @@ from envspec.lock.model import GitSource, LockedCorrection, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.variant_name import read_name
 from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.pip.pins import installed
+from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
@@ -84,7 +84,7 @@ def what_wheels_say(
     `read` asks one wheel, of which `recall` doesn't know the answers. `uploaded` has the time at which a wheel came to
     its index (sha256 -> RFC 3339 in UTC), as far as that is known. Equal pins and wheels give equal answers.
     """
-    broken = _broken(pins)
+    broken = _violations(pins)
     of_pins = {pin: _asked_bounds(pin, broken, uploaded or {}, about) for pin in sorted(pins, key=lambda pin: pin.name)}
     answers = ask({pin: _questions(asked) for pin, asked in of_pins.items() if asked}, read, recall)
     said = [(pin, of_pins[pin], says) for pin, says in answers.items() if isinstance(says, WheelSays)]
@@ -96,7 +96,7 @@ def what_wheels_say(
 
 def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
-    return _questions(_asked_bounds(pin, _broken(pins), uploaded, about))
+    return _questions(_asked_bounds(pin, _violations(pins), uploaded, about))
 
 
 def _questions(bounds: Iterable[WheelBound]) -> frozenset[Question]:
@@ -117,12 +117,12 @@ def _asked_bounds(
     return tuple(
         bound
         for bound in WHEEL_BOUNDS.values()
-        if ((pin.name, bound.constraint) in about or (bound in broken and moment < _settled(bound, pin)))
+        if ((pin.name, bound.constraint) in about or (bound in broken and moment < _time_of_notice(bound, pin)))
         and bound.could_say(pin.name, file, pin.dependencies)
     )
 
 
-def _settled(bound: WheelBound, pin: Pin) -> str:
+def _time_of_notice(bound: WheelBound, pin: Pin) -> str:
     """Give the time since when a release that breaks a bound would have been noticed at once."""
     if bound is NUMPY_1:
         return NUMPY_SETTLED
@@ -130,20 +130,20 @@ def _settled(bound: WheelBound, pin: Pin) -> str:
     return SETUPTOOLS_SETTLED if requires_it else NO_SETUPTOOLS_SETTLED
 
 
-def _broken(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
+def _violations(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
     """Find the bounds that these pins would break."""
     return tuple(bound for bound in WHEEL_BOUNDS.values() if _is_broken(bound, pins))
 
 
 def _is_broken(bound: WheelBound, pins: Sequence[Pin]) -> bool:
     if bound is NUMPY_1:
-        numpy = _pinned("numpy", pins)
+        numpy = _find_pin("numpy", pins)
         return numpy is not None and numbers_in(numpy.version)[:1] >= (2,)
-    setuptools = _pinned("setuptools", pins)
+    setuptools = _find_pin("setuptools", pins)
     return setuptools is None or numbers_in(setuptools.version)[:1] >= (NO_PKG_RESOURCES,)
 
 
-def _pinned(name: str, pins: Sequence[Pin]) -> Pin | None:
+def _find_pin(name: str, pins: Sequence[Pin]) -> Pin | None:
     return next((pin for pin in pins if name in (pin.name, *pin.provides)), None)
 
 
@@ -190,7 +190,7 @@ class WheelPlaces:
         """Remember the files of solved requests' pins, which are in the order of what was found."""
         for request, pins in solved.items():
             for pin, package in zip(pins, found[request], strict=True):
-                file = installed(package, request)
+                file = file_to_install(package, request)
                 if file is not None:
                     self._files[_key(pin)] = file
                 if package.git and pin.git:
@@ -273,8 +273,8 @@ class WheelInspector:
 
         Raises IndexFailure for a wheel that can't be read.
         """
-        uploaded = self._uploaded(pins)
-        heard = what_wheels_say(pins, self._asked, recall=self._recalled, uploaded=uploaded, about=about)
+        uploaded = self._upload_times(pins)
+        heard = what_wheels_say(pins, self._ask, recall=self._recall, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
             raise _failure(pin, unread, "what its METADATA leaves out")
         return heard.corrections
@@ -287,7 +287,7 @@ class WheelInspector:
         """
         asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
         found = {}
-        for pin, says in ask(asked, self._asked, self._recalled).items():
+        for pin, says in ask(asked, self._ask, self._recall).items():
             if isinstance(says, WheelSays):
                 # what else the cache knows isn't of this target
                 own = asked[pin]
@@ -305,10 +305,10 @@ class WheelInspector:
         """Add the paths that several of these wheels have. Raises IndexFailure for one of `needed`."""
         places = [self.places.file(pin) for pin in pins]
         keys = [(f.file, str(f.sha256), self.places.origin(pin)) for f, pin in zip(places, pins, strict=True) if f]
-        shared, unread = self.reader.store.shared(keys), {}
+        shared, unread = self.reader.store.shared_paths(keys), {}
         if shared is None:
             asked: frozenset[Question] = frozenset({"paths"})
-            answers = ask(dict.fromkeys(pins, asked), self._asked, self._recalled)
+            answers = ask(dict.fromkeys(pins, asked), self._ask, self._recall)
             for pin, says in answers.items():
                 if isinstance(says, Unread) and not says.whole and pin.name in needed:
                     raise _failure(pin, says, "what it shares with the libraries of the other CUDA")
@@ -320,25 +320,25 @@ class WheelInspector:
                 for name, one in paths.items()
             }
             if not unread:
-                self.reader.store.put_shared(keys, shared)
+                self.reader.store.put_shared_paths(keys, shared)
         named = {*builds, *shared, *unread}
         return {
             name: replace(builds.get(name, WheelBuild()), paths=shared.get(name), unread=unread.get(name))
             for name in sorted(named)
         }
 
-    def _uploaded(self, pins: Sequence[Pin]) -> Mapping[str, str]:
+    def _upload_times(self, pins: Sequence[Pin]) -> Mapping[str, str]:
         files = (file for pin in pins if (file := self.places.file(pin)) is not None)
         return {str(file.sha256): file.uploaded for file in files if file.uploaded}
 
-    def _recalled(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
+    def _recall(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
         file = self.places.file(pin)
         if file is None:
             return None
         known = self.reader.recall(file.file, str(file.sha256), self.places.origin(pin))
         return known if questions <= known.answered else None
 
-    def _asked(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
+    def _ask(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         file, origin = self.places.file(pin), self.places.origin(pin)
         if file is None:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")

@@ -11,7 +11,7 @@ from typing import IO
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import EnvspecError
 from envspec.binaries.build_notes import build_notes
-from envspec.binaries.import_time import imported_at_start
+from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.installed_paths import installed_paths
 from envspec.binaries.numpy_abi import numpy_abi
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
@@ -44,13 +44,13 @@ class WheelStore:
         """Keep answers. A cache that isn't writable is no error: the caller has them."""
         keep_value(self._path(key), says)
 
-    def shared(self, keys: Iterable[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]] | None:
+    def shared_paths(self, keys: Iterable[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]] | None:
         """Return the paths that several of these wheels have, by package; None where that isn't known."""
         known = read_value(self._path(_of_all(keys)), _Shared)
         return None if known is None else known.paths
 
-    def put_shared(self, keys: Iterable[tuple[str, str, str]], paths: Mapping[str, Mapping[str, str]]) -> None:
-        """Keep what `shared` gives."""
+    def put_shared_paths(self, keys: Iterable[tuple[str, str, str]], paths: Mapping[str, Mapping[str, str]]) -> None:
+        """Keep what `shared_paths` gives."""
         keep_value(self._path(_of_all(keys)), _Shared(paths))
 
     def _path(self, key: str) -> Path:
@@ -114,7 +114,7 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
     if "numpy" in questions and says.numpy is None:
         says = replace(says, numpy=numpy_abi(wheel))
     if "pkg_resources" in questions and says.pkg_resources is None:
-        says = replace(says, pkg_resources=imported_at_start(wheel, "pkg_resources"))
+        says = replace(says, pkg_resources=modules_importing_at_start(wheel, "pkg_resources"))
     if "paths" in questions and says.paths is None:
         says = replace(says, paths=installed_paths(wheel))
     if "code" in questions and says.code is None:

@@ -33,8 +33,8 @@ from envspec.resolve.workflow.notices import (
     refusals,
     tell_corrections,
     tell_findings,
-    tell_given_up,
     tell_given_way,
+    tell_sacrifices,
 )
 from envspec.resolve.workflow.solve import Solved
 from envspec.resolve.workflow.terms import tell_unused_terms
@@ -67,7 +67,7 @@ def accept(
         ((one.name, _explain(of_its_pins[one.name], one)) for one in solved),
         notice,
     )
-    tell_given_up([(one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions)], notice)
+    tell_sacrifices([(one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions)], notice)
     holes = _holes(solved, kept, refreshed=refreshed)
     tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
     locked = tuple(_lock_target(one) for one in solved)
@@ -97,7 +97,7 @@ def refused_pins(
     spec: Spec, solved: Sequence[Solved], judge: Callable[[Spec, Solved], tuple[Finding, ...]]
 ) -> tuple[Infeasible, ...]:
     """Give what the rules refuse of the pins of solved targets, with untried ways."""
-    found = ((one.name, _explained((*judge(spec, one), *of_retreats(spec, one)), one)) for one in solved)
+    found = ((one.name, _explain((*judge(spec, one), *of_retreats(spec, one)), one)) for one in solved)
     return refusals(found, lambda finding: None)
 
 
@@ -209,7 +209,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
             place=target.places.get("cuda", target.place),
         )
     for flaw in flaws:
-        if flaw.code == "unasked-source" and (line := _asked_by_url(locked, flaw.package)):
+        if flaw.code == "unasked-source" and (line := _find_url_line(locked, flaw.package)):
             raise SpecError(
                 f"{target.name}: {flaw.message}",
                 hint=f"if you trust it, add to [pip] dependencies: {line}",
@@ -243,7 +243,7 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     return error(f"{target.name}: {flaw.message}{by}", hint=told).concerning(*filter(None, [flaw.package or asker]))
 
 
-def _asked_by_url(locked: LockedTarget, package: str | None) -> str | None:
+def _find_url_line(locked: LockedTarget, package: str | None) -> str | None:
     """Find the URL by which a package requires another, as a line for the spec."""
     for line in (line for pin in locked.pins for line in pin.dependencies if pin.kind == "pip" and "@" in line):
         requirement = published_requirement(line)

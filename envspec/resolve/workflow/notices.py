@@ -72,7 +72,7 @@ def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> Non
 
 def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> None:
     """Report corrections that requirements left no room for, by target name: each once, with its targets."""
-    tell_given_up(
+    tell_sacrifices(
         (
             (
                 name,
@@ -86,7 +86,7 @@ def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> N
     )
 
 
-def tell_given_up(found: Iterable[tuple[str, str, str | None]], notice: Notice) -> None:
+def tell_sacrifices(found: Iterable[tuple[str, str, str | None]], notice: Notice) -> None:
     """Report what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
     targets."""
     targets: dict[tuple[str, str | None], list[str]] = {}

@@ -55,7 +55,7 @@ Attempting = Callable[[Spec, Collection[str]], Attempt]
 """Solves the targets of a spec that have these names."""
 
 
-def ended_by(error: EnvspecError) -> Attempt:
+def attempt_of(error: EnvspecError) -> Attempt:
     """Give the attempt that ended with an error."""
     outside = isinstance(error, OutsideError) and error.code != UNREACHABLE
     return Attempt(tuple(parts(error)), whole=False, unknown=outside)
@@ -85,13 +85,13 @@ def trying(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -
     left = [_OF_WARNINGS]
 
     def tell(finding: Finding) -> None:
-        def tried(way: Way) -> str | None:
+        def try_way(way: Way) -> str | None:
             left[0] -= 1
             names = () if way.python else finding.targets
             names = names or tuple(one.name for one in spec.targets)
-            return "" if left[0] >= 0 and attempt(_changed(spec, [(way, names)]), names) == RIGHT else None
+            return "" if left[0] >= 0 and attempt(_apply_ways(spec, [(way, names)]), names) == RIGHT else None
 
-        notice(finding.tried(tried) if finding.severity == "warning" else finding)
+        notice(finding.try_ways(try_way) if finding.severity == "warning" else finding)
 
     return tell
 
@@ -146,7 +146,7 @@ class _Search:
                 return Attempt((), whole=False)
             self.left -= 1
             changed = [(way, self._scope(at, way)) for at, way in changes.items()]
-            self.made[key] = self.attempt(_changed(self.spec, changed), names)
+            self.made[key] = self.attempt(_apply_ways(self.spec, changed), names)
         return self.made[key]
 
     def _scope(self, at: int, way: Way) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _lifts(error: EnvspecError, spec: Spec) -> Iterator[Way]:
         yield Way(without=error.about)
 
 
-def _changed(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> Spec:
+def _apply_ways(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> Spec:
     """Give a spec with changes of these targets. A Python of theirs is every target's."""
     for way, names in changes:
         targets = tuple(_of_target(spec, one, way) if one.name in names else one for one in spec.targets)

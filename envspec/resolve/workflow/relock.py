@@ -16,11 +16,11 @@ from envspec.lock.judge import flaws_of
 from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.workflow.keep import Kept, Upgrade, kept_of
+from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
-from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, ended_by, is_obstacle, trying
+from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, trying
 from envspec.resolve.workflow.prepare import NotAfter, prepare
-from envspec.resolve.workflow.pythons import PACKAGE, chosen_pythons
+from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
 from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
@@ -46,7 +46,7 @@ def tell_inspection(solved: Sequence[Solved], kept: Kept, notice: Notice) -> Non
     if unread:
         message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
         notice(Finding("info", "not-inspected", message, targets=tuple(unread)))
-    for one in dict.fromkeys(row for target in solved for row in _unfounded(target, kept)):
+    for one in dict.fromkeys(row for target in solved for row in _lost_corrections(target, kept)):
         notice(
             Finding(
                 "warning",
@@ -57,11 +57,11 @@ def tell_inspection(solved: Sequence[Solved], kept: Kept, notice: Notice) -> Non
         )
 
 
-def _unfounded(target: Solved, kept: Kept) -> Iterator[LockedCorrection]:
+def _lost_corrections(target: Solved, kept: Kept) -> Iterator[LockedCorrection]:
     if not target.prepared.inputs.inspect:
         return
     said = {(one.package, one.sha256, one.constraint) for one in target.read}
-    for one in target.pinned(row for row, _ in kept.read.get(target.name, ())):
+    for one in target.rows_of_pins(row for row, _ in kept.read.get(target.name, ())):
         if (one.package, one.sha256, one.constraint) not in said and target.counts(one):
             yield one
 
@@ -109,17 +109,17 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     flaws = flaws_of(old, case) if old else ()
     if old is not None and (request.only or not (move.everything or PACKAGE in move.packages)):
         case = case.beside(old)
-    targets = _chosen(case, old, request.only, flaws)
+    targets = _choose_targets(case, old, request.only, flaws)
     tell_flaws(flaws, notice)
     bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
     with _placing(case.spec):
-        pythons = chosen_pythons(case.targets, old, move, flaws, bounds, notice)
+        pythons = choose_pythons(case.targets, old, move, flaws, bounds, notice)
     builds_of = pythons if case.shared.image_python is None else ()
     spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
     case = replace(case, spec=spec)
-    kept = kept_of(request.first, Upgrade()) if request.first else kept_of(old, move, flaws)
+    kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
 
-    def judged(of: Spec, one: Solved) -> tuple[Finding, ...]:
+    def judge(of: Spec, one: Solved) -> tuple[Finding, ...]:
         from envspec.resolve.workflow.accept import of_pins
 
         return of_pins(of, one)
@@ -132,16 +132,16 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         try:
             asked = [one for one in changed.targets if one.name in names]
             ready = prepare(spec_case(changed), asked, _untold, not_after)
-            solved = solve(ready, resolvers, Kept(), partial(judged, changed))
+            solved = solve(ready, resolvers, Kept(), partial(judge, changed))
         except (AnswerNo, InputError, OutsideError) as error:
-            return ended_by(error)
-        return Attempt(refused_of(changed, solved), whole=True)
+            return attempt_of(error)
+        return Attempt(refusals(changed, solved), whole=True)
 
-    def refused_of(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
+    def refusals(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
         from envspec.resolve.workflow.accept import refused_pins
 
         needed = [one.needed for one in solved if one.needed is not None][:1]
-        return (*refused_pins(of, solved, judged), *needed)
+        return (*refused_pins(of, solved, judge), *needed)
 
     def refuse(ended: Attempt) -> NoReturn:
         error = all_in_the_way(spec, [one.name for one in targets], ended, attempt)
@@ -150,16 +150,16 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         raise error from None
 
     try:
-        solved = solve(prepare(case, targets, notice, not_after), resolvers, kept, partial(judged, spec))
+        solved = solve(prepare(case, targets, notice, not_after), resolvers, kept, partial(judge, spec))
     except EnvspecError as error:
         if not is_obstacle(error):
             error.place = error.place or _place_of(spec, error)
             raise
-        refuse(ended_by(error))
+        refuse(attempt_of(error))
     # not needed sooner: whoever waits for the solver may import them meanwhile
     from envspec.resolve.workflow.accept import accept, tell_corrected
 
-    refused = refused_of(spec, solved)
+    refused = refusals(spec, solved)
     notice = notice if refused else trying(notice, spec, attempt)
     with _placing(spec):
         resolvers.tell({one.name: one.pip for one in solved}, notice)
@@ -173,7 +173,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     solved = with_publishers(solved, old, resolvers.publishers)
     with _placing(spec):
         solved = with_build_environments(spec, solved, old, move, resolvers.builds, flaws)
-    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=notice, judge=partial(judged, spec))
+    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=notice, judge=partial(judge, spec))
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)
@@ -215,7 +215,9 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
     return told[0].place if told else Place(spec.path)
 
 
-def _chosen(case: SpecCase, old: Lock | None, only: Collection[str], flaws: Sequence[Finding]) -> tuple[Target, ...]:
+def _choose_targets(
+    case: SpecCase, old: Lock | None, only: Collection[str], flaws: Sequence[Finding]
+) -> tuple[Target, ...]:
     """Pick the targets to lock again: the requested ones, and those whose pins can't be right."""
     spec = case.spec
     if not only:

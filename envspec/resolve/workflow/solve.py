@@ -16,11 +16,11 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.floors import is_older
-from envspec.resolve.pip.provided import provided_by
+from envspec.resolve.pip.provided import provided_packages
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.workflow.bounded import GivenUp, given_up, loosened
-from envspec.resolve.workflow.corrected import Effect, broken, effects, said_without
+from envspec.resolve.workflow.bounded import GivenUp, loosen, sacrifices
+from envspec.resolve.workflow.corrected import Effect, broken_corrections, collect_bounds, effects
 from envspec.resolve.workflow.keep import Kept, preferences_of
 from envspec.resolve.workflow.prepare import Prepared
 from envspec.rules.wheel_code import WheelBuild
@@ -134,7 +134,7 @@ class Solved:
             prepared.shared,
             prepared.inputs,
             tuple(sorted({*prepared.constraints, *self.constraints})),
-            provided_by(self.conda),
+            provided_packages(self.conda),
             self.corrections,
             prepared.exempt,
             tuple(sorted({name for one in self.gave_up if (name := one.final)})),
@@ -149,7 +149,7 @@ class Solved:
     def versions(self) -> Mapping[str, str]:
         """The versions of pip's packages, and of those that conda provides to them."""
         return {
-            **dict(provided_by(self.conda)),
+            **dict(provided_packages(self.conda)),
             **{pin.name: pin.version for pin in self.pip},
         }
 
@@ -160,9 +160,9 @@ class Solved:
             return ()
         inputs = self.prepared.inputs
         constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
-        known = said_without(self.pip, inputs.requirements, constraints, self.request.overrides)
+        known = collect_bounds(self.pip, inputs.requirements, constraints, self.request.overrides)
         # of a package's wheels the pinned one speaks, not a newer one that was given up
-        others = {self._row(one) for one in self.read} - {self._row(one) for one in self.pinned(self.read)}
+        others = {self._row(one) for one in self.read} - {self._row(one) for one in self.rows_of_pins(self.read)}
         did = effects(self.request.corrections, self.pip, self.versions, known)
         return tuple(effect for effect in did if effect.correction not in others)
 
@@ -171,7 +171,7 @@ class Solved:
         """Give the corrections read from its wheels that did something to its pip half."""
         did = {effect.correction for effect in self.effects}
         edges = {(pin.name, line) for pin in self.pip for line in pin.added}
-        rows = self.pinned(self.read)
+        rows = self.rows_of_pins(self.read)
         return tuple(one for one in rows if self._row(one) in did or (one.package, one.constraint) in edges)
 
     @property
@@ -179,11 +179,11 @@ class Solved:
         """Give the corrections that gave way, and that its solution indeed breaks."""
         return Corrections(self.gave_way).violations(self.versions)
 
-    def pinned(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
+    def rows_of_pins(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
         """Give the rows whose wheels are pinned."""
         return tuple(one for one in rows if any(map(one.is_of, self.pip)))
 
-    def inspected(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
+    def inspect_wheels(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
         """Give the target with what its wheels say against its solution, and with those rows of the old lock that they
         confirm; itself where that is nothing new. Raises what reading wheels raises."""
         if not self.prepared.inputs.inspect:
@@ -236,13 +236,15 @@ class Solved:
         left = self.corrections.without_names(row.name for row in rows)
         return replace(self, gave_way=(*self.gave_way, *rows), corrections=left) if rows else self
 
-    def corrected(self) -> Solved:
+    def with_corrections(self) -> Solved:
         """Give the target with the corrections that its solution breaks; itself where it breaks none."""
         if self.request is None:
             return self
         known, off = self.request.corrections, self.prepared.shared.without_corrections
         overridden = set(map(requirement_name, self.request.overrides))
-        found = tuple(one for one in broken(known, self.pip, self.versions, off) if one.bounded not in overridden)
+        found = tuple(
+            one for one in broken_corrections(known, self.pip, self.versions, off) if one.bounded not in overridden
+        )
         if not found:
             return self
         # what stands side by side now will hardly part: one more solution, not one for each correction
@@ -254,11 +256,11 @@ class Solved:
         lines = {one.requirement for one in found if one.kind != "extra"}
         return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
 
-    def bounded(self, findings: Iterable[Finding]) -> Solved:
+    def with_bounds(self, findings: Iterable[Finding]) -> Solved:
         """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
         if self.hopeless:
             return self
-        more = given_up(findings, self.pip, self.prepared.inputs.requirements)
+        more = sacrifices(findings, self.pip, self.prepared.inputs.requirements)
         new = tuple(one for one in more if one.finding.bound not in self._bounds)
         return replace(self, gave_up=(*self.gave_up, *new)) if new else self
 
@@ -289,10 +291,10 @@ def solve(
     targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
     if (inspect := resolvers.inspect) is not None:
         targets = tuple(one.replaying(inspect, kept.read.get(one.name, ())) for one in targets)
-    settle = partial(_settled, resolvers=resolvers, kept=kept)
+    settle = partial(_settle, resolvers=resolvers, kept=kept)
     targets = settle(targets)
     for _ in range(_ROUNDS):
-        again = tuple(one.bounded(judge(one)) for one in targets)
+        again = tuple(one.with_bounds(judge(one)) for one in targets)
         if again == targets:
             break
         try:
@@ -317,7 +319,7 @@ def _alone(old: Solved, bounded: Solved, settle: _Settle, judge: Callable[[Solve
 def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Mapping[str, str]:
     """Find versions that would work of the packages that lead to what was given up, had the spec no bounds on them."""
     inputs = target.prepared.inputs
-    requirements = loosened(inputs.requirements, target.gave_up)
+    requirements = loosen(inputs.requirements, target.gave_up)
     if requirements == inputs.requirements:
         return {}
     free = replace(target, prepared=replace(target.prepared, inputs=replace(inputs, requirements=requirements)))
@@ -328,13 +330,13 @@ def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Findi
             if all(finding.severity != "error" for finding in findings):
                 first = {one.path[0] for one in target.gave_up}
                 return {name: version for name, version in free.versions.items() if name in first}
-            free = free.bounded(findings)
+            free = free.with_bounds(findings)
     except (AnswerNo, OutsideError):
         pass
     return {}
 
 
-def _settled(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> tuple[Solved, ...]:
+def _settle(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> tuple[Solved, ...]:
     """Solve the pip halves until no correction is broken. What others report gives way to requirements."""
     inspect = resolvers.inspect
     while True:
@@ -349,9 +351,11 @@ def _settled(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> t
             continue
         targets = tuple(replace(one, pip=tuple(pins.get(one.name, ())), needed=needed) for one in targets)
         # what uv chose has published metadata that is wrong: once more, with what that should have said
-        again = tuple(one.corrected() for one in targets)
+        again = tuple(one.with_corrections() for one in targets)
         if again == targets and inspect is not None:
-            again = tuple(one.inspected(inspect, [row for row, _ in kept.read.get(one.name, ())]) for one in targets)
+            again = tuple(
+                one.inspect_wheels(inspect, [row for row, _ in kept.read.get(one.name, ())]) for one in targets
+            )
         if again == targets:
             return targets if inspect is None else tuple(one.with_builds(inspect) for one in targets)
         targets = again
@@ -379,7 +383,7 @@ def _pip_halves(
     pins, needed = _answer(resolver, requests, keep)
     for one in targets:
         if one.name in alone:
-            _refuse_decided(one, without[one.name], alone[one.name], pins[one.name])
+            _refuse_setback(one, without[one.name], alone[one.name], pins[one.name])
     return pins, needed
 
 
@@ -395,7 +399,7 @@ def _answer(
         return needed.pins, needed
 
 
-def _refuse_decided(target: Solved, request: Request, alone: Sequence[Pin], pins: Sequence[Pin]) -> None:
+def _refuse_setback(target: Solved, request: Request, alone: Sequence[Pin], pins: Sequence[Pin]) -> None:
     """Raise Unsatisfiable where a build tool took torch, or what the spec asks for, back."""
     asked, now = set(map(requirement_name, request.requirements)), {pin.name: pin.version for pin in pins}
     before = {pin.name: pin.version for pin in alone}

@@ -32,7 +32,7 @@ def _line_of(finding: Finding, lines: Lines) -> int:
     return lines.get((one.kind, one.name, one.version)) or next(of_sources, 1)
 
 
-def annotated(report: AuditReport, lock_text: str) -> Iterator[Annotation]:
+def annotate(report: AuditReport, lock_text: str) -> Iterator[Annotation]:
     """Yield the findings that the spec doesn't accept, at the lines of the lock."""
     lines = lines_of(lock_text)
     for one in report.findings:

@@ -15,7 +15,7 @@ _WIDTH = 80
 def lines(report: AuditReport, width: int | None, coloured: Callable[[str], str]) -> Iterator[str]:
     """Render the report in so many columns, 80 for None. `coloured` colours a level for a terminal."""
 
-    def wrapped(text: str, indent: str = "") -> str:
+    def wrap(text: str, indent: str = "") -> str:
         return fill(
             clean_text(text),
             width or _WIDTH,
@@ -27,7 +27,7 @@ def lines(report: AuditReport, width: int | None, coloured: Callable[[str], str]
 
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     targets = ", ".join(report.targets)
-    yield wrapped(f"{report.spec}: {len(report.names)} packages of {targets} ({report.database.name}{read})")
+    yield wrap(f"{report.spec}: {len(report.names)} packages of {targets} ({report.database.name}{read})")
     for one in report.findings:
         level = "ignored" if one.accepted is not None else one.severity
         where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
@@ -35,15 +35,15 @@ def lines(report: AuditReport, width: int | None, coloured: Callable[[str], str]
         builds = f" (builds {', '.join(sources)})" if sources else ""
         yield ""
         yield f"{coloured(level)}: {printable(f'{subject(one)}{builds}{where}')}  [{one.code}]"
-        yield wrapped(one.message, "  ")
+        yield wrap(one.message, "  ")
         if one.accepted is not None:
-            yield wrapped(f"ignored: {one.accepted}", "  ")
+            yield wrap(f"ignored: {one.accepted}", "  ")
         elif one.remedy:
-            yield wrapped(f"remedy: {one.remedy.replace('SPEC', report.spec)}", "  ")
+            yield wrap(f"remedy: {one.remedy.replace('SPEC', report.spec)}", "  ")
     if report.not_asked or not report.findings:
         yield ""
     for one_reason in report.not_asked:
         # a target's conda packages are hundreds
-        yield wrapped(f"not checked for {', '.join(one_reason.codes)}: {one_reason.reason}: {few(one_reason.packages)}")
+        yield wrap(f"not checked for {', '.join(one_reason.codes)}: {one_reason.reason}: {few(one_reason.packages)}")
     if not report.findings and not report.unread:
         yield "nothing found"

@@ -51,7 +51,7 @@ def about_waivers(found: Sequence[Finding], accepted: Audit, facts: Facts, now: 
             yield Finding(
                 "warning", ENDED, message, remedy="look at it again: remove it, or move `until`", evidence=Risk()
             )
-        elif _was_looked_for(one, facts) and not any(
+        elif _is_covered(one, facts) and not any(
             one.is_of(finding) and _where(finding, one.waiver)[0] for finding in found
         ):
             where = f" in {', '.join(one.waiver.targets)}" if one.waiver.targets else ""
@@ -66,7 +66,7 @@ def _waivers(accepted: Audit) -> Iterator[_Named]:
         yield _Named(f"[audit.accept.{package}] {code}", waiver, code, package)
 
 
-def _was_looked_for(one: _Named, facts: Facts) -> bool:
+def _is_covered(one: _Named, facts: Facts) -> bool:
     if one.code is None:
         return not facts.unread
     if one.code in ("yanked", "young"):

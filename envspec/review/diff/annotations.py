@@ -13,7 +13,7 @@ from envspec.review.diff.rows import Review
 _SEVERITIES: Mapping[str, Severity] = {"high": "error", "medium": "warning"}
 
 
-def annotated(review: Review, lines: Lines) -> Iterator[Annotation]:
+def annotate(review: Review, lines: Lines) -> Iterator[Annotation]:
     """Yield the facts of high and medium risk, the highest risk first."""
     found = [one for one in dict.fromkeys(_facts(review, lines)) if one[0].risk in _SEVERITIES]
     for fact, line, title in sorted(found, key=lambda one: (RISKS.index(one[0].risk), one[1])):

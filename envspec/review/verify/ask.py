@@ -171,7 +171,7 @@ class _Asking:
             row = (rows or {}).get(artifact.file) if artifact else None
             found[claim] = self._of_row(claim, source, row, rows or {})
             if row is not None and claim.builds is None:
-                on_page = compare.unexpected_on_page(claim, map(dict, (rows or {}).values()))
+                on_page = compare.page_refusals(claim, map(dict, (rows or {}).values()))
                 found[claim] = replace(found[claim], unexpected=(*found[claim].unexpected, *on_page))
         return found
 

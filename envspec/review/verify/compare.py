@@ -85,15 +85,15 @@ def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Finding]:
     for what, mine, other in (
         ("the version", own.version, beside.version),
         ("Requires-Python", own.requires_python or "none", beside.requires_python or "none"),
-        ("the requirements", _join_sorted(own.requires_dist), _join_sorted(beside.requires_dist)),
-        ("the extras", _join_sorted(own.provides_extra), _join_sorted(beside.provides_extra)),
+        ("the requirements", _join_in_order(own.requires_dist), _join_in_order(beside.requires_dist)),
+        ("the extras", _join_in_order(own.provides_extra), _join_in_order(beside.provides_extra)),
     ):
         if mine != other:
             sentence = f"{what} in the METADATA that its index has beside it: {other}; in the file: {mine}"
             yield difference("other-metadata", sentence, mine, other)
 
 
-def _join_sorted(lines: Iterable[str]) -> str:
+def _join_in_order(lines: Iterable[str]) -> str:
     return ", ".join(sorted(set(lines))) or "none"
 
 
@@ -105,7 +105,7 @@ def refusals(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
         yield difference("refuses-python", sentence, claim.python, said, "warning")
 
 
-def unexpected_on_page(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
+def page_refusals(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
     beside which the release has another that comes first in the one rank of files."""
     pin = claim.pin

@@ -13,7 +13,7 @@ from envspec.lock.read import load, loads
 from envspec.prove.link import store as module
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import ElfFile, LinkedPackage, WheelFacts
-from envspec.prove.link.store import MACHINES, LinkStore, load_shipped, pack
+from envspec.prove.link.store import MACHINES, LinkStore, pack, shipped_facts
 from envspec.prove.link.system import System, runtime_of_glibc
 from envspec.prove.link.target import is_read
 
@@ -32,7 +32,7 @@ def packages(name: str, target: str) -> list[LinkedPackage]:
     found = []
     for pin in pins(name, target):
         assert pin.artifact
-        facts = load_shipped(pin.artifact.sha256, X86_64)
+        facts = shipped_facts(pin.artifact.sha256, X86_64)
         assert facts is not None, pin.artifact.file
         found.append(LinkedPackage(pin.name, pin.version, pin.artifact.file, facts))
     return found
@@ -68,7 +68,7 @@ def test_the_cache_comes_first_and_what_is_shipped_after_it(tmp_path: Path, monk
 def test_a_damaged_archive_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     (tmp_path / "linked.zip").write_bytes(content)
     monkeypatch.setattr(module, "SHIPPED", tmp_path / "linked.zip")
-    assert load_shipped("b" * 64, 62) is None
+    assert shipped_facts("b" * 64, 62) is None
 
 
 TORCH_2_1, TORCH_2_6, TORCH_2_9 = ("mm-v2.1", "cu121"), ("deit-v2.6", "cu124"), ("mm-v2.9", "cu128-hopper")
@@ -87,7 +87,7 @@ def test_the_page_names_each_target_of_the_shipped_locks_where_it_belongs() -> N
         for target in load(path).targets:
             found = pins(path.parent.name, target.name)
             facts = [
-                load_shipped(pin.artifact.sha256, MACHINES[target.inputs.platform]) for pin in found if pin.artifact
+                shipped_facts(pin.artifact.sha256, MACHINES[target.inputs.platform]) for pin in found if pin.artifact
             ]
             if not {"torch", "pytorch"} & {pin.name for pin in target.pins}:
                 continue

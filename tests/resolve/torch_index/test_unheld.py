@@ -6,7 +6,7 @@ import pytest
 
 from envspec.base.finding import Finding
 from envspec.resolve.pip.newest import Behind
-from envspec.resolve.pip.passed_over import missing_wheels, tell_passed_over
+from envspec.resolve.pip.passed_over import missing_wheels, tell_missing_wheels
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.unheld import hint_about_torch, unheld
@@ -48,7 +48,7 @@ def test_the_line_and_the_hint_say_what_would_help() -> None:
     index, behind = choose(asked), Behind("server", "1", ("3", "2"), True)
     over = tuple(missing_wheels([behind], asked, index, lambda name: (), lambda bound: HOLE))
     told: list[Finding] = []
-    tell_passed_over({asked: over}, {asked: ("a", "b")}, told.append)
+    tell_missing_wheels({asked: over}, {asked: ("a", "b")}, told.append)
     (warning,) = told
     assert warning.severity == "warning" and warning.code == "torch-not-in-facts"
     assert warning.text.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
@@ -82,6 +82,6 @@ def test_the_line_speaks_of_all_newer_releases_where_it_holds_of_all(message: st
     index, behind = choose(asked), Behind("app", "1", ("4", "3", "2"), True)
     over = tuple(missing_wheels([behind], asked, index, lambda name: (), lambda bound: message))
     told: list[Finding] = []
-    tell_passed_over({asked: over}, {asked: ("a",)}, told.append)
+    tell_missing_wheels({asked: over}, {asked: ("a",)}, told.append)
     (note,) = told
     assert note.text.startswith(f"a: {said} after app 1 need torch 2.12.1")

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
-from envspec.resolve.uv.errors import build_failure, failure, offline_failure, stopped_by_the_machine
+from envspec.resolve.uv.errors import build_failure, failure, machine_error, offline_failure
 
 CONFLICT = """\
 error: No solution found when resolving dependencies
@@ -376,5 +376,5 @@ def test_a_failed_build_is_told_by_what_ended_it(output: str, told: str) -> None
 def test_a_uv_that_the_system_ended(status: int, said: str, message: str) -> None:
     error = failure(status, said, label="cpu", offline=False)
     assert isinstance(error, ToolError) and error.message == message and error.hint
-    named = stopped_by_the_machine(status, said, "the build of app")
+    named = machine_error(status, said, "the build of app")
     assert named is not None and named.message.startswith("the build of app ")

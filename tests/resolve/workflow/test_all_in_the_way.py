@@ -15,7 +15,7 @@ from support.packages import sdist, wheel
 
 import envspec
 from envspec.base.errors import IndexFailure, Infeasible, Way, parts
-from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, ended_by
+from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
 
@@ -94,7 +94,7 @@ def test_what_only_a_way_brings_about_isnt_told_where_another_has_a_lock() -> No
 
 def test_a_network_that_fails_leaves_what_the_facts_have_passed() -> None:
     one = refusal("no-build", "torch", ("x",), Way("CUDA 12.6", near=True, cuda="12.6"), Way("a<2", bounds=("a<2",)))
-    down = ended_by(IndexFailure("no answer"))
+    down = attempt_of(IndexFailure("no answer"))
     told = all_in_the_way(SPEC, ("x", "y"), Attempt((one,), whole=False), lambda spec, names: down)
     assert told is one and one.hint == "Nearest: CUDA 12.6"
 

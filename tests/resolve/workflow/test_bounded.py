@@ -11,7 +11,14 @@ from envspec.base.errors import Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.lock.model import Lock, Pin
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.workflow.bounded import GivenUp, explained, given_up, of_one_cause, retreats, told
+from envspec.resolve.workflow.bounded import (
+    GivenUp,
+    describe_moves,
+    explain_refusals,
+    of_one_cause,
+    retreats,
+    sacrifices,
+)
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import parse_spec
@@ -93,21 +100,21 @@ def test_without_a_bound_for_every_refusal_nothing_is_tried() -> None:
     bound = Finding("error", "cuda-major-mixed", "b is wrong", bound="b<0")
     other = Finding("error", "no-build", "c is wrong")
     pins = (pin("a", "1", "b"), pin("b", "2"))
-    assert given_up([bound, other], pins, ["a"]) == ()
-    (one,) = given_up([bound, Finding("warning", "x", "odd")], pins, ["a"])
+    assert sacrifices([bound, other], pins, ["a"]) == ()
+    (one,) = sacrifices([bound, Finding("warning", "x", "odd")], pins, ["a"])
     assert one == GivenUp(bound, ("a", "b"), {"a": "1", "b": "2"})
-    assert explained([other], pins, ["a"], {}) == (other,)
-    (told,) = explained([bound], pins, ["a"], {"a": "0.9"})
+    assert explain_refusals([other], pins, ["a"], {}) == (other,)
+    (told,) = explain_refusals([bound], pins, ["a"], {"a": "0.9"})
     assert told.message == "b is wrong (a → b)" and told.ways[0].line == "a==0.9"
 
 
 def test_a_package_that_had_to_move_is_told_once() -> None:
     bad = "cuda-major-mixed"
     findings = [Finding("error", bad, f"{one} is wrong", package=one, bound=f"{one}<0") for one in ("b", "c")]
-    gone = given_up(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
+    gone = sacrifices(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
     how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = { b = "why" } }'
-    assert told(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
-    assert told(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)
+    assert describe_moves(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
+    assert describe_moves(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)
 
 
 def test_packages_of_another_major_are_one_error_with_the_ways_to_them() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from envspec.base.errors import EnvspecError, IndexFailure, SpecError, ToolError, Unsatisfiable, about
 from envspec.lock.model import Pin
-from envspec.resolve.pip.answer import attribute_to, prefix_label
+from envspec.resolve.pip.answer import attribute_to, prefix
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded
 from envspec.resolve.workflow.relock import RelockRequest, relock
@@ -71,7 +71,7 @@ def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> Non
 
 def test_what_is_labelled_keeps_the_packages_that_it_is_about() -> None:
     with pytest.raises(SpecError) as error, attribute_to(("a", "b")), about("lib"):
-        raise prefix_label(SpecError("app has a md5").concerning("app"), "a, b")
+        raise prefix(SpecError("app has a md5").concerning("app"), "a, b")
     assert (error.value.message, error.value.about, error.value.targets) == (
         "a, b: app has a md5",
         ("app",),

@@ -18,7 +18,7 @@ from support.audit import package
 from envspec.review.annotations import code_quality
 from envspec.review.audit.model import Advisory, Facts, NotAsked
 from envspec.review.audit.rules import audit_codes
-from envspec.review.audit.sarif import annotated
+from envspec.review.audit.sarif import annotate
 from envspec.spec.model import Audit, Waiver
 
 
@@ -54,7 +54,7 @@ def test_gitlab_s_report_has_what_the_spec_does_not_accept() -> None:
     facts = about(lib, Advisory("A", summary="Bad\x1b."), Advisory("B"))
     made = report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")})))
     first, second = json.loads(
-        code_quality(annotated(made, LOCK), PurePosixPath("locks/s/envspec.lock"), "envspec-audit")
+        code_quality(annotate(made, LOCK), PurePosixPath("locks/s/envspec.lock"), "envspec-audit")
     )
     assert (first["check_name"], first["severity"]) == ("envspec-audit-vulnerability", "critical")
     assert first["location"] == {"path": "locks/s/envspec.lock", "lines": {"begin": 8}}

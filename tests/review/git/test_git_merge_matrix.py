@@ -19,7 +19,7 @@ from test_git_plain_merges import bumped, every
 from envspec.app.git import merge_lock
 from envspec.base.errors import LockError
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.read import load, shown
+from envspec.lock.read import load, read_for_display
 from envspec.lock.write import dumps
 from envspec.packages.names import requirement_name
 from envspec.review.git.merge import by_line, merge
@@ -166,7 +166,7 @@ class Merges:
 
 def _lock(text: str) -> Lock | None:
     try:
-        return shown(text, "")
+        return read_for_display(text, "")
     except LockError:
         return None
 
