@@ -101,7 +101,9 @@ def problems(
 
 
 def _is_for_cpus(build: WheelBuild) -> bool:
-    return build.code is not None and build.code.complete and not build.code.libraries and build.cuda is None
+    code = build.code
+    # one without anything compiled, or any word of it, is no build of its code
+    return code is not None and bool(code.said or code.read) and code.complete and not code.libraries and not build.cuda
 
 
 def _cpu_build(name: str, version: str, case: Case) -> Finding:

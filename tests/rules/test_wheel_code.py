@@ -8,6 +8,7 @@ from test_pin_verdicts import spec_of
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
@@ -48,6 +49,25 @@ def test_a_torch_of_ones_own_is_judged_by_the_cuda_that_its_wheel_notes() -> Non
     assert [one.code for one in judged(pins, {"torch": noted}, ("H100",))] == ["cuda-mismatch"]
     part = WheelBuild(code=DeviceCode((), complete=False, read=1))
     assert [one.code for one in judged(pins, {"torch": part}, ("H100",))] == ["torch-local-build"]
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "code", "severity"),
+    [
+        ("cupy", "own", DeviceCode(read=9), "error"),
+        ("faiss-gpu", "url", DeviceCode(said=True), "error"),
+        ("cupy", "own", DeviceCode(), None),  # nothing compiled is in it
+        ("cupy", "own", DeviceCode(complete=False, read=9), None),
+        ("torchao", "own", DeviceCode(read=9), "warning"),
+        ("jaxlib", "own", DeviceCode(read=9), None),
+        ("bitsandbytes", "pypi", DeviceCode(read=9), None),
+    ],
+)
+def test_an_own_build_for_the_cpu(name: str, index: str, code: DeviceCode, severity: str | None) -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    pinned = PinnedVersions({name: "7.1"}, origins={name: Origin(index, "")}, read={name: WheelBuild(code=code)})
+    found = [one for one in judge_pins(spec, target, pinned) if "is a CPU build" in one.message]
+    assert [one.severity for one in found] == ([severity] if severity else [])
 
 
 def test_what_was_read_in_part_proves_no_lack() -> None:
