@@ -195,3 +195,16 @@ def test_a_token_is_for_pushing_and_for_the_other_repository(double: Double, ope
     told = [scope.replace("%3A", ":").replace("%2F", "/").replace("%2C", ",") for scope in double.scopes]
     assert told == ["repository:a/b:pull,push", "repository:a/b:pull,push", "repository:team/base:pull"]
     assert not any("PATCH" in one for one in double.asked)
+
+
+def test_the_last_answer_of_a_registry_that_stays_unwell_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def unwell(*arguments: object, **named: object) -> object:
+        asked.append(arguments)
+        return repository._Answer(503, {}, b"")
+
+    monkeypatch.setattr(repository, "_PAUSE", 0)
+    monkeypatch.setattr(Repository, "_ask", unwell)
+    answer = object.__new__(Repository)._ask_again("HEAD", "https://registry.example/v2/")
+    assert answer.status == 503 and len(asked) == 5
