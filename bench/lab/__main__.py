@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from bench.lab.page import PAGE, page_text
 from bench.lab.shrink import Versions, differences, plain, shrunk, told_names, told_pins
 from envspec.base.atomic import write_file
 
+PARTS = ["answers", "conda", "installs"]
 ROOT = Path(__file__).resolve().parents[2]
 DONE = Path(__file__).resolve().parent / "done.json"
 Row = dict[str, Any]
@@ -190,10 +191,15 @@ def units(lab: Lab, names: list[str], parts: list[str]) -> Iterator[tuple[str, C
                 yield f"installs {case.name}", lambda case=case: lab.install(case)
 
 
+def planned(lab: Lab) -> list[str]:
+    """List all that a round asks of the real index."""
+    return [key for key, _ in units(replace(lab, recording=None), [], PARTS)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.lab", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="stacks [default: all]")
-    parser.add_argument("--part", action="append", choices=("answers", "conda", "installs"))
+    parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--recorded", action="store_true", help="ask the recording in place of the real index")
     parser.add_argument("--minutes", type=float, default=90)
     parser.add_argument("--gigabytes", type=float, default=60)
@@ -201,8 +207,8 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     lab = Lab(given.folder, given.minutes, given.gigabytes, Recording.load() if given.recorded else None)
-    lab.run(dict(units(lab, given.names, given.part or ["answers", "conda", "installs"])))
-    PAGE.write_text(page_text(lab.done), encoding="utf-8")
+    lab.run(dict(units(lab, given.names, given.part or PARTS)))
+    PAGE.write_text(page_text(lab.done, planned(lab)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,8 @@ envspec's locks beside other tools' answers, on what people install: the stacks 
 """
 
 
-def page_text(done: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write the page: counts, then a table a part, then what is open."""
+def page_text(done: Mapping[str, Mapping[str, Any]], planned: Iterable[str]) -> str:
+    """Write the page: counts, then a table a part, then what is open, and what of `planned` isn't done."""
     parts: dict[str, dict[str, Mapping[str, Any]]] = {}
     for key, row in sorted(done.items()):
         part, _, rest = key.partition(" ")
@@ -46,7 +46,15 @@ def page_text(done: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"| {part} | {len(rows)} | {listed} | {' to '.join(sorted({days[0], days[-1]}))} |")
     for part, rows in parts.items():
         lines += ["", f"## {part.capitalize()}", "", *_table(part, rows)]
-    return HEAD + "\n".join([*lines, "", *_open(parts)]) + "\n"
+    waiting: dict[str, list[str]] = {}
+    for key in planned:
+        if key not in done:
+            part, _, rest = key.partition(" ")
+            waiting.setdefault(part, []).append(rest)
+    left = [f"- {part} ({len(names)}): {', '.join(names)}" for part, names in waiting.items()]
+    return (
+        HEAD + "\n".join([*lines, "", *_open(parts), "", "## Not done yet", "", *(left or ["Nothing is left."])]) + "\n"
+    )
 
 
 def _table(part: str, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
