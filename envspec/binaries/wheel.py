@@ -95,7 +95,7 @@ class InstalledWheel(OpenWheel):
     def __init__(self, root: Path, names: Iterable[str]) -> None:
         self._root = root
         self._at: Callable[[], int] = lambda: 0
-        self.members = tuple(_installed(root, name) for name in names if (root / name).is_file())
+        self.members = tuple(_installed_member(root, name) for name in names if (root / name).is_file())
 
     @contextmanager
     def open(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
@@ -103,11 +103,11 @@ class InstalledWheel(OpenWheel):
             self._at = stream.tell
             yield stream
 
-    def passed(self, info: zipfile.ZipInfo) -> int:
+    def bytes_read(self, info: zipfile.ZipInfo) -> int:
         return self._at()
 
 
-def _installed(root: Path, name: str) -> zipfile.ZipInfo:
+def _installed_member(root: Path, name: str) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.file_size = info.compress_size = (root / name).stat().st_size
     return info
