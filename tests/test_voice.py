@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,28 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("prove/smoke/run/jobs.py", "unable to"): "Slurm's own words",
 }
 """(file, word): the reason, such as words of another tool that a message quotes or a pattern matches."""
+
+
+NAMED_BY_PARTICIPLES = ("../check/envspec_check", "../tools", "carried")
+"""The rooms whose functions may still have a participle for a name. The files of `carried` lie in exported recipes."""
+
+PARTICIPLE = re.compile(
+    r"(?!need|feed|seed|speed|embed|exceed|proceed)\w{2,}ed|begun|borne|bought|brought|built|caught|chosen|come|done|drawn"
+    r"|found|frozen|given|gone|heard|held|hidden|kept|known|laid|led|left|lost|made|meant|met|paid|proven|rewritten|said"
+    r"|seen|sent|shown|spelt|stood|stuck|taken|told|undone|won|worn|written"
+)
+"""`bound`, `read`, `run`, `set`, `cut`, `split` and `put` are nouns or verbs of the field too."""
+
+PREPOSITIONS = re.compile("as|at|by|for|from|in|of|off|on|out|over|to|up|with|without")
+
+
+def is_participle(name: str) -> bool:
+    """Say whether a name's last word before a preposition is a participle: `told`, `asked_of`, not `locked_targets`."""
+    first, *more = name.strip("_").split("_")
+    if first in ("is", "has", "are", "was"):
+        return False
+    head = [first, *itertools.takewhile(lambda word: not PREPOSITIONS.fullmatch(word), more)][-1]
+    return PARTICIPLE.fullmatch(head) is not None
 
 
 def texts(source: str) -> Iterator[tuple[int, str]]:
@@ -103,3 +126,26 @@ def test_words_are_found(text: str, word: str) -> None:
 @pytest.mark.parametrize("text", ["please report this", "conda_lock.lockfile.v1.models", "a pre-release", "a lock"])
 def test_words_that_are_right(text: str) -> None:
     assert not list(found(f"x = {text!r}"))
+
+
+@pytest.mark.parametrize("name", ["told", "_kept", "asked_of", "not_locked", "tell_unpinned", "held_by_file"])
+def test_participles_are_found(name: str) -> None:
+    assert is_participle(name)
+
+
+@pytest.mark.parametrize("name", ["load", "locked_targets", "is_known", "paths_of_others", "with_bounds", "seed"])
+def test_nouns_and_verbs_are_none(name: str) -> None:
+    assert not is_participle(name)
+
+
+@PARSED
+@pytest.mark.parametrize("room", sorted({*ROOMS}.difference(NAMED_BY_PARTICIPLES)))
+def test_functions_have_verbs_and_nouns_for_names(room: str) -> None:
+    named = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.name}"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for node in nodes_of(path.read_text(encoding="utf-8"))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name)
+        if not {"property", "cached_property"} & {ast.unparse(one) for one in node.decorator_list}
+    ]
+    assert not named, "\n".join(named)

@@ -45,7 +45,7 @@ from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told
 from envspec.review.verify.report import Verification
 from envspec.spec.model import Audit, Spec
-from envspec.spec.newer import locked_on
+from envspec.spec.newer import lock_day
 
 _CODES = ("vulnerability", "yanked", "young")
 """The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
@@ -119,7 +119,7 @@ def compare(request: DiffRequest) -> Compared:
     if spec is not None and old.lock.targets:
         more = (
             *_exceptions(spec, revision or "HEAD", old.lock, new.lock),
-            *_lost_in_merge(spec, request.locks_dir, old.lock, new.lock),
+            *_merge_losses(spec, request.locks_dir, old.lock, new.lock),
         )
         found = replace(found, settings=(*found.settings, *more))
     if request.verify:
@@ -167,11 +167,11 @@ def _exceptions(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[Fact, 
         before = inputs.read_edit(spec.path, before_text).newer_for if before_text else ()
     except SpecError:
         before = ()  # what an envspec of then could read
-    days = tuple(locked_on(spec, lock.inputs.exclude_newer) for lock in (old, new))
+    days = tuple(lock_day(spec, lock.inputs.exclude_newer) for lock in (old, new))
     return tuple(of_exceptions(before, spec.newer_for, datetime.now(timezone.utc), (days[0], days[1])))
 
 
-def _lost_in_merge(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> tuple[Fact, ...]:
+def _merge_losses(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> tuple[Fact, ...]:
     """List the versions that a side of the merge at hand had moved to, and that the new lock is behind."""
     merged = merged_revisions(inputs.folder_of(spec, locks_dir).path)
     if merged is None:

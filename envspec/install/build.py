@@ -45,7 +45,7 @@ from envspec.resolve.pip.answer import prefix
 from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
 from envspec.rules.case import of_target
-from envspec.rules.pins import judge_built
+from envspec.rules.pins import judge_build
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec
 
@@ -364,7 +364,7 @@ def refuse_other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> None
         build = WheelBuild(build_notes(wheel), device_code(wheel))
     except UnreadableWheel as error:
         raise ToolError(f"{pin.name} was built into a wheel that can't be read: {error}") from None
-    for found in judge_built(case, pin.name, {one.name: built_version(one) for one in target.pins}, build):
+    for found in judge_build(case, pin.name, {one.name: built_version(one) for one in target.pins}, build):
         if found.severity == "error" and not inputs.accepts(found.code, pin.name):
             raise AnswerNo(
                 f"{pin.name} was built here, and isn't what the target is for: {found.message}",

@@ -82,7 +82,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
-def judge_built(case: Case, name: str, versions: Mapping[str, str], build: WheelBuild) -> Iterator[Finding]:
+def judge_build(case: Case, name: str, versions: Mapping[str, str], build: WheelBuild) -> Iterator[Finding]:
     """Judge what was built from source by what came out. `versions` are the target's, with the built package's own."""
     origin, read = neighbours.Origin("", ""), {name: build}
     if name == "torch":

@@ -55,7 +55,7 @@ def moot(spec: Spec) -> tuple[NewerFor, ...]:
     return tuple(one for one, moment in moments if general and moment and moment <= general)
 
 
-def locked_on(spec: Spec, moment: str | None) -> str | None:
+def lock_day(spec: Spec, moment: str | None) -> str | None:
     """Return the day on which a lock with this moment began or was upgraded, for a spec with an age; None for one with
     a date, which doesn't tell."""
     span, chosen = span_of(spec.exclude_newer), _moment(moment)

@@ -150,7 +150,7 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
     resolved = _standing(spec, folder, old, policy, request)
     if resolved is not None and resolved == old and not renew and not stale_images(spec, resolved):
         if in_conflict:
-            return _merged(Locked(spec, folder, resolved, old, "would-change"), request)
+            return _finish_merge(Locked(spec, folder, resolved, old, "would-change"), request)
         if not request.dry_run:
             _bring_in_line(spec, folder, resolved)
         elif not request.offline:
@@ -166,16 +166,16 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
             refuse_new_lock(policy, spec, resolved, str(folder.path), offline=request.offline)
     new = digests.put_into(resolved)
     if in_conflict:
-        return _merged(Locked(spec, folder, new, old, "would-change", tuple(changes(old, new))), request)
+        return _finish_merge(Locked(spec, folder, new, old, "would-change", tuple(changes(old, new))), request)
     status: Literal["unchanged", "would-change", "written"] = "unchanged"
     if request.dry_run:
         status = "unchanged" if new == old else "would-change"
     elif _write(spec, folder, new):
         status = "written"
-    return Locked(spec, folder, new, old, status, tuple(changes(old, new)), _held(spec, old, new, request))
+    return Locked(spec, folder, new, old, status, tuple(changes(old, new)), _explain_holds(spec, old, new, request))
 
 
-def _held(spec: Spec, old: Lock | None, new: Lock, request: LockRequest) -> tuple[str, ...]:
+def _explain_holds(spec: Spec, old: Lock | None, new: Lock, request: LockRequest) -> tuple[str, ...]:
     """Tell what holds the packages to upgrade that stay as they are, and name those with a newer release."""
     stay = [
         name
@@ -243,7 +243,7 @@ def _old(folder: LockFolder) -> tuple[Lock | None, bool]:
     return merged.lock, True
 
 
-def _merged(done: Locked, request: LockRequest) -> Locked:
+def _finish_merge(done: Locked, request: LockRequest) -> Locked:
     """Write a lock that was in conflict, and say how git gets to know."""
     if request.dry_run:
         return done

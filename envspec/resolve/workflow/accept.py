@@ -62,7 +62,7 @@ def accept(
     InternalError when the result contradicts itself.
     """
     of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
-    tell_corrected(solved, notice)
+    tell_effects(solved, notice)
     tell_findings(
         ((one.name, _explain(of_its_pins[one.name], one)) for one in solved),
         notice,
@@ -87,7 +87,7 @@ def accept(
     return locked
 
 
-def tell_corrected(solved: Sequence[Solved], notice: Notice) -> None:
+def tell_effects(solved: Sequence[Solved], notice: Notice) -> None:
     """Tell what corrections did to solved targets, and which ones gave way."""
     tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
     tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)

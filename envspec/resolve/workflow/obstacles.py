@@ -76,7 +76,7 @@ def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: At
     search = _Search(spec, tuple(names), attempt)
     search.gather(first)
     for at, one in enumerate(search.found):
-        one.tell_ways(partial(search.tried, at))
+        one.tell_ways(partial(search.try_way, at))
     return together(sorted(search.found, key=lambda one: _rank(one, spec, names)))
 
 
@@ -119,11 +119,11 @@ class _Search:
             if now.whole or len(self.found) == known:
                 return
             for at in range(known, len(self.found)):
-                if (lifted := self._lifted(at)) is None:
+                if (lifted := self._lift(at)) is None:
                     return
                 now = lifted
 
-    def _lifted(self, at: int) -> Attempt | None:
+    def _lift(self, at: int) -> Attempt | None:
         """Go on with the first way that leaves nothing else in the way, else with the first that lifts what is refused;
         or with a change that no user would write."""
         error, best = self.found[at], None
@@ -154,7 +154,7 @@ class _Search:
         targets = self.found[at].targets
         return self.names if way.python or not targets else tuple(one for one in self.names if one in targets)
 
-    def tried(self, at: int, way: Way) -> str | None:
+    def try_way(self, at: int, way: Way) -> str | None:
         """Judge a way: a whole lock, beside the lifting of all else that was refused."""
         now = self._run({**self.lifts, at: way}, self._scope(at, way))
         if not now.whole:

@@ -157,14 +157,14 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             raise
         refuse(attempt_of(error))
     # not needed sooner: whoever waits for the solver may import them meanwhile
-    from envspec.resolve.workflow.accept import accept, tell_corrected
+    from envspec.resolve.workflow.accept import accept, tell_effects
 
     refused = refusals(spec, solved)
     notice = notice if refused else trying(notice, spec, attempt)
     with _placing(spec):
         resolvers.tell({one.name: one.pip for one in solved}, notice)
     if refused:
-        tell_corrected(solved, notice)
+        tell_effects(solved, notice)
         refuse(Attempt(refused, whole=True))
     from envspec.resolve.workflow.builds import with_build_environments
     from envspec.resolve.workflow.images import tell_images

@@ -28,7 +28,7 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
     """
     if not revision or revision.startswith("-") or not revision.isprintable():
         raise InputError(f"{revision!r} isn't a git revision", hint="give a branch, a tag or a commit, such as HEAD~1")
-    git, relative = _located(path, env)
+    git, relative = _locate(path, env)
     commit = _commit(git, revision)
     name = f"{commit}:{relative}"
     if git("cat-file", "-e", name).returncode:
@@ -58,7 +58,7 @@ def sides_of_conflict(path: Path, env: Mapping[str, str] | None = None) -> tuple
 
     Raises InputError outside a work tree, ToolError without git.
     """
-    git, relative = _located(path, env)
+    git, relative = _locate(path, env)
     base, ours, theirs = (git("cat-file", "blob", f":{stage}:{relative}") for stage in (1, 2, 3))
     if ours.returncode or theirs.returncode:
         return None
@@ -68,7 +68,7 @@ def sides_of_conflict(path: Path, env: Mapping[str, str] | None = None) -> tuple
 def merged_revisions(path: Path) -> tuple[str, tuple[str, str]] | None:
     """Return the common ancestor and the two sides of the merge that git is in, or that the last commit is. None where
     it isn't one. Raises InputError outside a work tree, ToolError without git."""
-    git, _ = _located(path, None)
+    git, _ = _locate(path, None)
     for sides in (("HEAD", "MERGE_HEAD"), ("HEAD^1", "HEAD^2")):
         base = git("merge-base", *sides)
         if base.returncode == 0:
@@ -76,7 +76,7 @@ def merged_revisions(path: Path) -> tuple[str, tuple[str, str]] | None:
     return None
 
 
-def _located(path: Path, env: Mapping[str, str] | None) -> tuple[_Git, str]:
+def _locate(path: Path, env: Mapping[str, str] | None) -> tuple[_Git, str]:
     """Find the work tree of a file, which may not be there, and its path in it. Raises InputError."""
     folder = path.absolute().parent
     while not folder.is_dir():
