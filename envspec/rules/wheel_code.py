@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, without_unseen
 from envspec.binaries.build_notes import BuildNotes
-from envspec.facts import neighbours
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.torch_builds import variant_of
@@ -109,9 +108,8 @@ def _is_for_cpus(build: WheelBuild) -> bool:
 def _cpu_build(name: str, version: str, case: Case) -> Finding:
     said = "nothing in its wheel is compiled for a GPU or loads CUDA"
     message = f"{name} {version} is a CPU build: {said}, and the target is for CUDA {case.cuda}"
-    partly = neighbours.partly_without(name)
     remedy = f"build it with CUDA {case.cuda}, or take a published build; `envspec inspect` says what a wheel holds"
-    return Finding("warning" if partly else "error", "wheel-architecture", message, key="cuda", remedy=remedy)
+    return Finding("error", "wheel-architecture", message, key="cuda", remedy=remedy)
 
 
 def _loadable_libraries(code: DeviceCode, major: str) -> list[CompiledLibrary]:

@@ -58,7 +58,7 @@ def test_a_torch_of_ones_own_is_judged_by_the_cuda_that_its_wheel_notes() -> Non
         ("faiss-gpu", "url", DeviceCode(said=True), "error"),
         ("cupy", "own", DeviceCode(), None),  # nothing compiled is in it
         ("cupy", "own", DeviceCode(complete=False, read=9), None),
-        ("torchao", "own", DeviceCode(read=9), "warning"),
+        ("tensorflow", "own", DeviceCode(read=9), "error"),  # it imports, and would run on the CPU in silence
         ("jaxlib", "own", DeviceCode(read=9), None),
         ("bitsandbytes", "pypi", DeviceCode(read=9), None),
     ],

@@ -68,7 +68,8 @@ def test_a_build_for_another_cuda_is_refused(
 ) -> None:
     with Index() as own:
         ran = locked(machine, own, built(tmp_path, name, "sm_90", cuda="12"), "13.0", "H100", url=url)
-    assert ran.status == 1, ran.err
+    # tensorflow imports all the same, without its GPUs: a warning, as for PyPI's
+    assert ran.status == (0 if name == "tensorflow" else 1), ran.err
     where = f"{name.replace('-', '_')}_/_ops.so in its wheel says, and the target has CUDA 13.0"
     assert f"{name} {VERSION} is built for CUDA 12, as {where}" in said(ran)
 
