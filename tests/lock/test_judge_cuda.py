@@ -12,8 +12,8 @@ from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.cuda import torch_cuda, wrong_builds
 
 
-def wrong(pins: Iterable[Pin], cuda: str | None) -> list[str]:
-    inputs = TargetInputs("linux-64", "3.12", "2.28", cuda)
+def wrong(pins: Iterable[Pin], cuda: str | None, accept: tuple[tuple[str, str], ...] = ()) -> list[str]:
+    inputs = TargetInputs("linux-64", "3.12", "2.28", cuda, accept=accept)
     return [
         flaw.message.partition(", but the target asks")[0]
         for flaw in wrong_builds(LockedCase(LockedTarget("t", inputs, tuple(pins)), SpecInputs()))
@@ -37,6 +37,13 @@ CU130 = (
     pin("nvidia-cudnn-cu13", "9.20"),
     pin("nvidia-cublas", "13.1.0.3"),
 )
+
+
+def test_another_cuda_is_accepted_of_any_package_but_torchs_own() -> None:
+    pins = (*DEFAULT, pin("cupy-cuda13x", "14.0"), pin("torchvision", "0.24.1+cu130", index="pytorch/cu130"))
+    told = ["cupy-cuda13x 14.0 is for CUDA 13", "torchvision 0.24.1+cu130 is for CUDA 13"]
+    assert wrong(pins, "12.8") == told
+    assert wrong(pins, "12.8", (("cuda-major-mixed", "known"),)) == told[1:]
 
 
 @pytest.mark.parametrize(

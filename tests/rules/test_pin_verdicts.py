@@ -61,6 +61,7 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         ("12.8", "H100", {"torch": "2.9.1", "torchvision": "0.20.1"}, ["companion-mismatch"]),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu128"}, ["cuda-mismatch"]),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu126"}, []),
+        ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+ours"}, []),
         # torchaudio 2.11.0 goes with every later torch, but of its own CUDA: PyPI's is for 13.0 (_check_cuda_version).
         ("13.0", "H100", {"torch": "2.13.0", "torchaudio": "2.11.0"}, []),
         ("13.0", "H100", {"torch": "2.10.0+cu130", "torchaudio": "2.11.0+cu130"}, ["companion-mismatch"]),
