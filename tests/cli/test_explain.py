@@ -88,6 +88,12 @@ def in_the_package() -> Iterator[str]:
                 given = [one.value for one in node.keywords if one.arg == "code"]
                 for value in given or node.args[at : at + 1]:
                     yield from constants(value)
+        elif isinstance(node, ast.ClassDef):
+            for one in node.body:  # an error's own
+                if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "code":
+                    yield from constants(one.value)
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "attr", "") == "code":
+            yield from constants(node.value)
 
 
 @PARSED
