@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_fatbin import entry, fatbin
+from support.cubins import entry, fatbin
 from test_fatbin_inspect import library, write_wheel
 
 from envspec.binaries import device_code as module

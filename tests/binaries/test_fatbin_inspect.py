@@ -14,9 +14,8 @@ from typing import IO, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.cubins import cubin
+from support.cubins import cubin, entry, fatbin
 from support.examples import examples
-from test_fatbin import entry, fatbin
 
 from envspec.base.errors import InputError, StorageError
 from envspec.base.progress import Progress

@@ -57,8 +57,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
             index.add(wheel(name, "1.0", *requires, files=files))
         machine = Machine(folder, index.url)
         spec = machine.spec(SPEC.replace("INDEX", index.url))
-        for command in (["lock", spec], ["export", spec, "--format", "all", "-o", str(folder / "recipe")]):
-            ran = machine.envspec(*command)
+        for words in (["lock", spec], ["export", spec, "--format", "all", "-o", str(folder / "recipe")]):
+            ran = machine.envspec(*words)
             assert ran.status == 0, ran.err
         yield Project(machine, index, folder / "recipe")
         machine.close()

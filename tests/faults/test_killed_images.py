@@ -29,7 +29,7 @@ from envspec.net.registry import MANIFEST_TYPES
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 OLD, NEW = wheel("lib", "1.0"), wheel("lib", "2.0")
-EVERY = range(1, 500)
+EVERY = [*range(1, 500)]
 FEW = pytest.mark.parametrize(
     "steps",
     [random.Random(7).sample(range(1, 50), 4), pytest.param(EVERY, marks=pytest.mark.nightly)],
@@ -48,11 +48,12 @@ def dying(machine: Machine) -> Iterator[Dies]:
         command, cwd=machine.folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin and process.stdout
+        orders, ends = process.stdin, process.stdout
 
         def dies(step: int, *more: str) -> str:
-            process.stdin.write(" ".join([str(step), *more]) + "\n")
-            process.stdin.flush()
-            return process.stdout.readline().strip()
+            orders.write(" ".join([str(step), *more]) + "\n")
+            orders.flush()
+            return ends.readline().strip()
 
         yield dies
         process.communicate()

@@ -130,5 +130,5 @@ def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
         judged = {id(one) for call in calls for one in ast.walk(call)}
         for one in ast.walk(tree):
             if isinstance(one, ast.JoinedStr) and id(one) not in judged:
-                text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in one.values)
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in one.values)
                 assert not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from git_project import BASE, State, conda, pin
@@ -159,7 +160,7 @@ def test_what_names_its_own_source() -> None:
 @pytest.mark.parametrize("field", ["constraints", "overrides"])
 def test_terms_of_both_sides_go_in(field: str) -> None:
     def bounded(*names: str) -> Lock:
-        terms = tuple(f"{name}<1" if field == "constraints" else (f"{name}<1", "why") for name in names)
+        terms: Any = tuple(f"{name}<1" if field == "constraints" else (f"{name}<1", "why") for name in names)
         targets = (replace(one, inputs=replace(one.inputs, **{field: terms})) for one in BASE.lock())
         return replace(BASE.lock(), targets=tuple(targets))
 

@@ -150,7 +150,7 @@ class Merges:
         """Whether git's merge, and the driver's, is right; the driver's has to be where git's is."""
         for file, lock in zip(self.files, (base, ours, theirs), strict=True):
             file.write_text(dumps(lock))
-        text, conflicts = by_line(*self.files, self.folder)
+        text, conflicts = by_line(self.files[0], self.files[1], self.files[2], self.folder)
         git = not conflicts and _lock(text) == right
         problems = merge_lock(*self.files)
         driver = not problems and _lock(self.files[1].read_text()) == right
