@@ -89,7 +89,7 @@ def _requirement_hint(text: str) -> str:
     if "::" in text:
         return "match specs belong in [conda]"
     if text.startswith((".", "/", "~")) or text.endswith((".whl", ".tar.gz", ".zip")):
-        return "give a file by its URL: 'NAME @ file:///…'"
+        return 'write NAME, and name the file\'s folder: find-links = { own = "./wheels" }, sources = { NAME = "own" }'
     return "for example: 'torch==2.9.*' or 'transformers>=4.57,<5'"
 
 

@@ -194,7 +194,8 @@ def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
         name = canonical_name(requirement.name)
         if requirement.url.startswith("file:"):
             message = f"{redact(located.text)} is a path of this machine, which a lock can't hold"
-            hint = "give a git URL, an address that other machines reach, or a released version"
+            folder = f'find-links = {{ own = "./wheels" }}, sources = {{ {name} = "own" }}'
+            hint = f"name its folder: {folder}; or give a git URL, or a release"
             yield refusal(message, hint, located.place, name)
             continue
         try:
