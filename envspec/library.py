@@ -1,4 +1,4 @@
-"""What `import envspec` offers to notebooks, tests and CI scripts: what the command line answers, as values.
+"""The face of `import envspec` for notebooks, tests and CI scripts: the command line's answers, as values.
 
 Paths mean what they mean on the command line: a spec's file, its folder or its bare name, from the current folder. Each
 function raises EnvspecError, whose `str()` is the message and `hint` what to do.

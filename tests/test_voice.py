@@ -149,3 +149,15 @@ def test_functions_have_verbs_and_nouns_for_names(room: str) -> None:
         if not {"property", "cached_property"} & {ast.unparse(one) for one in node.decorator_list}
     ]
     assert not named, "\n".join(named)
+
+
+@PARSED
+@pytest.mark.parametrize("room", [room for room in ROOMS if room != "../check/envspec_check"])
+def test_a_module_is_a_thing(room: str) -> None:
+    begun = [
+        f"{path.relative_to(PACKAGE)}: {text}"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for text in [ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""]
+        if re.match(r"(What|Whether|Who|Which|Why|How|Where)\b", text)
+    ]
+    assert not begun, "\n".join(begun)

@@ -1,1 +1,1 @@
-"""What maintainers run from a checkout: no part of what is installed."""
+"""Maintainers' programs, run from a checkout: no part of an installed envspec."""

@@ -1,4 +1,4 @@
-"""What users and their scripts hold on to: `python -m tools.surface` prints it, a line each.
+"""The surface that users and their scripts hold on to: `python -m tools.surface` prints it, a line each.
 
     command lock --upgrade                a command and an option of it
     code driver-too-old                   a code of a finding, a reason or a change

@@ -1,4 +1,4 @@
-"""Whether a spec's lock is fresh: judged by its spec and the site's policy, and compared with what was made from it."""
+"""The check of a spec's lock: against its spec, the site's policy, and the files that were made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What doctor finds: of this machine, or of a spec, its lock and the site's policy on given hardware."""
+"""Doctor's diagnosis: of this machine, or of a spec, its lock and the site's policy on given hardware."""
 
 from __future__ import annotations
 

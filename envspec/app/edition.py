@@ -1,4 +1,4 @@
-"""Which edition of the facts a command judged by."""
+"""The edition of the facts that a command judged by."""
 
 from __future__ import annotations
 

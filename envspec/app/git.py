@@ -1,4 +1,4 @@
-"""What git asks of locks: a merge, and a text to show; and what it keeps of a merge that has a conflict."""
+"""Locks in git: a merge, a text for its diffs, and the sides that git keeps of a conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a lock has a package, and which requires which: an answer for each target, told once for all that share it."""
+"""Paths and trees of a lock's packages: an answer for each target, printed once for all targets that share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line names: specs, the locks beside them, their targets."""
+"""The inputs that a command line names: specs, the locks beside them, their targets."""
 
 from __future__ import annotations
 

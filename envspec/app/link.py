@@ -1,5 +1,5 @@
-"""What link proves without a GPU: that the loader finds all that a target's wheels need, and that their compilers make
-code for its GPUs."""
+"""Link's proof without a GPU: the loader finds all that a target's wheels need, and their compilers make code for its
+GPUs."""
 
 from __future__ import annotations
 

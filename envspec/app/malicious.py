@@ -1,4 +1,4 @@
-"""What `lock`, `install`, `run` and `bundle` refuse because it is reported as malicious."""
+"""The refusal by `lock`, `install`, `run` and `bundle` of releases that are reported as malicious."""
 
 from __future__ import annotations
 

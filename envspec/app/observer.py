@@ -1,4 +1,4 @@
-"""What the functions of `app` tell while they work: messages, and how far they are.
+"""The observer of `app`'s functions: their messages while they work, and their progress.
 
 One observer of the process hears them. The command line's writes on stderr and draws bars (`envspec.cli.terminal`);
 without one, as in a notebook, nothing is shown.

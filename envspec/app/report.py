@@ -1,4 +1,4 @@
-"""What the HTML page of a lock shows: the lock itself, its review, its audit and what proves it."""
+"""The HTML page of a lock: the lock itself, its review, its audit and its proofs."""
 
 from __future__ import annotations
 

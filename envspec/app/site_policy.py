@@ -1,4 +1,4 @@
-"""Where the policy of this machine's site is. Most machines have none, and load no more than this."""
+"""The place of this site's policy. Most machines have none, and load no more than this."""
 
 from __future__ import annotations
 

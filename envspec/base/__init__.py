@@ -1,1 +1,2 @@
-"""What every part may use: errors, documents, redacted texts, files, programs, the user's settings and caches."""
+"""The ground floor, for every part: errors, documents, redacted texts, files, programs, the user's settings and
+caches."""

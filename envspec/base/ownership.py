@@ -1,4 +1,4 @@
-"""Who may change a file or a folder: what is read from it is no more to be trusted than they are."""
+"""The users who may change a file or a folder: its content deserves no more trust than they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where this user's files lie: the cache, the configuration, the environments, by the XDG Base Directory rules."""
+"""The places of this user's files: the cache, the configuration, the environments, by the XDG Base Directory rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch's neighbours write into their wheels about what they were built for."""
+"""The notes of torch's neighbours, in their wheels, on the torch and CUDA that they were built for."""
 
 from __future__ import annotations
 

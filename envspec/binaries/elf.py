@@ -1,4 +1,4 @@
-"""What the dynamic loader reads of an ELF file: what it needs, exports and leaves undefined.
+"""The dynamic loader's view of an ELF file: its needed libraries, its exported and its undefined symbols.
 
 Everything is found by the program headers and the dynamic section, as the loader finds it: section headers are asked
 only for a count that nothing else tells. Numbers are from the ELF gABI and its GNU extensions.

@@ -1,4 +1,4 @@
-"""Which of a wheel's Python modules import another package as they are imported, and can't do without it.
+"""The Python modules of a wheel that import another package as they are imported, and can't do without it.
 
 Read by `ast`; nothing is executed. What stands in a function, under an `if`, or in a `try` that catches ImportError is
 left out: whether it is needed there can't be told. Counted are the modules that start with the wheel: its top-level

@@ -1,4 +1,4 @@
-"""Where a wheel's files come to lie, and what each of them is by the wheel's own RECORD."""
+"""The installed paths of a wheel's files, and each one's content by the wheel's own RECORD."""
 
 from __future__ import annotations
 

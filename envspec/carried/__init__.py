@@ -1,1 +1,1 @@
-"""What travels into environments and images besides the smoke check: preflight, scripts, Nix functions."""
+"""Files that travel into environments and images besides the smoke check: preflight, scripts, Nix functions."""

@@ -1,4 +1,4 @@
-"""What made a command fail: its errors and its exit code, for people and as JSON."""
+"""The failure of a command: its errors and its exit code, for people and as JSON."""
 
 from __future__ import annotations
 

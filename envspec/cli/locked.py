@@ -1,4 +1,4 @@
-"""What the commands that lock a spec have in common: options, and what they print."""
+"""The common part of the commands that lock a spec: options, and their printed results."""
 
 from __future__ import annotations
 

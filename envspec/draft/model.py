@@ -1,4 +1,4 @@
-"""What a new spec begins with, and what of another tool's file no spec can hold."""
+"""The contents of a new spec, and the parts of another tool's file that no spec can hold."""
 
 from __future__ import annotations
 

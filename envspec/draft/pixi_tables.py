@@ -1,4 +1,4 @@
-"""What pixi's features ask for: conda and PyPI dependencies, and the options of PyPI's."""
+"""The requirements of pixi's features: conda and PyPI dependencies, and the options of PyPI's."""
 
 from __future__ import annotations
 

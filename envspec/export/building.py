@@ -1,4 +1,4 @@
-"""What builds in images see and get: the shell commands before them."""
+"""The surroundings of builds in images: the shell commands before them."""
 
 from __future__ import annotations
 

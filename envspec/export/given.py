@@ -1,6 +1,5 @@
-"""What builders that another file starts (compose, editors) give the build of a Dockerfile: what stands in the
-environment of the machine they run on, by name. So a site gives them what it gives `docker buildx build`, and no file
-names a host.
+"""The build arguments of a Dockerfile by builders that another file starts (compose, editors): variables of the machine
+that they run on, by name. So a site gives them the same as `docker buildx build`, and no file names a host.
 
 Read from the Dockerfile's own text, which says what can be given.
 """

@@ -1,4 +1,4 @@
-"""What a site's settings mean for builds of exported recipes: arguments and files beside them, as recipes name no host.
+"""A site's settings in builds of exported recipes: arguments and files beside them, as recipes name no host.
 
 Read from the recipes' own text, which says what can be given: for each target, and also for one exported elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What kind of proof a row of the tables rests on: its sources, each of a kind that the head of its table names."""
+"""The kind of proof that a row of the tables rests on: its sources, each of a kind that the head of its table names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each table reaches: what is newer is in none of its rows, and a rule says so instead of guessing."""
+"""The reach of each table: newer releases are in none of its rows, and a rule says so instead of guessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wheel's own files can say that its METADATA leaves out: each question, and the bound that follows from it.
+"""Bounds that a wheel's own files give and its METADATA leaves out: each question, and the bound that follows from it.
 
 Nothing else is ever read from a wheel, so a lock that says more wasn't made by reading.
 """

@@ -1,4 +1,4 @@
-"""What a base image brings, from its layers: its packages, its users, and whether programs and libraries are there.
+"""A base image's contents, from its layers: its packages, its users, its programs and libraries.
 
 Layers are read as streams, and nothing is unpacked to a disk. Their entries' names decide nothing but what is looked
 up.

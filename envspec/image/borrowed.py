@@ -1,4 +1,5 @@
-"""What an image takes from another one: a service's program, NVIDIA's cuda-compat or compiler, as COPY --from does."""
+"""Files that an image takes from another one: a service's program, NVIDIA's cuda-compat or compiler, as COPY --from
+does."""
 
 from __future__ import annotations
 

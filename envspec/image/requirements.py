@@ -1,6 +1,6 @@
-"""What a base must have, for nothing is installed into it: the recipe's Debian packages, a glibc that is new enough, a
-compiler and Python's headers for torch.compile, InfiniBand's libraries for NCCL, a service's server. What these stand
-for can be left out knowingly: the smoke check then skips by that name, and the image doesn't start that service."""
+"""The demands on a base, for nothing is installed into it: the recipe's Debian packages, a glibc that is new enough, a
+compiler and Python's headers for torch.compile, InfiniBand's libraries for NCCL, a service's server. The user can leave
+each out knowingly: the smoke check then skips by that name, and the image doesn't start that service."""
 
 from __future__ import annotations
 

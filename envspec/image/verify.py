@@ -1,4 +1,4 @@
-"""Whether an image is a lock's: what its labels say, then what it is, made anew and compared by the digests of its
+"""The check that an image is a lock's: its labels first, then its content, made anew and compared by the digests of its
 layers.
 
 A label proves nothing, for anyone can write one; where it says something else, that is answer enough.

@@ -1,4 +1,5 @@
-"""Where the files of pip packages are: on the pages that pip is told to look at (`find-links`), or on their indexes."""
+"""The addresses of pip packages' files: on the pages that pip is told to look at (`find-links`), or on their
+indexes."""
 
 from __future__ import annotations
 

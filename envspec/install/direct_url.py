@@ -1,4 +1,4 @@
-"""What an environment's RECORDs say otherwise than uv wrote them: the lock's URL, and nothing untrue of a file.
+"""The parts of an environment's RECORDs that uv writes otherwise: the lock's URL, and nothing untrue of a file.
 
 uv installs a file of the cache and would record its path (PEP 610, `direct_url.json`); it takes a wheel's RECORD as it
 is.

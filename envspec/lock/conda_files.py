@@ -1,4 +1,5 @@
-"""What the conda files beside a lock share: which packages, where each file is, and in which order they are linked."""
+"""The common part of the conda files beside a lock: the packages, the address of each file, and the order of
+linking."""
 
 from __future__ import annotations
 

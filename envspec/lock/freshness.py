@@ -1,4 +1,4 @@
-"""Why a lock is stale: findings, each cause with a code of its own."""
+"""The reasons why a lock is stale: findings, each cause with a code of its own."""
 
 from __future__ import annotations
 

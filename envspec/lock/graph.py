@@ -1,4 +1,4 @@
-"""Which package requires which in one target, across pip and conda."""
+"""The graph of requirements in one target, across pip and conda."""
 
 from __future__ import annotations
 

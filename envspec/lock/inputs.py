@@ -1,4 +1,4 @@
-"""What a lock was solved from, in a normal form: the same meaning gives the same values and the same fingerprint.
+"""The inputs of a lock's solution, in a normal form: the same meaning gives the same values and the same fingerprint.
 
 The URLs of the spec's indexes are left out: an index that moves doesn't make a lock stale. Of a flat index's URL the
 path stays, without the host: it says which torch and which CUDA its files are for.

@@ -1,4 +1,4 @@
-"""What a lock says of one target: the slice that an image or an environment carries, and its digest.
+"""The slice of a lock for one target, which an image or an environment carries, and its digest.
 
 A slice is the document that `envspec.lock.write` makes of that target alone, as values: other targets, and the images
 that recipes stand on, are no part of it. So what moves elsewhere in the lock leaves the slice as it is.

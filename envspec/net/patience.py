@@ -1,4 +1,4 @@
-"""How long to wait: for an index that the user gave a time of its own, and for a server that asks to be asked later."""
+"""Time-outs: for an index that the user gave a time of its own, and for a server that asks to be asked later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an index says of the variants of a release: the file beside its wheels, and without one the wheels themselves.
+"""The variants of a release, by its index: the file beside its wheels, and without one the wheels themselves.
 
 PEP 825 wants that file on every page with variants, and says that both have the same. Where it is missing, a
 `variant.json` is read out of one wheel for each label, by byte ranges.

@@ -1,4 +1,4 @@
-"""What the entries of an archive are named, and what they unpack to, seen before anything unpacks it.
+"""The names of an archive's entries, and their sizes, seen before anything unpacks it.
 
 It imports nothing of envspec's: bundles carry this very file, and `install.sh` has it look through the wheels
 (`python archive_entries.py ENTRIES BYTES RATIO FILE…`) where there is no envspec.

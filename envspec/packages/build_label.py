@@ -1,4 +1,5 @@
-"""What a wheel was built for, by the local part of its version: `2.1.2+pt24cu118`, `2.8+cu12torch2.5cxx11abiFALSE`."""
+"""The torch and CUDA that a wheel was built for, by the local part of its version: `2.1.2+pt24cu118`,
+`2.8+cu12torch2.5cxx11abiFALSE`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tool's file a text is: its format by its content, else by its name."""
+"""The tool that wrote a text: its format by its content, else by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of Python's version: by a spec ("3.12", "3.12.4", ">=3.11,<3.13"), and by a release's Requires-Python.
+"""Bounds on Python's version: a spec's ("3.12", "3.12.4", ">=3.11,<3.13"), and a release's Requires-Python.
 
 A spec's Python is a minor version, which decides wheels' tags and folders, and often a bound on its patch releases.
 """

@@ -1,4 +1,4 @@
-"""Which variant of a release a machine installs (PEP 825's ordering, with the providers that uv 0.13.8 has built in).
+"""The choice of a release's variant for a machine (PEP 825's ordering, with the providers that uv 0.13.8 has built in).
 
 Pure, and about any machine: a provider detects what it stands on, here it is said. No plugin runs: one is code from an
 index. A namespace whose provider is none of those below, and that doesn't list its values itself, fits no machine.

@@ -1,4 +1,4 @@
-"""What a release says of its variants: `NAME-VERSION-variants.json` and a wheel's own `variant.json` (PEP 825).
+"""The variants of a release: `NAME-VERSION-variants.json` and a wheel's own `variant.json` (PEP 825).
 
 Read as uv 0.13.8 reads them, and stricter: the file comes from an index, so its size, its depth and the number of its
 properties are bounded, and every name in it has the form that the PEP gives it.

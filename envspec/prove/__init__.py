@@ -1,1 +1,1 @@
-"""How far a target is proved: smoke run, doctor, link, compiles, and the ladder of proof."""
+"""Proofs of a target: smoke run, doctor, link, compiles, and the ladder of proof."""

@@ -1,1 +1,1 @@
-"""What reviewers ask of a lock: diff, git, verify, policy, audit, report."""
+"""The review of a lock: diff, git, verify, policy, audit, report."""

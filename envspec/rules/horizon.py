@@ -1,4 +1,4 @@
-"""How far a target gets: its last torch, why none after it, and what each next move costs.
+"""The horizon of a target: its last torch, why none comes after it, and the cost of each next move.
 
 Pure, from the tables alone: a torch that is newer than they are isn't in the answer.
 """

@@ -1,1 +1,1 @@
-"""What the user declares: parse, validate, expand targets, edit in place."""
+"""The user's declaration: parse, validate, expand targets, edit in place."""

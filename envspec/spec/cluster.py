@@ -1,4 +1,4 @@
-"""What a spec says of the clusters that its jobs run on: `[slurm]` and `[kubernetes]`, as frozen values."""
+"""The clusters of a spec's jobs: `[slurm]` and `[kubernetes]`, as frozen values."""
 
 from __future__ import annotations
 

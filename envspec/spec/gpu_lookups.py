@@ -1,4 +1,4 @@
-"""What a spec's reader is told of GPUs and builds of Python, by whoever has the tables."""
+"""The tables of GPUs and of builds of Python, as functions that a spec's reader is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec says, as frozen values. Nothing here reads files; `envspec.spec.parse` makes these from TOML."""
+"""A spec, as frozen values. Nothing here reads files; `envspec.spec.parse` makes these from TOML."""
 
 from __future__ import annotations
 

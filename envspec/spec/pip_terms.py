@@ -1,4 +1,4 @@
-"""What `[pip]` and `[targets.X.pip]` of a checked document say besides dependencies."""
+"""The terms of `[pip]` and `[targets.X.pip]` in a checked document besides dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checked document says about a project, and about packages that are built from source."""
+"""A checked document's project, and its packages that are built from source."""
 
 from __future__ import annotations
 

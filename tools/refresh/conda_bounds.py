@@ -1,4 +1,4 @@
-"""What conda's match specs ask of versions, in the words of PEP 440."""
+"""Bounds of conda's match specs, in the words of PEP 440."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of conda-forge's patches hold on PyPI: for which releases METADATA lacks a bound that could be kept there.
+"""conda-forge's patches that hold on PyPI: the releases whose METADATA lacks a bound that could be kept there.
 
 A bound that holds must not break a good lock. So each is asked, release by release: is the dependency one that METADATA
 names, does METADATA admit what the bound leaves out, is there anything left to install on every Python, and was the

@@ -1,4 +1,4 @@
-"""What `envspec export` says of builds and jobs at this site, on stderr alone: no exported file names a host."""
+"""The notes of `envspec export` on builds and jobs at this site, on stderr alone: no exported file names a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `envspec export` says of recipes that aren't pinned in every part, or refuses."""
+"""The notes and refusals of `envspec export` for recipes that aren't pinned in every part."""
 
 from __future__ import annotations
 

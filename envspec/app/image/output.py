@@ -1,4 +1,4 @@
-"""Where an image goes: a folder with an OCI layout, one tar of it, or a registry."""
+"""The places for an image: a folder with an OCI layout, one tar of it, or a registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image is made from, as an order says: the base, the files of packages, the carried files."""
+"""The inputs of an image, by its order: the base, the files of packages, the carried files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What smoke is asked for: the targets, the checks, the runner, and the folders and files for the results."""
+"""A request to smoke: the targets, the checks, the runner, and the folders and files for the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What smoke does: from a request to runs on this machine or in Slurm, and the documents about them."""
+"""Smoke's work: from a request to runs on this machine or in Slurm, and the documents about them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What lies in the cache, what of it may go to make room, and taking it away."""
+"""The cache: its survey, the choice of entries to prune, and their removal."""

@@ -1,4 +1,4 @@
-"""What the cache holds, and what of it may go: pure."""
+"""The cache's entries, and the choice of those to prune: pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values and paths of a document read in messages, without passwords."""
+"""The form of a document's values and paths in messages, without passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which environments programs run in: each holds a file of its environment, for as long as it or what it started runs.
+"""Environments in use: a program holds a file of its environment, for as long as it or its children run.
 
 The system lets go of it when the last of them ends, however it ends.
 """

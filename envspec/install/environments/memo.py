@@ -1,4 +1,4 @@
-"""What a run found out, kept so that the next one starts at once: which environment, and all that this depended on.
+"""A run's answer, kept so that the next one starts at once: the environment, and all that the choice depended on.
 
 A memo is no cache of files but of an answer: the lock was judged, the target chosen, the environment made. It holds as
 long as every file that the answer came from has the same content, and the machine shows the same GPUs.

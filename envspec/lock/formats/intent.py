@@ -1,4 +1,4 @@
-"""What the projects of other tools share: the intent of a spec, and what of it they have no words for."""
+"""The common part of other tools' projects: the intent of a spec, and the parts of it that they have no words for."""
 
 from __future__ import annotations
 

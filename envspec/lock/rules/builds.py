@@ -1,4 +1,5 @@
-"""What sources are built with: wheels for the target, and of its torch, CUDA and NumPy none but its own."""
+"""The rules for build environments of sources: wheels for the target, and of its torch, CUDA and NumPy none but its
+own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What wheels say of their own needs: a reading can give it of a wheel that the lock pins, and it holds beside that."""
+"""The rule for corrections from wheels: a reading can give each of a wheel that the lock pins, and it holds beside
+that."""
 
 from __future__ import annotations
 

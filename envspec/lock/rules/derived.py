@@ -1,4 +1,4 @@
-"""What a lock derives from its pins and targets agrees with them and with the tables."""
+"""The rule for values that a lock derives from its pins and targets: they agree with those and with the tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where packages come from: the index that the spec gives them; source only where it is allowed, git and URLs only
-where a requirement names them."""
+"""The rules for origins of packages: the index that the spec gives them; source only where it is allowed, git and URLs
+only where a requirement names them."""
 
 from __future__ import annotations
 

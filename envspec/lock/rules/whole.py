@@ -1,4 +1,4 @@
-"""What holds of a lock as a whole: one file has one hash in all targets, and Python is a build for them."""
+"""The rules for a lock as a whole: one file has one hash in all targets, and Python is a build for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which wheels of a target hold compilers, and where in them.
+"""The wheels of a target that hold compilers, and the compilers' paths in them.
 
 Where they lie was read from the wheels of triton 2.1 to 3.9, of NVRTC and nvJitLink for CUDA 11.8 to 13.0, and of the
 torch builds that bring an NVRTC of their own (those for CUDA 11.8).

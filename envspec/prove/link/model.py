@@ -1,4 +1,4 @@
-"""What link knows of wheels, and what it finds, as frozen values."""
+"""Link's knowledge of wheels, and its results, as frozen values."""
 
 from __future__ import annotations
 

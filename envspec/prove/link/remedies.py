@@ -1,4 +1,4 @@
-"""What to do about a finding of link."""
+"""Remedies for the findings of link."""
 
 from __future__ import annotations
 

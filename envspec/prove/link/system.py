@@ -1,4 +1,4 @@
-"""What stands below a target's wheels: glibc, libstdc++, the base image's libraries, the driver's, Python's own.
+"""The system below a target's wheels: glibc, libstdc++, the base image's libraries, the driver's, Python's own.
 
 Sources: for versions by glibc the manylinux policies of auditwheel 6 (`manylinux-policy.json`) and, for 2.28, the
 libstdc++ of RHEL 8 and Debian 10 (GCC 8); for those by GCC's release "ABI Policy and Guidelines" of libstdc++'s manual;

@@ -1,1 +1,1 @@
-"""How far each target is proved: from the records that are kept to the ladder in `envspec.prove.rungs`."""
+"""The proof of each target: from the records that are kept to the ladder in `envspec.prove.rungs`."""

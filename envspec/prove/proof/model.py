@@ -1,4 +1,4 @@
-"""What a record proves, and how far a target is proved, as frozen values."""
+"""The proof that a record gives, and a target's standing, as frozen values."""
 
 from __future__ import annotations
 

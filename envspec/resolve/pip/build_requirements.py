@@ -1,4 +1,4 @@
-"""What sources need to be built: wheels of the default index, through an index proxy of its own and its bounds.
+"""The build requirements of sources: wheels of the default index, through an index proxy of its own and its bounds.
 
 uv has no other network then. What else a source names (a URL, an index in its own `[tool.uv]`), and what the user's
 other settings name, is not asked.

@@ -1,4 +1,4 @@
-"""Whether building a source runs any code of its own, judged by what its archive holds. Pure.
+"""The judgement whether a source's build runs code of its own, by the content of its archive. Pure.
 
 Two kinds run none: a setup.py that is one `setup()` of literals, and a backend that tables of pyproject.toml tell all.
 Whatever else could bring code into the build counts against both: a setup.cfg with more than a few known sections,

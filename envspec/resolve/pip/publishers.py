@@ -1,4 +1,4 @@
-"""Who published the files of a resolution, as their indexes say (PEP 740)."""
+"""The publishers of a resolution's files, by their indexes (PEP 740)."""
 
 from __future__ import annotations
 

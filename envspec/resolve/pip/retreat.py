@@ -1,4 +1,5 @@
-"""Which older release is an answer: one that names what the target has. Pure: pages come in through a function.
+"""The older release that is an answer: one that names the target's own Python, CUDA or torch. Pure: pages come in
+through a function.
 
 uv answers a release that can't be had by an older one, and takes no notice of an upper bound in Requires-Python
 (https://docs.astral.sh/uv/reference/internals/resolver/#requires-python). Where the target is older than a release

@@ -1,4 +1,4 @@
-"""How far an answer stays behind the one that uv has without envspec's own bounds, and whether it may. Pure.
+"""The distance of an answer behind the one that uv has without envspec's own bounds, and its limit. Pure.
 
 Without them: torch from PyPI, whatever CUDA it is for, no release given up, and wheels for a newer glibc than the
 target's. What differs then is the target's doing; what doesn't is a conflict in which it has no part.

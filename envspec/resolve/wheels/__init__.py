@@ -1,1 +1,1 @@
-"""What the wheels of a resolution say themselves, which their METADATA leaves out."""
+"""Bounds and builds that the wheels of a resolution give themselves, and their METADATA leaves out."""

@@ -1,4 +1,4 @@
-"""What can be asked of a wheel, and its answers."""
+"""Questions to a wheel, and its answers."""
 
 from __future__ import annotations
 

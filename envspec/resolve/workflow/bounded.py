@@ -1,4 +1,5 @@
-"""What the rules refuse of a solution, turned into bounds for the next one, and what that gave up. Pure."""
+"""The refusals of the rules for a solution, turned into bounds for the next one, and the releases given up for them.
+Pure."""
 
 from __future__ import annotations
 

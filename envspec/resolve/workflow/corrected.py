@@ -1,4 +1,4 @@
-"""What corrections of published metadata did to a solution, and what a solution breaks of them. Pure."""
+"""The effects of corrections of published metadata on a solution, and the corrections that a solution breaks. Pure."""
 
 from __future__ import annotations
 

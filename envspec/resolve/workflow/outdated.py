@@ -1,4 +1,5 @@
-"""Which packages of a lock have newer releases, and what holds each back. Pure: releases come in through a function."""
+"""Newer releases of a lock's packages, and the bounds that hold each back. Pure: releases come in through a
+function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where answers about releases are kept, and whether there are any: a lock that knows of none needs no audit."""
+"""The store of answers about releases: a lock without releases on an index needs no audit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether any of a lock's releases is reported as malicious: from answers that are kept, and from OSV's service where
-the user has named one."""
+"""Releases of a lock that are reported as malicious: from stored answers, and from OSV's service where the user has
+named one."""
 
 from __future__ import annotations
 

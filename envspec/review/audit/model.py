@@ -1,4 +1,4 @@
-"""What an audit looks at, what it learns, and what it finds, as frozen values."""
+"""The subjects, the facts and the results of an audit, as frozen values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is wrong with a lock's packages: a pure function of the packages, the facts, the spec's `[audit]` and the
-day."""
+"""The judgement of a lock's packages: a pure function of the packages, the facts, the spec's `[audit]` and the day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was learned of releases and files, stored in the cache for `--offline` audits."""
+"""Facts about releases and files, stored in the cache for `--offline` audits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec takes knowingly, applied to what an audit found: who is silenced, where, and until when."""
+"""A spec's waivers, applied to an audit's findings: the finding that each silences, where, and until when."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What a new lock changes: two locks compared, what each change means, and the answer as text, Markdown, HTML, JSON."""
+"""The review of a new lock: two locks compared, the meaning of each change, and the answer as text, Markdown, HTML,
+JSON."""

@@ -1,4 +1,4 @@
-"""What databases and indexes know of the old and new versions of a change: plain data in, facts for its rows out.
+"""Databases' and indexes' knowledge of the old and new versions of a change: plain data in, facts for its rows out.
 This module asks no database and no index."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a change means to a reviewer: a sentence, its risk, and where it holds."""
+"""A change's meaning to a reviewer: a sentence, its risk, and the targets where it holds."""
 
 from __future__ import annotations
 

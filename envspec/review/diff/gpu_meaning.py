@@ -1,4 +1,4 @@
-"""What a change means for GPUs, by envspec's facts about CUDA, drivers, torch's builds and GPU libraries."""
+"""A change's meaning for GPUs, by envspec's facts about CUDA, drivers, torch's builds and GPU libraries."""
 
 from __future__ import annotations
 

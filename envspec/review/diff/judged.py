@@ -1,5 +1,4 @@
-"""What can't be right in the new lock of a comparison, as facts of a review. A review shows these and refuses
-nothing."""
+"""The faults of the new lock in a comparison, as facts of a review. A review shows them and refuses nothing."""
 
 from __future__ import annotations
 

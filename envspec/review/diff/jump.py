@@ -1,4 +1,4 @@
-"""How far a version moved, by the order of its own ecosystem: PEP 440 for pip, conda's for conda."""
+"""The distance between two versions, by the order of their own ecosystem: PEP 440 for pip, conda's for conda."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which target of one side corresponds to which of the other, whatever their names."""
+"""The correspondence between the targets of two sides, whatever their names."""
 
 from __future__ import annotations
 

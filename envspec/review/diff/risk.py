@@ -1,4 +1,4 @@
-"""What the change of one pin means, and its risk: pure rules on two pins."""
+"""The meaning of one pin's change, and its risk: pure rules on two pins."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What an index that was asked says of another file of the same version: plain data in, a review out.
-This module asks no index."""
+"""An index's answer about another file of the same version: plain data in, a review out. This module asks no index."""
 
 from __future__ import annotations
 

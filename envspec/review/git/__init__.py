@@ -1,1 +1,1 @@
-"""What git is asked: locks of revisions, merges, and what a merge of a lock may take."""
+"""Git's part in locks: locks of revisions, merges, and the rules of a merge."""

@@ -1,4 +1,4 @@
-"""What a policy forbids of a spec, a lock and a machine's addresses: pure.
+"""A policy's judgement of a spec, a lock and a machine's addresses: pure.
 
 Nothing that a spec says loosens it: a package's licence is the metadata's or the policy's word, an index is the address
 behind its name.

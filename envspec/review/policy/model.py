@@ -1,4 +1,4 @@
-"""What a site demands of every lock that is made or used on its machines, as frozen values."""
+"""A site's demands of every lock that is made or used on its machines, as frozen values."""
 
 from __future__ import annotations
 

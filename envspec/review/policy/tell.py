@@ -1,4 +1,4 @@
-"""What a policy forbids, in words."""
+"""The breaches of a policy, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an audit found, for the page: from the JSON that `envspec audit` printed, or from a database of advisories."""
+"""The findings of an audit, for the page: from the JSON that `envspec audit` printed, or from a database of
+advisories."""
 
 from __future__ import annotations
 

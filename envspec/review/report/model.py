@@ -1,4 +1,4 @@
-"""What the page shows, as frozen values. Packages and targets are given by their index in `Page`."""
+"""The contents of the page, as frozen values. Packages and targets are given by their index in `Page`."""
 
 from __future__ import annotations
 

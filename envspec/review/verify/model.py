@@ -1,4 +1,4 @@
-"""What a lock claims of its packages, and what comes of asking whoever publishes them."""
+"""A lock's claims of its packages, and their publishers' answers."""
 
 from __future__ import annotations
 

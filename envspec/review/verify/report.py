@@ -1,4 +1,4 @@
-"""What came of asking, as one value."""
+"""The answers about all claims, as one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What builds of recipes get of this site: its mirrors and its proxy. The recipes themselves name no host."""
+"""This site's part in builds of recipes: its mirrors and its proxy. The recipes themselves name no host."""
 
 from __future__ import annotations
 

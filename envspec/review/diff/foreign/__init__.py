@@ -1,1 +1,1 @@
-"""What other tools write, in the terms of a lock, so that it can be compared: one module a format, pure functions."""
+"""Other tools' locks, in the terms of ours, for comparisons: one module a format, pure functions."""

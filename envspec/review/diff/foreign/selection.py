@@ -1,4 +1,4 @@
-"""Which extras and dependency groups of a project a universal file is evaluated with, and in which forks."""
+"""The extras and dependency groups of a project that a universal file is evaluated with, and the forks."""
 
 from __future__ import annotations
 
