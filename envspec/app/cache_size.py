@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Removed:
-    """How many entries are gone, their bytes, and why others aren't."""
+    """The removed entries' number and bytes, and the reasons why others stay."""
 
     entries: int
     size: int
@@ -37,7 +37,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class CacheView:
-    """What is in the cache and in the environments' folder now, and what was removed."""
+    """The contents of the cache and of the environments' folder, and the removed entries."""
 
     settings: Settings
     contents: CacheContents

@@ -58,7 +58,7 @@ _OF_FILES = frozenset({"not-published", "other-hash", "other-size"})
 
 @dataclass(frozen=True)
 class DiffRequest:
-    """What to compare: a spec's lock (`path`) with a git revision (HEAD), or two files (`path` and `other`).
+    """A comparison: a spec's lock (`path`) with a git revision (HEAD), or two files (`path` and `other`).
 
     `wish` chooses extras, groups and platforms of universal files. `verify` asks the indexes for the changed pins;
     `audit` looks up the changed versions; `how` says from where.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What doctor found.
+    """Doctor's findings.
 
     checks    of this machine; empty where other hardware was described
     hardware  what the spec was judged on; None without a spec

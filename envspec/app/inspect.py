@@ -28,7 +28,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Inspected:
-    """What was found, and the GPUs that it is judged by."""
+    """The code in a file, and the GPUs that it is judged by."""
 
     inspection: Inspection
     gpus: tuple[QueriedGpu, ...]

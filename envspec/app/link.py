@@ -51,8 +51,8 @@ class LinkRequest:
 
 @dataclass(frozen=True)
 class LinkedTarget:
-    """What the loader would refuse of a target. `packages` are those with compiled code, `unread` those that link
-    doesn't read."""
+    """The loader's refusals for a target. `packages` are those with compiled code, `unread` those that link doesn't
+    read."""
 
     target: LockedTarget
     packages: Sequence[LinkedPackage]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RunDisplay:
-    """What smoke runs tell, each by its index; this one shows nothing."""
+    """The display of smoke runs, each by its index; this one shows nothing."""
 
     def update(self, index: int, text: str) -> None:
         """Take what the run does now."""

@@ -36,7 +36,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Outdated:
-    """What is newer than some targets of a lock have it.
+    """Releases newer than some targets of a lock have them.
 
     total   the number of packages that were looked up
     unread  why a package's page couldn't be read, by its name

@@ -24,7 +24,7 @@ from envspec.spec.newer import bounds, standing
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of asking about some targets of a lock, or about what changed in them since a revision."""
+    """The indexes' answers about some targets of a lock, or about its changes since a revision."""
 
     spec: Spec
     lock: Lock

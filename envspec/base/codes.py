@@ -12,7 +12,7 @@ TABLE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a code means, what to do about it, and which commands say it. `how` a spec accepts it, None where it can't.
+    """A code's meaning, its remedy, and the commands that say it. `how` a spec accepts it, None where it can't.
     `refused`: why no reason makes `[pip] accept` take it; None where one does."""
 
     code: str

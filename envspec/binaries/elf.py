@@ -57,7 +57,7 @@ class NeededVersions(NamedTuple):
 
 @dataclass(frozen=True)
 class DynamicFacts:
-    """What one file asks of the loader, and offers.
+    """One file's demands on the loader, and its offers.
 
     soname     its DT_SONAME, None where it has none
     needed     its DT_NEEDED, in order

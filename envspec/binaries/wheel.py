@@ -34,7 +34,7 @@ class BudgetSpent(Exception):
 
 @dataclass
 class Budget:
-    """What may still be read of a wheel: bytes as they lie in it, and unpacked. `take` raises BudgetSpent."""
+    """The rest that may be read of a wheel: bytes as they lie in it, and unpacked. `take` raises BudgetSpent."""
 
     packed: int
     unpacked: int
@@ -90,7 +90,7 @@ def open_wheel(file: IO[bytes] | io.RawIOBase) -> Iterator[OpenWheel]:
 
 
 class InstalledWheel(OpenWheel):
-    """What a wheel installed, asked like the wheel: files by their names from site-packages, which is `root`."""
+    """An installed wheel, asked like the wheel: files by their names from site-packages, which is `root`."""
 
     def __init__(self, root: Path, names: Iterable[str]) -> None:
         self._root = root

@@ -156,7 +156,7 @@ def style_text(text: str, style: str) -> str:
 
 
 class Drawn(Protocol):
-    """What rich draws and removes again: its Live, or its Progress."""
+    """A drawing that rich removes again: its Live, or its Progress."""
 
     @property
     def console(self) -> Console: ...

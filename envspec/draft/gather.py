@@ -43,7 +43,7 @@ def is_folder(path: Path) -> bool:
 
 
 class Gathered:
-    """What was read so far. Methods take values as a file has them, with their place."""
+    """The values read so far. Methods take values as a file has them, with their place."""
 
     def __init__(self) -> None:
         self.pip: dict[tuple[str, str], str] = {}

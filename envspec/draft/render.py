@@ -29,8 +29,8 @@ _EXAMPLE = """
 
 @dataclass(frozen=True)
 class Heading:
-    """What a new spec says before its contents. `began` is the file that it began with; None for a blank one. `schema`
-    is where editors find the JSON Schema, as a path from the spec."""
+    """The comments above a new spec's contents. `began` is the file that it began with; None for a blank one.
+    `schema` is where editors find the JSON Schema, as a path from the spec."""
 
     path: str
     name: str

@@ -19,7 +19,7 @@ _CPU_ALONE = ("osx-64", "osx-arm64")
 
 @dataclass(frozen=True)
 class Machines:
-    """What the user says of the machines: nothing, or part of it."""
+    """The user's words about the machines: none, or part of them."""
 
     platforms: tuple[str, ...] = ()
     cuda: str | None = None

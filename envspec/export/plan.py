@@ -60,8 +60,8 @@ class ImageReference:
 
 @dataclass(frozen=True)
 class Borrowed:
-    """What an image takes from another one, in a stage of this name. `copies`: path there -> path here; `links`:
-    further names here -> what they are links to."""
+    """Files that an image takes from another one, in a stage of this name. `copies`: path there -> path here;
+    `links`: further names here -> what they are links to."""
 
     name: str
     image: ImageReference

@@ -38,7 +38,7 @@ _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
 @dataclass(frozen=True)
 class Correction:
-    """What `package` (normalised name) in these `versions` (a specifier) also needs.
+    """A requirement that `package` (normalised name) in these `versions` (a specifier) has besides its METADATA.
 
     name         switches it off; reported ones about the same two packages share it
     kind         see the module

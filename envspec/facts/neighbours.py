@@ -13,7 +13,7 @@ from envspec.facts.tables import read, words
 
 @dataclass(frozen=True)
 class Neighbour:
-    """What the wheels of a package (normalised name) on PyPI work with, in these `versions` (a specifier).
+    """The torch, CUDA and Pythons of a package's wheels on PyPI (normalised name), in these `versions` (a specifier).
 
     release    the newest of them
     torch      a specifier, None where they don't depend on torch

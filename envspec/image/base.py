@@ -20,7 +20,7 @@ Opened = Callable[[Descriptor], BinaryIO]
 
 @dataclass(frozen=True)
 class BaseSource:
-    """Where a base comes from.
+    """The origin of a base.
 
     where   for messages: an image's name, or a folder
     top     its manifest or index

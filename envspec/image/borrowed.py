@@ -24,7 +24,7 @@ from envspec.packages.archive_entries import path_fault
 
 @dataclass
 class _Taken:
-    """What is taken so far, by its path in the other image. `folder` holds the files."""
+    """The files taken so far, by their paths in the other image. `folder` holds the files."""
 
     copies: Sequence[tuple[str, str]]
     folder: Path

@@ -112,7 +112,7 @@ class _Unpacked:
 
 
 class _Hashed:
-    """What is read of a file, hashed and counted."""
+    """A file's bytes as they are read, hashed and counted."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._hash, self.length = file, hashlib.sha256(), 0

@@ -109,7 +109,7 @@ FORM = 2
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """What a target's layers are made from.
+    """The inputs of a target's layers.
 
     base     what the base brings
     python   None where conda brings it

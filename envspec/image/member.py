@@ -62,7 +62,7 @@ class WheelMember:
 
 
 class _Content:
-    """What a member holds, with its checksum."""
+    """A member's content, with its checksum."""
 
     def __init__(self, file: IO[bytes], member: WheelMember) -> None:
         from zlib_ng import zlib_ng

@@ -16,7 +16,7 @@ from envspec.net.repository import Repository
 
 @dataclass(frozen=True)
 class PushOutcome:
-    """How many blobs were sent, taken over from the base's repository, and there already; and the bytes sent."""
+    """The numbers of blobs sent, taken over from the base's repository, and there already; and the bytes sent."""
 
     sent: int = 0
     mounted: int = 0

@@ -34,7 +34,7 @@ _BROUGHT = re.compile(r"lib/python3\.\d+/site-packages/.*|bin/pip[\d.]*")
 
 @dataclass(frozen=True)
 class TreeInputs:
-    """What a tree is made from.
+    """The inputs of a tree.
 
     path     where it is going to be; it decides the content with conda packages alone
     build    the files of the build of Python below `path`; empty where conda brings it

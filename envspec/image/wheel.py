@@ -46,7 +46,7 @@ _SECTIONS = ("console_scripts", "gui_scripts")
 
 @dataclass(frozen=True)
 class Scheme:
-    """Where an environment has what: its prefix in the image ("/opt/env"), and its Python's version ("3.12").
+    """The layout of an environment: its prefix in the image ("/opt/env"), and its Python's version ("3.12").
     `anywhere`: scripts find the interpreter beside them, wherever the prefix is."""
 
     prefix: str

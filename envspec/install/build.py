@@ -62,7 +62,7 @@ EPOCH = "315532800"
 
 @dataclass(frozen=True)
 class BuildRules:
-    """What a spec says of builds, for one target.
+    """A spec's rules for builds, for one target.
 
     needs  by package, what its build sees
     whole  packages whose builds see the whole environment

@@ -36,7 +36,7 @@ Paths = Mapping[tuple[str, str], Path]
 
 @dataclass(frozen=True)
 class Collector:
-    """What brings files.
+    """The reader of files for a target.
 
     store       envspec's cache of files
     urls        where the files of pins are; asked for those alone that aren't at hand

@@ -58,7 +58,7 @@ class BuildPin:
 
 @dataclass(frozen=True)
 class Publisher:
-    """Who an index says published a release (PEP 740). Its word, until `verify` proves it.
+    """The publisher of a release by its index (PEP 740). Its word, until `verify` proves it.
 
     kind  "GitHub", "GitLab", "Google", …; the other fields are what that kind says
     """
@@ -147,7 +147,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class TargetInputs:
-    """What a target was solved from: enough to say later *why* a lock is stale, field by field.
+    """The inputs of a target's solution: enough to say later *why* a lock is stale, field by field.
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
 
@@ -197,7 +197,7 @@ class TargetInputs:
 
 @dataclass(frozen=True)
 class SpecInputs:
-    """What all targets of a spec share in being solved.
+    """The inputs that all targets of a spec share.
 
     image_python  "base" where images use the base's own Python; None where they bring the lock's
     """
@@ -274,7 +274,7 @@ class LockedPython:
 
 @dataclass(frozen=True, order=True)
 class LockedCorrection:
-    """What a wheel's own files say that its METADATA doesn't, where it shaped the lock.
+    """A bound from a wheel's own files that its METADATA leaves out, where it shaped the lock.
 
     package     its normalised name, in this `version`; `file` and `sha256` are the wheel that was read
     constraint  PEP 508: whoever has the constraint's package beside it needs it so

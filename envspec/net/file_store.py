@@ -35,7 +35,7 @@ OnBytes = Callable[[int], None]
 
 
 class Claim(NamedTuple):
-    """Who says what hash and size a file has, and what to do where it has others."""
+    """The claim of a file's hash and size: its author, and the remedy where the file has others."""
 
     by: str
     hint: str
@@ -56,7 +56,7 @@ class WantedFile(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """What is known of a file that was fetched by its URL alone."""
+    """The facts about a file that was fetched by its URL alone."""
 
     sha256: str
     size: int

@@ -36,7 +36,7 @@ def about_variants(rows: Iterable[Row]) -> dict[str, Row]:
 
 @dataclass
 class VariantReader:
-    """What is said of variants, each file and each wheel read once a run."""
+    """The reader of variants: each file and each wheel once a run."""
 
     fetcher: Fetcher
     _jobs: dict[tuple[str, str], Future[Variants | None]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ _ANY_CASE = ("github.com",)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a file or a git checkout is, without its login.
+    """The place of a file or a git checkout, without its login.
 
     port      None for the scheme's own
     path      of a repository without `.git` and a slash at its end

@@ -168,7 +168,7 @@ class _TooMuch(Exception):
 
 
 class _Bounded:
-    """What is read of a tar, no more than it may unpack to: a single header may ask for all of it."""
+    """A tar's bytes, no more than it may unpack to: a single header may ask for all of it."""
 
     def __init__(self, file: IO[bytes], size: int, bounds: Bounds) -> None:
         self._file, self._read = file, 0

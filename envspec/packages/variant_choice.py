@@ -33,7 +33,7 @@ Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True)
 class TargetMachine:
-    """What a target says of the machines that it is for.
+    """The machines of a target, by its own words.
 
     platform      as conda names it: "linux-64"
     python        "3.12"

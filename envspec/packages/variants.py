@@ -51,7 +51,7 @@ class Property(NamedTuple):
 
 @dataclass(frozen=True)
 class Provider:
-    """Who says what of a namespace a machine supports.
+    """The plugin that names the values of a namespace that a machine supports.
 
     requires    the packages of a plugin, as they stand there
     plugin_api  where in them it is

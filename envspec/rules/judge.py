@@ -265,7 +265,7 @@ def _pin_back(wanted: Wanted, last: str) -> Way:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the facts judge of a target. `torch` is what it asks for by name."""
+    """The subject of the facts' judgement: a target. `torch` is what it asks for by name."""
 
     case: Case
     torch: Wanted | None

@@ -21,7 +21,7 @@ from envspec.rules.wheel_code import WheelBuild
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a pin's file comes from: its index's name ("pypi", "url") and its file name."""
+    """The origin of a pin's file: its index's name ("pypi", "url") and its file name."""
 
     index: str
     file: str
@@ -29,7 +29,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a wheel meets in a target.
+    """The surroundings of a wheel in a target.
 
     torch     the version that is locked, with its local part; None without one
     cuda      the target's CUDA, None for a CPU target

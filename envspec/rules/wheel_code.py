@@ -23,7 +23,7 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class WheelBuild:
-    """What was read in a wheel. None is what wasn't asked. `paths` are those of its files that another wheel of the
+    """The readings of a wheel. None is what wasn't asked. `paths` are those of its files that another wheel of the
     target has too, each with what tells its content; `unread` says why they aren't known."""
 
     notes: BuildNotes | None = None

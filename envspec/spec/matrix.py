@@ -59,7 +59,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a matrix means. `unmatched` has the indexes of the excludes that match no combination."""
+    """The targets of a matrix. `unmatched` has the indexes of the excludes that match no combination."""
 
     combinations: tuple[Combination, ...]
     unmatched: tuple[int, ...]

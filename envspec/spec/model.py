@@ -39,7 +39,7 @@ _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class PipTerms:
-    """What `[pip]` and `[targets.X.pip]` say besides dependencies.
+    """The terms of `[pip]` and `[targets.X.pip]` besides dependencies.
 
     constraints         bounds that ask for nothing
     overrides           requirements that take the place of all others on their packages
@@ -178,7 +178,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a site expects of one figure, and how far a run may deviate, as in ReFrame's references.
+    """A site's expectation of one figure, and the deviation allowed to a run, as in ReFrame's references.
 
     `low` and `high` are shares of `value`: -0.05 allows 5 % less, 0.1 allows 10 % more; None leaves that side open.
     `gpus` are those that it is for; a run on others isn't judged by it. Empty: all.
@@ -254,7 +254,7 @@ class NewerFor:
 
 @dataclass(frozen=True)
 class Project:
-    """What a spec's pyproject.toml says.
+    """The project of a spec's pyproject.toml.
 
     path            its folder, below the folder that the spec belongs to
     file            the pyproject.toml, as messages name it

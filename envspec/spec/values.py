@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BadValue(Exception):
-    """Why a value is bad, as the end of a sentence that begins with the value, and what to do."""
+    """The fault of a value, as the end of a sentence that begins with the value, and the remedy."""
 
     def __init__(self, reason: str, hint: str) -> None:
         self.reason = redact(reason)

@@ -50,8 +50,8 @@ def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Itera
 
 @dataclass(frozen=True)
 class _Build:
-    """What this site gives the build of a Dockerfile: arguments, the texts of secrets by name, proxies.
-    `hidden`: a proxy has a password, and its variables stand in no command."""
+    """This site's part in the build of a Dockerfile: arguments, the texts of secrets by name, proxies. `hidden`: a
+    proxy has a password, and its variables stand in no command."""
 
     arguments: Mapping[str, str]
     secrets: Mapping[str, str]

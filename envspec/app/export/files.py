@@ -21,7 +21,7 @@ from envspec.lock.exclusive import exclusive
 
 @dataclass(frozen=True)
 class Superseded:
-    """What becomes of earlier exports' files, by path below a folder.
+    """The fate of earlier exports' files, by path below a folder.
 
     gone   the files that no recipe uses any more
     lists  the lists of carried files while files come and go: those of earlier exports too

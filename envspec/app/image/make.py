@@ -34,7 +34,7 @@ from envspec.image.requirements import require_digests
 
 @dataclass(frozen=True)
 class MadeImage:
-    """What was made: the images of the targets, the manifest or index that names them, and a line for each place."""
+    """The made images of the targets, the manifest or index that names them, and a line for each place."""
 
     images: tuple[BuiltImage, ...]
     top: Descriptor

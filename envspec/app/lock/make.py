@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LockRequest:
-    """What is asked of the locks to make.
+    """A request for locks.
 
     `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
     digests again, `allow_needed` adds to the spec the sources that its packages need, `allow_static` only those whose

@@ -37,8 +37,8 @@ from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submission
 
 @dataclass(frozen=True)
 class SmokeOutcome:
-    """What was run. `unwritten`: the documents that couldn't be written, for which no hours of a cluster are thrown
-    away."""
+    """The runs and their results. `unwritten`: the documents that couldn't be written, for which no hours of a
+    cluster are thrown away."""
 
     results: Results
     folder: Path

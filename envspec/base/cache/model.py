@@ -42,7 +42,7 @@ _ABANDONED = 7 * 86400.0
 
 @dataclass(frozen=True)
 class Entry:
-    """What goes as a whole, or stays.
+    """The unit of pruning: it goes as a whole, or stays.
 
     parts  its files or folders, as paths below the cache with `/`, in the order in which they are taken away
     size   bytes

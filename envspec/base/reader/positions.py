@@ -37,7 +37,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a key begins, and where its value does.
+    """The beginnings of a key and of its value.
 
     An element of an array has no key: both are the value's. A table made by a header has its value at the `[`; one that
     only a longer header or a dotted key implies has its value where that header or dotted key begins.

@@ -63,7 +63,7 @@ def recall(cache: str, key: str) -> Ready | None:
 
 @dataclass(frozen=True)
 class Sources:
-    """What an answer came from: digests of files and of folders, by their absolute paths. Taken before they are read:
+    """The inputs of an answer: digests of files and of folders, by their absolute paths. Taken before they are read:
     what changes meanwhile makes the memo void."""
 
     files: Mapping[str, str | None]

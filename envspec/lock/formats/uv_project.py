@@ -28,7 +28,7 @@ _NOWHERE = "sys_platform == 'never'"
 
 @dataclass(frozen=True)
 class Provided:
-    """What conda provides of what the pip packages of targets require."""
+    """conda's packages among the requirements of the targets' pip packages."""
 
     targets: tuple[LockedTarget, ...]
 

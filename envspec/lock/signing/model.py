@@ -19,7 +19,7 @@ PUBLIC_KEY = r"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?
 
 @dataclass(frozen=True)
 class Signer:
-    """Who signed: the name by which the allowed signers know the key, None where none were asked, and the key's
+    """The signer: the name by which the allowed signers know the key, None where none were asked, and the key's
     fingerprint (`SHA256:…`)."""
 
     name: str | None

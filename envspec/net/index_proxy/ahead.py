@@ -26,7 +26,7 @@ _MOST = 100
 
 @dataclass(frozen=True)
 class AskedRoots:
-    """Where uv looks for what a request leads to.
+    """The indexes of uv's for a request.
 
     upstreams  the roots that it asks, in its order
     elsewhere  names that it finds at others

@@ -49,7 +49,7 @@ class RawPage:
 
 @dataclass(frozen=True)
 class MadePage:
-    """What is made of it.
+    """The page for uv.
 
     body   for uv
     kept   its releases, as they are kept

@@ -48,7 +48,7 @@ _MANYLINUX = re.compile(r"manylinux_2_([0-9]{1,4})_(\w+)")
 
 @dataclass(frozen=True)
 class ShownFiles:
-    """What uv is shown of a package's files.
+    """The files of a package that uv is shown.
 
     built   sources may be built
     beside  sources are shown beside wheels

@@ -53,7 +53,7 @@ class Compilation:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compilers of a target made. `absent` are the names of those that none of its wheels brings."""
+    """The output of a target's compilers. `absent` are the names of those that none of its wheels brings."""
 
     target: str
     compilations: tuple[Compilation, ...]

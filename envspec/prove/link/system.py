@@ -119,7 +119,7 @@ _CUDA_LIBRARY = re.compile(r"lib(?:cudart|cublas(?:Lt)?|nvrtc|nvJitLink|cupti)\.
 
 @dataclass(frozen=True)
 class System:
-    """What a target's wheels find beside each other.
+    """The wheels of a target beside each other, and the system below them.
 
     glibc     the target's
     runtime   libstdc++ and libgcc_s: those of the oldest systems with that glibc, or conda's

@@ -15,7 +15,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Proof:
-    """What one record proves of one target of one lock.
+    """The proof of one target of one lock by one record.
 
     rungs        what it proves
     lock_digest  of the target's slice of the lock: another lock is another target
@@ -37,9 +37,9 @@ class Proof:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a target is proved. `records` are the records' names by rung, `outdated` those of another lock or that
-    prove nothing, each with the reason. `pythons` are the versions of Python that rungs were proved with alone, where
-    the lock names another build: "3.11.7" by rung; `locked_python` is that build's version.
+    """The rungs that a target has reached. `records` are the records' names by rung, `outdated` those of another
+    lock or that prove nothing, each with the reason. `pythons` are the versions of Python that rungs were proved
+    with alone, where the lock names another build: "3.11.7" by rung; `locked_python` is that build's version.
     """
 
     target: str

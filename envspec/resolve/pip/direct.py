@@ -59,7 +59,7 @@ DirectFiles = Mapping[str, DirectFile]
 
 @dataclass
 class DirectReader:
-    """What fetches and reads them, each once. `scratch` is an empty folder for builds."""
+    """The reader of files by their URL, each once. `scratch` is an empty folder for builds."""
 
     cache: Path
     files: FileStore

@@ -55,7 +55,7 @@ _SHADOWED = sys.stdlib_module_names - {"test"} | {
 
 @dataclass(frozen=True)
 class Setup:
-    """What a setup.py of literals says. `requires` is in the form of an egg-info's requires.txt."""
+    """The metadata of a setup.py of literals. `requires` is in the form of an egg-info's requires.txt."""
 
     name: str
     version: str

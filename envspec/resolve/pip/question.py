@@ -22,7 +22,7 @@ from envspec.resolve.uv.program import Uv
 
 @dataclass(frozen=True)
 class Question:
-    """What stays the same from one answer of uv to the next.
+    """The constant part of uv's questions for one solution.
 
     torch   the PyTorch index of the request, and whether the proxy serves it (`gated`): else uv asks the live one
     direct  the files that are named by their URL

@@ -34,7 +34,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Content:
-    """What is read of a source, by the paths below its one top folder.
+    """A source's files, by the paths below its one top folder.
 
     texts  those that say what it requires, and whether its build runs its code
     names  of all files

@@ -173,7 +173,7 @@ Repository = tuple[str, str, "str | None"]
 
 @dataclass
 class WheelPlaces:
-    """What a resolver chose, by pin.
+    """The wheels that a resolver chose, by pin.
 
     indexes        the spec's named indexes: name → URL
     flat           the flat indexes: name and page → URL

@@ -12,7 +12,7 @@ from envspec.packages.requirement import head_of, published_requirement
 
 @dataclass(frozen=True)
 class Effect:
-    """What a correction did: "numpy<2 added", "transformers 4.49.0 locked"."""
+    """A correction's effect: "numpy<2 added", "transformers 4.49.0 locked"."""
 
     correction: Correction
     text: str
@@ -36,7 +36,7 @@ def broken_corrections(
 
 @dataclass(frozen=True)
 class Said:
-    """What a solution and its target say without corrections: which bounds each package has, and what else is on offer.
+    """A solution's and its target's own bounds, without corrections, and the other releases on offer.
 
     bounds      specifiers by package, those of the spec and of published metadata
     newer       releases on offer that are newer than the pin, by package; none for a package of which that isn't known

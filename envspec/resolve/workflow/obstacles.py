@@ -39,7 +39,7 @@ _LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
 
 @dataclass(frozen=True)
 class Attempt:
-    """What stands in the way of one spec.
+    """The obstacles of one spec.
 
     whole    it was solved and judged: nothing else does
     unknown  something outside failed: it says nothing
@@ -98,8 +98,8 @@ def trying(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -
 
 @dataclass
 class _Search:
-    """What was found to stand in the way of targets, and for each the change with which the search went on. `left` are
-    the attempts to come."""
+    """The obstacles found for targets, and for each the change with which the search went on. `left` are the
+    attempts to come."""
 
     spec: Spec
     names: tuple[str, ...]

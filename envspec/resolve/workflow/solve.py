@@ -65,7 +65,7 @@ def _none(asked: object) -> Mapping[Any, Any]:
 
 @dataclass(frozen=True)
 class Resolvers:
-    """What a lock is made with: the resolvers of its halves, and the readers of what their answers need.
+    """The resolvers of a lock's halves, and the readers of what their answers need.
 
     conda       None for a spec without conda dependencies
     inspect     reads what wheels need of each other and their METADATA doesn't say; None reads nothing

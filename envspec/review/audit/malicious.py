@@ -23,7 +23,7 @@ FRESH = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Look:
-    """What came of looking. `unasked` says why something wasn't asked, and is empty where all of it was."""
+    """The result of a look. `unasked` says why something wasn't asked, and is empty where all of it was."""
 
     found: tuple[Finding, ...]
     unasked: str = ""

@@ -64,7 +64,7 @@ class Advisory:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What an index says of a file: its upload time (RFC 3339 or None), and why it was yanked ("" without a reason,
+    """An index's facts about a file: its upload time (RFC 3339 or None), and why it was yanked ("" without a reason,
     None if it wasn't yanked or the source doesn't say: `yanks`)."""
 
     sha256: str
@@ -75,7 +75,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class DatabaseAnswer:
-    """What a database knows of a release, and when it was read (RFC 3339, UTC).
+    """A database's knowledge of a release, and the time of reading (RFC 3339, UTC).
 
     `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
     the release: then the lack of an advisory means nothing. `page` is where its authors say what changed, or else

@@ -34,9 +34,9 @@ class Vulnerability:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a version. `vulnerabilities` is None where no database could say. `yanked` says that the
-    publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of its
-    upload (2026-11-21), and `young` says that this was too lately."""
+    """The facts about a version. `vulnerabilities` is None where no database could say. `yanked` says that the
+    publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of
+    its upload (2026-11-21), and `young` says that this was too lately."""
 
     vulnerabilities: tuple[Vulnerability, ...] | None = None
     yanked: str | None = None

@@ -34,8 +34,8 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
 
 @dataclass(frozen=True)
 class _Gpu:
-    """What decides about the GPUs of one target. `cuda` is what torch was built for: "cpu", a version, or None if
-    unknown."""
+    """The facts that decide about the GPUs of one target. `cuda` is what torch was built for: "cpu", a version, or
+    None if unknown."""
 
     torch: Pin | None
     cuda: str | None

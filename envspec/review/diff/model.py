@@ -66,7 +66,7 @@ class ImageChange:
 
 @dataclass(frozen=True)
 class Diff:
-    """What leads from one lock to another.
+    """The changes that lead from one lock to another.
 
     `names`, `inputs`, `corrections` and `pythons` hold the old and the new value, or None where they are equal. Targets
     and images are sorted by name, packages by kind and name.

@@ -61,7 +61,7 @@ _PUBLIC = "whoever owns the name there supplies it now"
 
 @dataclass(frozen=True)
 class Around:
-    """What a change of a pin has to be seen with.
+    """The surroundings of a pin's change.
 
     exact   both sides are locks of envspec, for the same machines: a file that fitted still does, and its METADATA
             asks for the same

@@ -18,7 +18,7 @@ was mistaken."""
 
 @dataclass(frozen=True)
 class LookedUp:
-    """Where the knowledge comes from.
+    """The origin of the knowledge.
 
     database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
     unread      what should have been read and wasn't: with any, no finding about a package means nothing
@@ -43,7 +43,7 @@ class LookedUp:
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of asking the indexes for the changed pins (`envspec diff --verify`).
+    """The indexes' answers about the changed pins (`envspec diff --verify`).
 
     pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
               those that it doesn't

@@ -15,7 +15,7 @@ File = tuple[str, str]
 
 @dataclass(frozen=True)
 class Answers:
-    """What indexes said of a change.
+    """The indexes' answers about a change.
 
     held     the files that they were found to hold, of either side, under these hashes
     refuted  what the new lock has and its index doesn't, as facts of high risk

@@ -31,7 +31,7 @@ def by_line(base: Path, ours: Path, theirs: Path, folder: Path) -> tuple[str, bo
 
 @dataclass(frozen=True)
 class Conflict:
-    """What both sides changed, each in its way. `targets` are empty where it concerns all."""
+    """A change of both sides, each in its way. `targets` are empty where it concerns all."""
 
     message: str
     targets: tuple[str, ...] = ()

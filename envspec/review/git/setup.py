@@ -33,7 +33,7 @@ RENDERED = (
 
 @dataclass(frozen=True)
 class Scope:
-    """Where git is set up: `option` is for git config, `lines` belong in the file `attributes`."""
+    """The place of git's settings: `option` is for git config, `lines` belong in the file `attributes`."""
 
     option: str
     folder: Path

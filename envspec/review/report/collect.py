@@ -40,7 +40,7 @@ _PRODUCTS = 2
 
 @dataclass(frozen=True)
 class _Compiled:
-    """What is compiled into a target's torch: `build` names it, or `why` says why nothing is known."""
+    """The code in a target's torch: `build` names it, or `why` says why nothing is known."""
 
     build: str | None = None
     why: str = ""

@@ -107,7 +107,7 @@ class CapabilityProducts:
 
 @dataclass(frozen=True)
 class Cell:
-    """Whether a target runs on an architecture.
+    """A target's verdict on an architecture: it runs there, or doesn't.
 
     code      torch has machine code for it
     ptx       only PTX, which the driver compiles when a kernel is first used
@@ -169,7 +169,7 @@ class CountedAdvisory:
 
 @dataclass(frozen=True)
 class KnownRelease:
-    """What an audit learned of a release."""
+    """An audit's facts about a release."""
 
     kind: str
     name: str
@@ -181,7 +181,7 @@ class KnownRelease:
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """What was looked up. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
+    """The reach of an audit. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
     isn't empty, no package is.
 
     as_of     the oldest answer used, or a database's newest entry (RFC 3339), None where it isn't known

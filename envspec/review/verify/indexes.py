@@ -50,7 +50,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Described:
-    """What a file says of itself. `unproved` says what can't be read there, `builds` what a source declares that its
+    """A file's own metadata. `unproved` says what can't be read there, `builds` what a source declares that its
     build requires, `beside` what its index serves in its place where that is another."""
 
     metadata: Metadata | None
@@ -61,7 +61,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Indexes:
-    """What reads from the indexes of a spec, through the caches that `lock` uses. Safe to use from several threads.
+    """The reader of a spec's indexes, through the caches that `lock` uses. Safe to use from several threads.
 
     refused  proves attestations; None without the extra that does
     facts    whether what envspec ships of PyTorch's indexes answers in their place

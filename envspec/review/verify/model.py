@@ -13,7 +13,7 @@ from envspec.packages.variant_choice import TargetMachine
 
 @dataclass(frozen=True)
 class PinClaim:
-    """What a lock says of a package in a target, with all that decides whether it is right.
+    """A lock's claim about a package in a target, with all that decides whether it is right.
 
     Targets that make the same claim need one proof.
 
@@ -60,7 +60,7 @@ Claims = Mapping[PinClaim, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """What an index says of a file.
+    """An index's facts about a file.
 
     size      in bytes, None where it doesn't say
     uploaded  RFC 3339, None where it doesn't say
@@ -84,7 +84,7 @@ def difference(code: str, message: str, locked: str, published: str | None, seve
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one claim.
+    """The answer to one claim.
 
     source       who answered: an address without credentials, or envspec's own facts
     differences  what is forged, or was published anew since

@@ -60,8 +60,8 @@ class Offers:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is installed with a project: the names of extras and groups. `packages` are members of a workspace, None for
-    all. Where a file is evaluated in several forks, `fork` names this one.
+    """The selection that is installed with a project: the names of extras and groups. `packages` are members of a
+    workspace, None for all. Where a file is evaluated in several forks, `fork` names this one.
     """
 
     extras: frozenset[str] = frozenset()
