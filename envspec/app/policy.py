@@ -45,7 +45,7 @@ class Forbidden(AnswerNo):
 
 
 def _remedy(breaches: Iterable[Finding], spec: str | None) -> str:
-    """What takes older releases of what is too young: the old lock's pins stay otherwise."""
+    """Name the option that takes older releases of packages that are too young: the old lock's pins stay otherwise."""
     young = dict.fromkeys(str(one.package) for one in breaches if one.code == "too-young")
     if not young or spec is None:
         return ""
@@ -83,7 +83,7 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
 
 
 def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
-    """What the policy demands of a lock that is used, and this one lacks. Raises ToolError without ssh-keygen."""
+    """Judge a lock that is used by the policy's demands. Raises ToolError without ssh-keygen."""
     from envspec.lock.signing.model import LOCK, Signer, allowed_keys
     from envspec.review.policy.judge import judge_use
 
@@ -161,7 +161,7 @@ def _indexes_of(spec: Spec) -> set[str]:
 
 
 def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Finding, ...]:
-    """What the policy says of where this machine asks these indexes: by the user's settings, variables and all."""
+    """Judge the addresses at which this machine asks these indexes: by the user's settings, variables and all."""
     if policy.indexes is None and not policy.places:
         return ()
     from envspec.base.settings import load_settings

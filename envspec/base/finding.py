@@ -69,7 +69,7 @@ class Finding:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What a reason or a breach is about, for `check --json`."""
+        """The subject of a reason or a breach, for `check --json`."""
         about = {name: value for name, value in (("key", self.key), ("path", self.file)) if value}
         return {"targets": self.targets, "package": self.package, **about, **dict(self.evidence or ())}
 

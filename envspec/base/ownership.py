@@ -9,7 +9,7 @@ _ROOT = 0
 
 
 def stranger(found: os.stat_result, user: int | None, *, shared_group: bool = True) -> str | None:
-    """Who but root and `user` may write to what was looked at, in words; None where no one else may.
+    """The users besides root and `user` who may write to the entry, in words; None without any.
 
     `user` is a user id; None where the system has none (Windows), and then nothing is told. With `shared_group`, a
     group counts that others than the user are in.

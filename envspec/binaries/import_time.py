@@ -102,7 +102,8 @@ def _module(path: str) -> str | None:
 
 
 def _roots(wheel: OpenWheel, sources: Mapping[str, bytes]) -> list[str]:
-    """What starts with the wheel. In a namespace package, which has no `__init__`, that is the first one below."""
+    """The modules that a user of the wheel imports first. In a namespace package, which has no `__init__`, that is
+    the first one below."""
     packages = {name.removesuffix(".__init__") for name in sources if name.endswith(".__init__")}
     roots = [name for name in packages if not any(above in packages for above in _above(name))]
     roots += [name for name in sources if "." not in name]
@@ -151,7 +152,8 @@ class _Modules:
         return next((known for known in (f"{name}.__init__", name) if known in self._sources), None)
 
     def imports(self, name: str) -> list[str]:
-        """What a module imports as it is imported, by absolute names; empty for one that Python can't read."""
+        """The modules that a module imports as it is imported, by absolute names; empty for one that Python can't
+        read."""
         if name not in self._imports:
             self._imports[name] = self._read(name)
         return self._imports[name]

@@ -69,7 +69,7 @@ def _job(plan: Plan) -> str:
 
 
 def _training(plan: Plan, name: str) -> list[str]:
-    """What the Job's pods run. Kubernetes itself puts a pod's number into `$(JOB_COMPLETION_INDEX)`."""
+    """The command of the Job's pods. Kubernetes itself puts a pod's number into `$(JOB_COMPLETION_INDEX)`."""
     asked = plan.kubernetes
     if not asked.program:
         return ["smoke"]

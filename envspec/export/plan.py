@@ -283,14 +283,14 @@ class Plan:
 
     @property
     def python_preference(self) -> str:
-        """Which Pythons uv takes, in its own words."""
+        """The Pythons that uv takes, in its own words."""
         if self.build is not None:
             return "only-managed"
         return "only-system" if self.base_python else "system"
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
-        """What the image takes from others: the services' programs, and NVIDIA's."""
+        """The files that the image takes from others: the services' programs, and NVIDIA's."""
         own = (Borrowed(one.name, one.image, one.copies) for one in self.services if one.image)
         return (*own, *self.toolkit)
 

@@ -65,8 +65,8 @@ def current() -> Edition:
 
 @cache
 def folder() -> str:
-    """Where the tables of the current edition lie. With none installed, no manifest needs to be read for that. Raises
-    as `current`."""
+    """The folder with the tables of the current edition. With none installed, no manifest needs to be read for that.
+    Raises as `current`."""
     return str(current().folder) if installed_folders() else _SHIPPED
 
 

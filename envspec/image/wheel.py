@@ -63,7 +63,7 @@ class Scheme:
 
     @property
     def script_head(self) -> str:
-        """What a script begins with, up to its second line."""
+        """The first lines of a script, up to its second."""
         return _FINDS_PYTHON if self.anywhere else f"#!{self.prefix}/bin/python"
 
     def headers(self, name: str) -> str:

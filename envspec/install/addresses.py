@@ -36,7 +36,7 @@ def pip_addresses(
 
 
 def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str, str], str]:
-    """What a flat page has, by name, where it says no hash or the right one."""
+    """The files of a flat page, by name, with no hash or the right one."""
     reply = fetcher.get(link)
     if reply.status != 200:
         return {}

@@ -80,7 +80,7 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
 
 
 def _depths(children: Mapping[_Node, Sequence[_Node]]) -> dict[_Node, int]:
-    """How far below the root the packages are that lead to a cycle, by the longest way without one."""
+    """The depths, below the root, of the packages that lead to a cycle, by the longest way without one."""
     found: dict[_Node, list[int]] = {node: [] for node in children}
     stack, path = [(_ROOT, iter(children[_ROOT]))], {_ROOT}
     while stack:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def index_fetcher(
     settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str], *, offline: bool = False
 ) -> Fetcher:
-    """What reads from the user's indexes; `indexes` are the spec's own, by name, with the addresses that they have
-    here."""
+    """Make the fetcher for the user's indexes; `indexes` are the spec's own, by name, with the addresses that they
+    have here."""
     return Fetcher(
         credentials={} if offline else credentials_of(settings, indexes, env),
         own=own_origins(settings),
@@ -40,7 +40,7 @@ def _keyring(env: Mapping[str, str]) -> Keyring:
 
 
 def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Patience]:
-    """How long to wait for the indexes that `[timeouts]` names, by origin. Of several indexes at one origin, the
+    """The time-outs of the indexes that `[timeouts]` names, by origin. Of several indexes at one origin, the
     longest."""
     addresses = {
         "pypi": settings.default_index or "",

@@ -273,7 +273,7 @@ class Fetcher:
         return retries(self.retries, bare, self.limits.whole_seconds)
 
     def _unread(self, bare: str, error: Exception) -> IndexFailure:
-        """What to say of a request that urllib3 gave up."""
+        """The message about a request that urllib3 gave up."""
         from urllib3.exceptions import ReadTimeoutError
 
         own = self._patience.get(origin_of(bare))

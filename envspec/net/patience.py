@@ -26,7 +26,7 @@ class Patience:
     seconds: float
 
     def gave_up(self, url: str) -> IndexFailure:
-        """What to say of an index that sent nothing for so long."""
+        """The message about an index that sent nothing for so long."""
         return IndexFailure(
             f"{url} is given up: the index {self.name!r} sent nothing for {self.seconds:g} s",
             hint=f"[timeouts] {self.name} in envspec's configuration says how long to wait",

@@ -29,7 +29,7 @@ SOURCES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar")
 
 
 def path_fault(path: str) -> str:
-    """Why no package may name this path, in a few words; empty when it's a plain path below the environment.
+    """The reason why no package may name this path, in a few words; empty when it's a plain path below the environment.
 
     Refused is what leaves a folder on any system, and what no file system holds: the same lock serves them all.
     """
@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
     ratio: int
 
     def bytes_of(self, size: int) -> int:
-        """What an archive of `size` bytes may unpack to."""
+        """The most that an archive of `size` bytes may unpack to."""
         return max(self.unpacked, size * self.ratio)
 
 
@@ -90,7 +90,7 @@ _MOST_OF_A_HEAD = 1 << 20
 
 
 def wheel_fault(path: str | os.PathLike[str], bounds: Bounds) -> str:
-    """What speaks against unpacking a wheel, as what follows "the wheel …"; empty when nothing does.
+    """The reason against unpacking a wheel, as the words after "the wheel …"; empty without one.
 
     Its list of entries is held to the bounds, and then to be true: programs that unpack a wheel as it comes don't look
     at the list, so what the entries say of themselves and what they unpack to has to be the same. Raises OSError.

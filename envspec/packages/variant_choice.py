@@ -64,7 +64,7 @@ class TargetMachine:
 
     @property
     def said(self) -> str:
-        """What it is, for people."""
+        """The machine, in words for people."""
         gpus = " and ".join(f"sm_{one.replace('.', '')}" for one in self.capabilities)
         cuda = f"CUDA {self.cuda}" if self.cuda else "no CUDA"
         return ", ".join(filter(None, (self.platform, cuda, gpus, self.cpu)))

@@ -44,7 +44,7 @@ class Advance:
 
     @property
     def price(self) -> tuple[bool, ...]:
-        """What has to change, the dearest first."""
+        """The changes that the move needs, the dearest first."""
         return bool(self.dropped), self.driver is not None, self.glibc is not None, bool(self.python), bool(self.cuda)
 
 

@@ -33,7 +33,7 @@ class WheelBuild:
 
     @property
     def built_for(self) -> BuildNotes:
-        """What it was built for, by its notes, or else by the CUDA libraries that it loads."""
+        """The CUDA that a wheel was built for, by its notes, or else by the CUDA libraries that it loads."""
         if self.notes is not None and self.notes != BuildNotes():
             return self.notes
         loading = [one for one in (self.code.libraries if self.code else ()) if one.cuda]

@@ -199,5 +199,5 @@ def _name(kind: str, text: str) -> str:
 
 
 def _subject(kind: str, text: str) -> tuple[str, str]:
-    """What a line is about: a package, and the marker under which it is asked for."""
+    """The subject of a line: a package, and the marker under which it is asked for."""
     return _name(kind, text), normalise_requirement(text).partition(";")[2].strip() if kind == "pip" else ""

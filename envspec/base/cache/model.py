@@ -71,7 +71,7 @@ class CacheContents:
         return sum(entry.size for entry in self.entries)
 
     def by_kind(self) -> dict[str, tuple[int, int]]:
-        """How many entries of each kind there are, and their bytes; the largest kind first."""
+        """Count the entries of each kind, and their bytes; the largest kind first."""
         found = {kind: [entry.size for entry in self.entries if entry.kind == kind] for kind in KINDS}
         ordered = sorted(found.items(), key=lambda item: -sum(item[1]))
         return {kind: (len(sizes), sum(sizes)) for kind, sizes in ordered if sizes}

@@ -66,7 +66,7 @@ def choose(
 
 
 def remark(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
-    """What to say of a target that the user named, and that isn't known to run here; None where it is."""
+    """The remark on a target that the user named, and that isn't known to run here; None where it is."""
     if target.inputs.cuda and not machine.capabilities:
         return _NOT_JUDGED
     return misfit(spec, target, machine)

@@ -74,7 +74,7 @@ class Standing:
 
     @property
     def other_python(self) -> str:
-        """Which rungs were proved with another Python than the lock's; empty where none was."""
+        """The rungs that were proved with another Python than the lock's; empty without any."""
         rungs = [rung for rung, _ in self.rungs if rung in self.pythons]
         versions = ", ".join(dict.fromkeys(self.pythons[rung] for rung in rungs))
         return f"{', '.join(map(phrase, rungs))} with Python {versions}, not {self.locked_python}" if rungs else ""

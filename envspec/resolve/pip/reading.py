@@ -173,7 +173,8 @@ class Reading:
 
 
 def stray_repository(name: str, url: str, named: Sequence[Address]) -> SpecError:
-    """What to say of a repository that uv met and the spec doesn't name, or of a neighbour that may not be built."""
+    """The message about a repository that uv met and the spec doesn't name, or about a neighbour that may not be
+    built."""
     address = _address_of(url)
     if any(replace(one, revision=None).has_beside(address) for one in named):
         return _source_refusal(name, url)

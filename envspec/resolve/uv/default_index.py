@@ -32,8 +32,8 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
 
 
 def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
-    """Where uv finds the PyTorch index of a variant ("cu126"), as it tells when it's asked for torch without a network;
-    remembered likewise. None for a variant that it doesn't know."""
+    """The address of uv's PyTorch index for a variant ("cu126"), from uv's own message when it's asked for torch
+    without a network; remembered likewise. None for a variant that it doesn't know."""
 
     def ask() -> str | None:
         with scratch_folder(cache_dir) as folder:

@@ -206,7 +206,7 @@ def _hold(graph: Graph, edge: Edge) -> Hold:
 
 
 def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: str | None) -> Iterator[str]:
-    """What is between a release and a target, whatever the requirements say."""
+    """The obstacle between a release and a target, whatever the requirements say."""
     inputs = target.inputs
     if not takes_python(release.requires_python or "", inputs.full_python):
         yield f"it needs Python {release.requires_python}"

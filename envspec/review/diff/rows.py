@@ -205,7 +205,7 @@ class Review:
 
     @property
     def shouted(self) -> tuple[tuple[Row, Fact], ...]:
-        """What an honest change of a lock hardly ever has, each with the targets it has it in."""
+        """The changes that an honest lock hardly ever has, each with its targets."""
         return tuple(
             (row, replace(fact, targets=fact.targets or move.targets))
             for row in self.rows

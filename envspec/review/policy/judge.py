@@ -31,12 +31,13 @@ def _breach(code: str, key: str, said: str, targets: tuple[str, ...] = (), packa
 
 
 def judge_spec(policy: Policy, spec: Spec) -> tuple[Finding, ...]:
-    """What a spec asks for and may not have."""
+    """Judge a spec by the policy."""
     return merge_targets(_of_spec(policy, spec))
 
 
 def judge_lock(policy: Policy, lock: Lock) -> tuple[Finding, ...]:
-    """What a lock holds and may not hold. Where its named indexes and channels are is the spec's word: `judge_spec`."""
+    """Judge a lock's content by the policy. Where its named indexes and channels are is the spec's word:
+    `judge_spec`."""
     return merge_targets(
         breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin)
     )
@@ -55,7 +56,7 @@ def judge_use(policy: Policy, unsigned: Finding | None) -> tuple[Finding, ...]:
 
 
 def judge_builds(policy: Policy, names: Iterable[str]) -> tuple[Finding, ...]:
-    """Which packages may not be built from source."""
+    """Judge the packages that are built from source."""
     return tuple(
         _breach("source-forbidden", _BUILD, f"{name} may not be built from source", package=name)
         for name in sorted(names)
@@ -64,7 +65,8 @@ def judge_builds(policy: Policy, names: Iterable[str]) -> tuple[Finding, ...]:
 
 
 def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Finding, ...]:
-    """Where this machine asks the indexes: name → address, None for where envspec or uv would ask by itself."""
+    """Judge the addresses at which this machine asks the indexes: name → address, None for where envspec or uv would
+    ask by itself."""
     found = []
     for name, address in used.items():
         said = f"{name} is asked at {redact(address)}" if address else f"{name} is asked where uv or conda has it"
@@ -80,8 +82,8 @@ def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Fin
 def judge_ages(
     policy: Policy, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
 ) -> tuple[Finding, ...]:
-    """Which files are too young, or don't say how old they are. `uploaded` is when files came (RFC 3339), by index and
-    file name."""
+    """Judge the files that are too young, or don't say how old they are. `uploaded` is when files came (RFC 3339),
+    by index and file name."""
     if policy.minimum_age is None:
         return ()
     return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))

@@ -278,7 +278,7 @@ def _file_differences(claim: PinClaim, listed: IndexedFile | None) -> Iterator[F
 
 
 def _open_points(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
-    """What an index's page leaves open, or claims without proof."""
+    """The points that an index's page leaves open, or claims without proof."""
     pin, told = claim.pin, []
     if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
         told.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")

@@ -23,7 +23,7 @@ class Verification:
 
     @property
     def forged(self) -> tuple[tuple[Told, Outcome, Finding], ...]:
-        """What the lock has and its publisher doesn't, with who said so."""
+        """The lock's claims that their publisher denies, with the publisher."""
         return tuple(
             (one, outcome, difference)
             for one in self.told
@@ -33,7 +33,7 @@ class Verification:
 
     @property
     def unexpected(self) -> tuple[tuple[Told, Outcome, Finding], ...]:
-        """What is published as the lock has it, and `lock` wouldn't take."""
+        """The claims that are published as the lock has them, and that `lock` wouldn't take."""
         return tuple((one, one.outcome, difference) for one in self.told for difference in one.outcome.unexpected)
 
     @property
@@ -45,7 +45,7 @@ class Verification:
 
     @property
     def unproved(self) -> dict[str, tuple[str, ...]]:
-        """What no publisher gives in a form that can be compared, with its packages."""
+        """The claims that no publisher answers in a form that can be compared, with their packages."""
         found = _group(
             (sentence, one.claim) for one in self.told for outcome in one.outcomes for sentence in outcome.unproved
         )
@@ -58,7 +58,7 @@ class Verification:
 
     @property
     def sources(self) -> dict[tuple[str, str], int]:
-        """Who answered, by the index's name and the source, with the number of claims."""
+        """The sources of the answers, by the index's name and the source, with the number of claims."""
         found: dict[tuple[str, str], int] = {}
         for one in self.told:
             for outcome in one.outcomes:
