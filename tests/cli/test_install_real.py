@@ -46,7 +46,7 @@ def real(tmp_path: Path) -> Iterator[Machine]:
     machine.close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cpython_as_a_conda_package(
     machine: Machine, index: Index, channel: Channel, prefix: Path, install: Install
 ) -> None:
