@@ -105,10 +105,6 @@ class Graph:
         """Return the nodes of `packages_of_name`."""
         return packages_of_name(self.pins.values(), name)
 
-    def unreachable_pins(self) -> tuple[Node, ...]:
-        """Return the pins that no requirement of the spec leads to."""
-        return tuple(node for node in self.pins if node not in self.outgoing)
-
     def paths_to(self, name: str, limit: int = 5) -> tuple[tuple[Edge, ...], ...]:
         """Return up to `limit` ways from the spec to a package, the shortest first. No package stands twice in one
         way."""

@@ -16,7 +16,6 @@ from envspec.spec.model import Project, ProjectParts, Spec
 from envspec.spec.project import parse_project
 
 FILE = "pyproject.toml"
-_NAME_IT = f"name the folder that has {FILE}"
 
 
 def project_location(spec: Spec) -> Location:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -86,21 +86,13 @@ def what_wheels_say(
     """
     broken = _violations(pins)
     of_pins = {pin: _asked_bounds(pin, broken, uploaded or {}, about) for pin in sorted(pins, key=lambda pin: pin.name)}
-    answers = ask({pin: _questions(asked) for pin, asked in of_pins.items() if asked}, read, recall)
+    questions = {pin: frozenset(one.question for one in asked) for pin, asked in of_pins.items() if asked}
+    answers = ask(questions, read, recall)
     said = [(pin, of_pins[pin], says) for pin, says in answers.items() if isinstance(says, WheelSays)]
     corrections = tuple(
         found for pin, bounds, says in said for bound in bounds if (found := correction_of(bound, pin, says))
     )
     return Heard(corrections, tuple((pin, says) for pin, says in answers.items() if isinstance(says, Unread)))
-
-
-def questions_for(pin: Pin, pins: Sequence[Pin], uploaded: Mapping[str, str], about: About = ()) -> frozenset[Question]:
-    """Choose what to ask of a pin's wheel: only what could matter among these pins, for each costs a download."""
-    return _questions(_asked_bounds(pin, _violations(pins), uploaded, about))
-
-
-def _questions(bounds: Iterable[WheelBound]) -> frozenset[Question]:
-    return frozenset(one.question for one in bounds)
 
 
 def _is_wheel(pin: Pin) -> bool:
@@ -110,7 +102,8 @@ def _is_wheel(pin: Pin) -> bool:
 def _asked_bounds(
     pin: Pin, broken: Collection[WheelBound], uploaded: Mapping[str, str], about: About
 ) -> tuple[WheelBound, ...]:
-    """Choose the bounds that a pin's wheel is asked for, of which the pins together break some."""
+    """Choose the bounds that a pin's wheel is asked for, of which the pins together break some: only what could matter,
+    for each costs a download."""
     if not _is_wheel(pin) or pin.artifact is None:
         return ()
     file, moment = pin.artifact.file, uploaded.get(pin.artifact.sha256, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Artifact, LockedCorrection, Pin
-from envspec.resolve.wheels.inspector import questions_for, what_wheels_say
+from envspec.resolve.wheels.inspector import About, what_wheels_say
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 
 LINUX = "manylinux_2_17_x86_64"
@@ -38,6 +39,20 @@ ANSWERS = {
 
 def read(pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
     return ANSWERS.get(pin.name, WheelSays(NumpyAbi(), ImportTime(), BuildNotes()))
+
+
+def questions_for(
+    asked: Pin, pins: tuple[Pin, ...], uploaded: Mapping[str, str], about: About = ()
+) -> frozenset[Question]:
+    """What the wheel of a pin is asked among these."""
+    found: dict[Pin, frozenset[Question]] = {}
+
+    def note(pin: Pin, questions: frozenset[Question]) -> Unread:
+        found[pin] = questions
+        return Unread(pin.name, "only asked")
+
+    what_wheels_say(pins, note, uploaded=uploaded, about=about)
+    return found.get(asked, frozenset())
 
 
 @pytest.mark.parametrize(
