@@ -53,7 +53,7 @@ def ask(spec_path: Path, target_name: str | None, output: Path) -> None:
             raise SystemExit(f"error: {pin.name} is conda's: only environments of wheels are made this way")
         wheel = artifact_of(pin)
         index = indexes.setdefault(str(pin.index), LiveIndex(str(pin.index), settings, os.environ))
-        (url,) = {one.url for one in index.found(pin.name) if one.sha256 == wheel.sha256}
+        (url,) = {one.url for one in index.files_with_addresses(pin.name) if one.sha256 == wheel.sha256}
         with open_remote(index.fetcher, url, WHOLE) as content:
             digest = record_digest(content)
         if digest is None:

@@ -48,7 +48,7 @@ ALLOWED: dict[tuple[str, str], str] = {
 """(file, word): the reason, such as words of another tool that a message quotes or a pattern matches."""
 
 
-NAMED_BY_PARTICIPLES = ("../check/envspec_check", "../tools", "carried")
+NAMED_BY_PARTICIPLES = ("../check/envspec_check", "carried")
 """The rooms whose functions may still have a participle for a name, and whose classes a clause for a docstring. The
 files of `carried` lie in exported recipes."""
 

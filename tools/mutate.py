@@ -51,7 +51,7 @@ Mutant = tuple[str, int, int, str, str, str]
 def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """The kinds of change to one node, each with the node that takes its place."""
 
-    def changed(kind: str, **fields: Any) -> tuple[str, ast.AST]:
+    def variant(kind: str, **fields: Any) -> tuple[str, ast.AST]:
         made = copy.copy(node)
         for name, value in fields.items():
             setattr(made, name, value)
@@ -59,40 +59,40 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
     match node:
         case ast.Compare(ops=[operator, *more]) if type(operator) in SWAPPED:
-            yield changed("comparison swapped", ops=[SWAPPED[type(operator)](), *more])
+            yield variant("comparison swapped", ops=[SWAPPED[type(operator)](), *more])
         case ast.BoolOp():
-            yield changed("and/or swapped", op=SWAPPED[type(node.op)]())
-            yield changed("operand dropped", values=node.values[:-1])
-            yield changed("operand dropped", values=node.values[1:])
+            yield variant("and/or swapped", op=SWAPPED[type(node.op)]())
+            yield variant("operand dropped", values=node.values[:-1])
+            yield variant("operand dropped", values=node.values[1:])
         case ast.UnaryOp(op=ast.Not()):
             yield "not dropped", node.operand
         case ast.BinOp() if type(node.op) in SWAPPED:
-            yield changed("operator swapped", op=SWAPPED[type(node.op)]())
+            yield variant("operator swapped", op=SWAPPED[type(node.op)]())
         case ast.Constant(value=bool() as value):
-            yield changed("constant", value=not value)
+            yield variant("constant", value=not value)
         case ast.Constant(value=int() as number):
-            yield from (changed("constant", value=number + step) for step in (1, -1))
+            yield from (variant("constant", value=number + step) for step in (1, -1))
         case ast.Constant(value=str() as text) if text and " " not in text:
-            yield changed("constant", value=f"{text}x")
+            yield variant("constant", value=f"{text}x")
         case ast.Return(value=ast.expr()):
             for given in (None, True):
                 if not (isinstance(node.value, ast.Constant) and node.value.value is given):
-                    yield changed("returned", value=ast.Constant(given))
+                    yield variant("returned", value=ast.Constant(given))
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Continue() | ast.Break():
             yield "statement deleted", ast.Pass()
         case ast.Call():
             for number in range(len(node.keywords)):
-                yield changed("argument dropped", keywords=node.keywords[:number] + node.keywords[number + 1 :])
+                yield variant("argument dropped", keywords=node.keywords[:number] + node.keywords[number + 1 :])
             if len(node.args) > 1:
-                yield changed("argument dropped", args=node.args[:-1])
+                yield variant("argument dropped", args=node.args[:-1])
         case ast.IfExp():
-            yield changed("branches swapped", body=node.orelse, orelse=node.body)
+            yield variant("branches swapped", body=node.orelse, orelse=node.body)
         case ast.comprehension(ifs=[_, *rest]):
-            yield changed("condition dropped", ifs=rest)
+            yield variant("condition dropped", ifs=rest)
         case ast.Slice(lower=ast.expr()):
-            yield changed("bound dropped", lower=None)
+            yield variant("bound dropped", lower=None)
         case ast.Slice(upper=ast.expr()):
-            yield changed("bound dropped", upper=None)
+            yield variant("bound dropped", upper=None)
 
 
 class MutantFinder(ast.NodeVisitor):
@@ -226,11 +226,11 @@ class MutantRun:
         survived = [number for number, row in enumerate(rows) if not row["killer"]]
         for number in survived if self.given.what == "again" else range(len(rows), self.given.count):
             if time.monotonic() < until:
-                rows[number : number + 1] = [self.tried(number, *drawn[number], functions, items)]
+                rows[number : number + 1] = [self.try_one(number, *drawn[number], functions, items)]
                 results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         return True
 
-    def tried(self, number: int, mutant: Mutant, span: tuple[int, int], functions: Any, items: Any) -> dict[str, Any]:
+    def try_one(self, number: int, mutant: Mutant, span: tuple[int, int], functions: Any, items: Any) -> dict[str, Any]:
         file, first, line, kind, old, new = mutant
         rows, seconds = self.known["lines"].get(file, {}), self.known["seconds"]
         seen = [rows[str(at)] for at in range(first, line + 1) if str(at) in rows]
@@ -251,18 +251,18 @@ class MutantRun:
         path.write_bytes(text)
         os.utime(path, (was.st_atime, was.st_mtime + 10 * (number + 1)))  # no older bytecode fits
         try:
-            killer = self.forked(chosen, changed, items) if changed else self.started(chosen)
+            killer = self.fork_tests(chosen, changed, items) if changed else self.run_tests(chosen)
         finally:
             path.write_bytes(whole)
             os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
             for left in self.scratch.iterdir():
                 shutil.rmtree(left, ignore_errors=True)
-        if killer in items and self.forked([killer], [], items):
+        if killer in items and self.fork_tests([killer], [], items):
             self.broken.add(killer)  # it fails without a mutant too
-            return self.tried(number, mutant, span, functions, items)
+            return self.try_one(number, mutant, span, functions, items)
         return {**row, "of": len(tests), "killer": killer, "seconds": round(time.monotonic() - began, 1)}
 
-    def started(self, chosen: list[str]) -> str:
+    def run_tests(self, chosen: list[str]) -> str:
         """Run tests in a Python of their own. Gives the reason why it failed."""
         if not chosen:
             return ""
@@ -275,7 +275,7 @@ class MutantRun:
             return "didn't end"
         return "a test, or the import" if ran.returncode in (1, 2) else ""
 
-    def forked(self, chosen: list[str], changed: list[tuple[Any, Any]], items: Any) -> str:
+    def fork_tests(self, chosen: list[str], changed: list[tuple[Any, Any]], items: Any) -> str:
         """Run tests in a forked process. Gives the one that failed or never ended, or nothing."""
         out, into = os.pipe()
         child = os.fork()

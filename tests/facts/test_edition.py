@@ -193,7 +193,7 @@ def test_writing_gives_the_same_bytes_and_refuses_another_folder(tmp_path: Path)
     ],
 )
 def test_each_writing_of_the_tables_is_a_version(before: str, after: str) -> None:
-    assert writer.stamped(before, date(2026, 12, 1)) == after
+    assert writer.next_version(before, date(2026, 12, 1)) == after
 
 
 def test_every_source_has_a_kind_of_proof() -> None:

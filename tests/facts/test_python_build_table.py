@@ -11,7 +11,7 @@ import tomli
 from envspec.base.errors import InputError
 from envspec.facts.python_builds import TRIPLES, builds_of, newest_build, python_builds, reaches, sha256_of
 from envspec.packages.version_numbers import numbers
-from tools.refresh.python_builds_table import converted
+from tools.refresh.python_builds_table import table_from
 
 URL = "https://host.example/20260901/cpython-3.12.15%2B20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
 ROW = {
@@ -59,7 +59,7 @@ def test_a_bound_in_time_leaves_out_what_came_on_its_day_or_later() -> None:
 
 
 def rows(document: Any, before: str = "builds = []") -> dict[tuple[str, str], str]:
-    text = converted(document, "ab" * 20, "2026-09-02", before)
+    text = table_from(document, "ab" * 20, "2026-09-02", before)
     table = tomli.loads(text)
     assert table["as-of"] == "2026-09-02" and "ab" * 20 in table["sources"]["uv"]
     return {(one.version, one.build): one.sha256 for one in builds_of(table["builds"])}

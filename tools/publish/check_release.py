@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def wrong(tag: str, repository: str) -> list[str]:
-    """What doesn't fit together, a sentence each."""
+    """List the contradictions in a release, a sentence each."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     version = re.search(r'^__version__ = "(.+)"$', (ROOT / "envspec/__init__.py").read_text(encoding="utf-8"), re.M)
     recipe = (ROOT / "tools/publish/recipe.yaml").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ Commands that report take `--json` ([the documents](json.md)); stdout has the an
 
 @dataclass(frozen=True)
 class CommandPage:
-    """What a command says of itself.
+    """The page of a command.
 
     usage      without the word "Usage"
     paragraphs its help, paragraph by paragraph; a block is kept line by line
@@ -41,7 +41,7 @@ class CommandPage:
     notes: tuple[tuple[str, str], ...]
 
 
-def told(name: str) -> CommandPage:
+def page_of(name: str) -> CommandPage:
     """Return what one command says of itself."""
     root = click.Context(cli, info_name="envspec")
     command = cli.get_command(root, name)
@@ -87,7 +87,7 @@ def _blocks(epilog: str) -> Iterator[list[str]]:
 
 def page() -> str:
     """Return the page's text."""
-    return "\n".join([HEAD, *(_section(told(name)) for name in COMMANDS)])
+    return "\n".join([HEAD, *(_section(page_of(name)) for name in COMMANDS)])
 
 
 def _section(one: CommandPage) -> str:
@@ -99,7 +99,7 @@ def _section(one: CommandPage) -> str:
         text += "| option | |\n|---|---|\n"
         text += "".join(f"| `{option}` | {_inert(said)} |\n".replace("|-", "\\|-") for option, said in one.options)
     if one.examples:
-        text += "\nExamples:\n\n```sh\n" + "".join(f"{_commented(line)}\n" for line in one.examples) + "```\n"
+        text += "\nExamples:\n\n```sh\n" + "".join(f"{_with_comment(line)}\n" for line in one.examples) + "```\n"
     for prose, lines in one.notes:
         text += f"\n{_inert(prose)}\n" + (f"\n```text\n{lines}\n```\n" if lines else "")
     return text
@@ -109,7 +109,7 @@ def _inert(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
-def _commented(line: str) -> str:
+def _with_comment(line: str) -> str:
     """An example as a shell takes it: what follows the command, behind a gap, is a comment."""
     command, gap, comment = re.match(r"(.*?)(\s{2,}|$)(.*)", line).groups()  # type: ignore[union-attr]
     return f"{command}{gap}# {comment}" if comment and not comment.startswith("#") else line
@@ -119,7 +119,7 @@ def man_pages() -> dict[str, str]:
     """Return every man page in troff, by file name: envspec(1), and one a command."""
     pages = {"envspec.1": _man_of_all()}
     for name, line in COMMANDS.items():
-        pages[f"envspec-{name}.1"] = _man(told(name), line)
+        pages[f"envspec-{name}.1"] = _man(page_of(name), line)
     return pages
 
 

@@ -18,10 +18,10 @@ Larger ones, with their locks and recipes, are the shipped [specs/](../specs).
 
 def page() -> str:
     """Return the page's text."""
-    return HEAD + "".join(map(_shown, sorted(FOLDER.glob("*.toml"))))
+    return HEAD + "".join(map(_section, sorted(FOLDER.glob("*.toml"))))
 
 
-def _shown(path: Path) -> str:
+def _section(path: Path) -> str:
     """Give a spec's section: its heading, the comment that it begins with as prose, and the rest of its text."""
     comment, spec = re.split(r"^(?=[^#])", path.read_text("utf-8"), maxsplit=1, flags=re.MULTILINE)
     told = " ".join(line.removeprefix("# ") for line in comment.splitlines())

@@ -21,7 +21,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     folder = Path(page.file.abs_src_path).parent
     docs = ROOT / "docs"
 
-    def changed(found: re.Match[str]) -> str:
+    def rewrite(found: re.Match[str]) -> str:
         words, link, _ = found.groups()
         there = (folder / link).resolve()
         if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "evidence"):
@@ -33,4 +33,4 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
             return f"[{words}]({config.repo_url.rstrip('/')}/blob/main/{path})"
         return words if words.strip("`") == path else f"{words} (`{path}`)"
 
-    return LINK.sub(changed, markdown)
+    return LINK.sub(rewrite, markdown)

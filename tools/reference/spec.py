@@ -78,7 +78,7 @@ def _below(one: Key) -> Iterator[Key]:
 
 
 def _has_keys(node: Node) -> bool:
-    """Whether a value holds keys of its own that have to be described."""
+    """Say whether a value holds keys of its own to describe."""
     if isinstance(node, Array):
         return _has_keys(node.items)
     return isinstance(node, (Table, Either)) or (isinstance(node, Names) and _has_keys(node.values))
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def _error(node: Node) -> str | None:
-    """What the parser says of a wrong value."""
+    """Give the parser's message for a wrong value."""
     if isinstance(node, Array):
         return _error(node.items)
     if isinstance(node, Names):

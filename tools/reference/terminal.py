@@ -51,7 +51,7 @@ FORMAT = """\
 """
 
 
-def shown(command: str) -> str:
+def screen_of(command: str) -> str:
     """Return what a command writes on a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
@@ -80,7 +80,7 @@ def picture() -> str:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor")
         for command in COMMANDS:
             console.print(Text(f"$ {command}", style="bold"))
-            console.print(Text.from_ansi(shown(command).rstrip("\n")))
+            console.print(Text.from_ansi(screen_of(command).rstrip("\n")))
             console.print()
         return console.export_svg(title="envspec", code_format=FORMAT, unique_id="envspec")
 

@@ -49,10 +49,10 @@ from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, wheel_sizes
-from tools.refresh.patches_table import converted
+from tools.refresh.patches_table import table_from
 from tools.refresh.published import PublishedFile
 from tools.refresh.releases import refreshed_dates
-from tools.refresh.torch_table import refreshed
+from tools.refresh.torch_table import refresh
 from tools.refresh.triton_table import refreshed_triton
 from tools.refresh.wheels_table import Group, Source, refreshed_wheels
 
@@ -125,7 +125,7 @@ class LiveIndex:
     def fetcher(self) -> Fetcher:
         return self._fetcher
 
-    def found(self, project: str) -> tuple[FoundFile, ...]:
+    def files_with_addresses(self, project: str) -> tuple[FoundFile, ...]:
         """Read the files on a project's page with their addresses. Raises IndexFailure."""
         return tuple(self._found[one.file] for one in self.files(project))
 
@@ -134,9 +134,9 @@ class LiveIndex:
         url = f"{self._url}/{project}/"
         reply = self._fetcher.get(url, headers={"Accept": ACCEPT})
         page = parse_page(reply.body, url) if reply.status != 404 else []
-        return tuple(self._remembered(dict(row)) for row in page if row["hashes"])
+        return tuple(self._row_file(dict(row)) for row in page if row["hashes"])
 
-    def _remembered(self, row: dict[str, Any]) -> PublishedFile:
+    def _row_file(self, row: dict[str, Any]) -> PublishedFile:
         name = row["filename"]
         beside = row.get("core-metadata")
         hashed = beside if isinstance(beside, str) else None
@@ -160,7 +160,7 @@ class LiveIndex:
         return known or self._metadata.read(found)
 
     @contextmanager
-    def opened(self, file: str) -> Iterator[OpenWheel]:
+    def open(self, file: str) -> Iterator[OpenWheel]:
         """Open a wheel on a page that was read, by ranges. Raises IndexFailure."""
         try:
             with open_remote(self._fetcher, self._found[file].url, WHOLE) as content, open_wheel(content) as wheel:
@@ -179,7 +179,7 @@ def command(context: click.Context, write: bool) -> int:
     if context.invoked_subcommand is not None:
         return 0
     index = _pypi()
-    found = refreshed(TABLE.read_text(encoding="utf-8"), index)
+    found = refresh(TABLE.read_text(encoding="utf-8"), index)
     texts = {
         TABLE: found.text,
         TRITON_TABLE: refreshed_triton(TRITON_TABLE.read_text(encoding="utf-8"), index),
@@ -187,7 +187,7 @@ def command(context: click.Context, write: bool) -> int:
     }
     for note in found.notes:
         say(f"note: {note}", style="yellow")
-    return max([_shown(table, text, write, "python -m tools.refresh --write") for table, text in texts.items()])
+    return max([_show(table, text, write, "python -m tools.refresh --write") for table, text in texts.items()])
 
 
 @command.command()
@@ -204,10 +204,10 @@ def patches(folder: Path, revision: str, write: bool) -> int:
     if not files:
         raise InputError(f"{folder / PATCHES} has no YAML files", hint="name the folder of a copy of the repository")
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = converted(files, revision, _pypi(), pool.map)
+        found = table_from(files, revision, _pypi(), pool.map)
     for reason, count in sorted(found.left_out.items(), key=lambda counted: -counted[1]):
         say(f"left out: {count}: {reason}")
-    return _shown(
+    return _show(
         PATCH_TABLE, found.text, write, f"python -m tools.refresh patches {folder} --revision {revision} --write"
     )
 
@@ -219,8 +219,8 @@ def patches(folder: Path, revision: str, write: bool) -> int:
 def names(file: Path, revision: str, write: bool) -> int:
     """Make the table of the most used names from a ranking of downloads, and print the difference."""
     _refuse_no_commit(revision)
-    text = most_used_table.converted(_json(file), revision)
-    return _shown(NAMES_TABLE, text, write, f"python -m tools.refresh names {file} --revision {revision} --write")
+    text = most_used_table.table_from(_json(file), revision)
+    return _show(NAMES_TABLE, text, write, f"python -m tools.refresh names {file} --revision {revision} --write")
 
 
 @command.command()
@@ -235,9 +235,9 @@ def pythons(file: Path, revision: str, date: str, write: bool) -> int:
     """
     _refuse_no_commit(revision)
     before = PYTHONS_TABLE.read_text(encoding="utf-8")
-    text = python_builds_table.converted(_json(file), revision, date, before)
+    text = python_builds_table.table_from(_json(file), revision, date, before)
     again = f"python -m tools.refresh pythons {file} --revision {revision} --date {date} --write"
-    return _shown(PYTHONS_TABLE, text, write, again)
+    return _show(PYTHONS_TABLE, text, write, again)
 
 
 @command.command("conda-names")
@@ -248,9 +248,9 @@ def pythons(file: Path, revision: str, date: str, write: bool) -> int:
 def of_conda_forges_packages(file: Path, revision: str, date: str, write: bool) -> int:
     """Make the table of conda-forge's packages and their PyPI projects from parselmouth's, and print the difference."""
     _refuse_no_commit(revision)
-    text = conda_names_table.converted(_json(file), revision, date)
+    text = conda_names_table.table_from(_json(file), revision, date)
     again = f"python -m tools.refresh conda-names {file} --revision {revision} --date {date} --write"
-    return _shown(CONDA_NAMES, text, write, again)
+    return _show(CONDA_NAMES, text, write, again)
 
 
 @command.command()
@@ -268,7 +268,7 @@ def conda(folder: Path, revision: str, write: bool) -> int:
         raise InputError(f"{missing[0]} isn't there", hint=f"name the folder of a copy of {conda_table.REPOSITORY}")
     files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     text = conda_table.refreshed_builds(CONDA_TABLE.read_text(encoding="utf-8"), files, revision)
-    return _shown(CONDA_TABLE, text, write, f"python -m tools.refresh conda {folder} --revision {revision} --write")
+    return _show(CONDA_TABLE, text, write, f"python -m tools.refresh conda {folder} --revision {revision} --write")
 
 
 @command.command("wheels")
@@ -284,13 +284,13 @@ def of_the_pytorch_index(variants: tuple[str, ...], write: bool) -> int:
         before = table.read_text(encoding="utf-8") if table.exists() else None
         texts[table] = refreshed_wheels(before, variant, _source(variant))
     command_line = " ".join(["python -m tools.refresh wheels", *variants, "--write"])
-    return max([_shown(table, text, write, command_line) for table, text in texts.items()])
+    return max([_show(table, text, write, command_line) for table, text in texts.items()])
 
 
 def _source(variant: str) -> Source:
     index = LiveIndex(f"pytorch/{variant}", load_settings(os.environ), os.environ)
 
-    def said(file: str) -> Group:
+    def metadata(file: str) -> Group:
         found = index.metadata(file)
         lists = {"requires_dist": list(found.requires_dist), "provides_extra": list(found.provides_extra)}
         return {"requires_python": found.requires_python, **lists}
@@ -299,12 +299,12 @@ def _source(variant: str) -> Source:
         return any(torch_builds.builds(release, platform=platform, variant=variant))
 
     cpu = wheels.load("cpu")
-    return Source(index.files, said, has, {one: cpu.files(one)[0].version for one in cpu.projects})
+    return Source(index.files, metadata, has, {one: cpu.files(one)[0].version for one in cpu.projects})
 
 
 @command.command()
 @click.argument("specs", nargs=-1, required=True)
-def linked(specs: tuple[str, ...]) -> int:
+def link(specs: tuple[str, ...]) -> int:
     """Write what `envspec link` ships: of the torch and CUDA wheels in the locks of specs, what this machine has read.
 
     `envspec link SPEC` reads them; which are missing is told.
@@ -333,7 +333,7 @@ def sizes(variants: tuple[str, ...], write: bool) -> int:
             raise InputError(f"{variant}: envspec has no table of this variant", hint="name one such as cu126")
         text = table.read_text(encoding="utf-8")
         address = split_credentials(index_address(f"pytorch/{variant}", {}, settings, os.environ).rstrip("/"))[0]
-        wanted = wheel_sizes.unsized(text)
+        wanted = wheel_sizes.files_without_size(text)
         projects = sorted({file.split("-", 1)[0].replace("_", "-") for file, _ in wanted})
         rows = [row for project in projects for row in _rows(fetcher, f"{address}/{project}/")]
         listed = {(row["filename"], row["hashes"].get("sha256")): row for row in rows}
@@ -343,7 +343,7 @@ def sizes(variants: tuple[str, ...], write: bool) -> int:
             found = {key: size for key, size in zip(asked, lengths, strict=True) if size}
         say(f"{variant}: {len(found)} of {len(wanted)} sizes found")
         again = f"python -m tools.refresh sizes {' '.join(variants)} --write"
-        status = max(status, _shown(table, wheel_sizes.with_sizes(text, found), write, again))
+        status = max(status, _show(table, wheel_sizes.with_sizes(text, found), write, again))
     return status
 
 
@@ -384,7 +384,7 @@ def _pypi() -> LiveIndex:
     return LiveIndex("pypi", load_settings(os.environ), os.environ)
 
 
-def _shown(table: Path, text: str, write: bool, hint: str) -> int:
+def _show(table: Path, text: str, write: bool, hint: str) -> int:
     """Print how a table changes, and write it if asked. Gives the exit code."""
     before = table.read_text(encoding="utf-8") if table.exists() else ""
     data = table.parent.parent if table.parent.name == "wheels" else table.parent
@@ -399,7 +399,7 @@ def _shown(table: Path, text: str, write: bool, hint: str) -> int:
         return 1
     texts = {table: text}
     if room == "facts":
-        version = edition.stamped(shipped_edition().version, datetime.now(timezone.utc).date())
+        version = edition.next_version(shipped_edition().version, datetime.now(timezone.utc).date())
         texts[data / MANIFEST] = edition.manifest(version)
     for path, said in texts.items():
         partial = path.with_suffix(".partial")

@@ -47,7 +47,7 @@ class _Branches:
     tests: list[_Test | None] = field(default_factory=list)
     subject: str = ""
 
-    def taken(self, values: Values) -> bool | None:
+    def holds(self, values: Values) -> bool | None:
         said = [True if test is None else test.holds(values) for test in self.tests]
         if True in said[:-1] or not said or said[-1] is False:
             return False
@@ -65,7 +65,7 @@ class ArchLists:
         """Give the list that a build with these variables has. Raises UpstreamChanged where none is sure."""
         found = ""
         for branches, said in self.lists:
-            taken = [one.taken(values) for one in branches]
+            taken = [one.holds(values) for one in branches]
             if False in taken:
                 continue
             if None in taken:

@@ -50,7 +50,7 @@ def _clause(text: str) -> Clause | None:
     return exact, f"{number}.*" if star or operator == "=" else number
 
 
-def written(bound: tuple[Clause, ...]) -> str:
+def specifier_text(bound: tuple[Clause, ...]) -> str:
     """Write clauses as a specifier: lower bounds first, then upper ones, then exclusions."""
     order = ("==", "~=", ">=", ">", "<=", "<", "!=")
     return ",".join(operator + version for operator, version in sorted(bound, key=lambda c: order.index(c[0])))

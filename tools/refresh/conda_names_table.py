@@ -12,7 +12,7 @@ MAPPING = "files/compressed_mapping.json"
 no distribution, so they are no PyPI project, whatever their name."""
 
 
-def converted(mapping: Mapping[str, str | None], revision: str, date: str) -> str:
+def table_from(mapping: Mapping[str, str | None], revision: str, date: str) -> str:
     """Make the text of the table from a commit's file."""
     origin = f"parselmouth, github.com/prefix-dev/parselmouth, {MAPPING} at {revision[:12]} ({date})"
     return table_text(mapping, f"{origin}; BSD-3-Clause, Copyright (c) 2023, prefix.dev GmbH")

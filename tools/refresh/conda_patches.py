@@ -124,9 +124,9 @@ def _change(action: str, value: Any) -> tuple[str, tuple[Clause, ...]]:
     if action in _ADDED:
         name, bound = _spec(str(value))
     elif action in _REPLACED:
-        name, bound = _replaced(str(value["old"]), str(value["new"]))
+        name, bound = _replacement(str(value["old"]), str(value["new"]))
     elif action == "tighten_depends":
-        name, bound = str(value["name"]), _tightened(value)
+        name, bound = str(value["name"]), _bound_above(value)
     else:
         raise Inexpressible("it loosens, removes, renames or resets, or concerns a feature")
     if conda_name(name) != name or _GLOB & set(name):
@@ -138,14 +138,14 @@ def _change(action: str, value: Any) -> tuple[str, tuple[Clause, ...]]:
     return name, bound
 
 
-def _tightened(value: Mapping[str, Any]) -> tuple[Clause, ...]:
+def _bound_above(value: Mapping[str, Any]) -> tuple[Clause, ...]:
     if value.get("upper_bound") is None:
         raise Inexpressible("the bound is relative to the build")
     return _clauses(f"<{value['upper_bound']}")
 
 
-def _replaced(old: str, new: str) -> tuple[str, tuple[Clause, ...]]:
-    """What a new spec adds to the old one."""
+def _replacement(old: str, new: str) -> tuple[str, tuple[Clause, ...]]:
+    """Give the clauses that a new spec adds to the old one."""
     if new.startswith("${old},"):
         return conda_name(old.replace("?( *)", "")), _clauses(new.removeprefix("${old},"))
     name, bound = _spec(new)

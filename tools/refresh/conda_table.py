@@ -41,9 +41,9 @@ def refreshed_builds(text: str, files: Mapping[str, str], revision: str) -> str:
         had = known.get(_key(row))
         if had is None:
             fresh.append(row)
-        elif _said(had) != _said(row):
+        elif _fact(had) != _fact(row):
             raise UpstreamChanged(
-                f"pytorch {release} for {row['platform']} was built again with {_said(row)}: the table has {_said(had)}"
+                f"pytorch {release} for {row['platform']} was built again with {_fact(row)}: the table has {_fact(had)}"
             )
     order = {platform: place for place, platform in enumerate(PLATFORMS)}
     every = sorted([*rows, *fresh], key=lambda row: (numbers(row["pytorch"]), order[row["platform"]], _build(row)))
@@ -114,6 +114,6 @@ def _key(row: Row) -> tuple[object, ...]:
     return row["pytorch"], row["platform"], row.get("cuda"), row.get("arm-variant")
 
 
-def _said(row: Row) -> str:
+def _fact(row: Row) -> str:
     said = {key: row[key] for key in ("sm", "ptx", "glibc") if key in row}
     return ", ".join(f"{key} {value}" for key, value in said.items()) or "nothing"

@@ -14,7 +14,7 @@ from envspec.facts.edition import FORMAT, MANIFEST, Unfit, names, read, shipped_
 from envspec.facts.reach import reach
 
 
-def stamped(version: str, today: date) -> str:
+def next_version(version: str, today: date) -> str:
     """Give the version after this one: the day, or the next count of it where that day has a version already."""
     day = f"{today.year}.{today.month}.{today.day}"
     if tuple(map(int, version.split("."))) < tuple(map(int, day.split("."))):

@@ -30,7 +30,7 @@ names = \"\"\"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
-def converted(document: Any, revision: str) -> str:
+def table_from(document: Any, revision: str) -> str:
     """Make the table's text from the ranking. Raises InputError for a document that isn't one."""
     try:
         listed = [canonical_name(str(row["project"])) for row in document["rows"][:COUNT]]

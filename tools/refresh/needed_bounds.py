@@ -57,7 +57,7 @@ _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 
 @dataclass(frozen=True)
 class Needed:
-    """What releases of a package need of a dependency.
+    """The bounds that releases of a package need of a dependency.
 
     bounds    the bounds that a release needs
     covered   the bounds that are meant for a release and don't hurt it, whether it needs them or not
@@ -83,7 +83,7 @@ class DependencyReleases:
         self._admitted: dict[str, frozenset[Version]] = {}
         self._installed: dict[Place, frozenset[Version]] = {}
 
-    def admitted(self, specifier: str) -> frozenset[Version]:
+    def admits(self, specifier: str) -> frozenset[Version]:
         """The releases that a specifier admits."""
         from packaging.specifiers import SpecifierSet
 
@@ -183,18 +183,18 @@ def _judge(
     if not release.pure and patch.when.first_builds:
         return "it concerns some builds of compiled code"
     published = index.requires_dist(package, release.wheel)
-    said = _said(dependency, published)
+    said = _requirements_on(dependency, published)
     if not said:
         return "METADATA doesn't name the dependency"
     clauses = frozenset(clause for clause in patch.bound if _is_news(clause, release, said, there))
     if not clauses:
         return _SAID
-    known = _said(dependency, (*published, *proved.bounds(package, str(release.version), published)))
+    known = _requirements_on(dependency, (*published, *proved.bounds(package, str(release.version), published)))
     if not any(_is_news(clause, release, known, there) for clause in clauses):
         return _PROVED
     if reason := next((reason for clause in clauses if (reason := _doubt(clause, release, there))), None):
         return reason
-    bound = there.admitted(",".join(map("".join, sorted(clauses))))
+    bound = there.admits(",".join(map("".join, sorted(clauses))))
     choices = [*_choices(release, said, there)]
     good = {place[1] for place, had in choices if had & bound}
     good -= {place[1] for place, had in choices if had and not had & bound}
@@ -203,8 +203,8 @@ def _judge(
     return clauses, frozenset(good), frozenset(place[1] for place, _ in choices) - good
 
 
-def _said(dependency: str, lines: Iterable[str]) -> Mapping[str, str]:
-    """What METADATA asks of a dependency, by Python: where it always needs it, else where an extra does."""
+def _requirements_on(dependency: str, lines: Iterable[str]) -> Mapping[str, str]:
+    """Give METADATA's requirements on a dependency by Python: those without an extra, else those of extras."""
     about = [line for line in lines if is_requirement(line) and head_of(line).name == dependency]
     named = {extra for line in about for extra in _EXTRA.findall(line)}
     extras = {extra for extra in named if not any(map(_ASIDE.fullmatch, re.split(r"[-_.]", extra.lower())))}
@@ -224,17 +224,17 @@ def _choices(
     """The dependency's releases that METADATA and wheels leave to choose from, wherever the release itself installs."""
     for place in sorted(release.places):
         if place[1] in said:
-            yield place, there.installable(place) & there.admitted(said[place[1]])
+            yield place, there.installable(place) & there.admits(said[place[1]])
 
 
 def _is_news(clause: Clause, release: DatedRelease, said: Mapping[str, str], there: DependencyReleases) -> bool:
-    admitted = there.admitted("".join(clause))
+    admitted = there.admits("".join(clause))
     return any(had - admitted for _, had in _choices(release, said, there))
 
 
 def _doubt(clause: Clause, release: DatedRelease, there: DependencyReleases) -> str | None:
     """Compare the dates: what a bound leaves out or asks for, and the release."""
-    admitted = there.admitted("".join(clause))
+    admitted = there.admits("".join(clause))
     if not admitted:
         return "PyPI has none of the versions that the bound admits"
     operator = clause[0]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from envspec.facts.corrections import corrections
 from envspec.packages.conda_names import pypi_names
 from envspec.packages.requirement import Clause
-from tools.refresh.conda_bounds import written as specifier
+from tools.refresh.conda_bounds import specifier_text as specifier
 from tools.refresh.conda_patches import Patch, patches_of
 from tools.refresh.needed_bounds import Needed, needed
 from tools.refresh.published import Index
 from tools.refresh.releases import PYTHONS, DatedRelease, releases
-from tools.refresh.rows import Row, written
+from tools.refresh.rows import Row, row_text
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -62,7 +62,7 @@ class _Run:
     marker: str
 
 
-def converted(
+def table_from(
     files: Mapping[str, str],
     revision: str,
     index: Index,
@@ -86,14 +86,14 @@ def converted(
             known[project] = releases(project, index.files(project))
         return known[project]
 
-    def judged(pair: _Pair) -> _Judged:
+    def judge(pair: _Pair) -> _Judged:
         if _is_another_project(by_package[pair[0]], of(pair[0])):
             return Needed(*pair), tuple((patch, _OTHER_PROJECT) for patch in pairs[pair])
         return needed(*pair, pairs[pair], of, index, proved)
 
     rows: list[Row] = []
     kept: set[Patch] = set()
-    for found, left_out in each(judged, sorted(pairs)):
+    for found, left_out in each(judge, sorted(pairs)):
         counted.update(reason for _, reason in left_out)
         kept.update(set(pairs[found.package, found.dependency]) - {patch for patch, _ in left_out})
         rows += _rows(found, of(found.package))
@@ -254,7 +254,7 @@ def _text(rows: Sequence[Row], revision: str, files: Iterable[str], kept: int, l
             *(f'sources.{_key(file)} = "recipe/patch_yaml/{file} of {REPOSITORY} at {revision[:8]}"' for file in used),
             "",
             "corrections = [",
-            *map(written, rows),
+            *map(row_text, rows),
             "]",
             "",
         ]

@@ -47,12 +47,12 @@ class Index(Protocol):
 class ReadableIndex(Index, Protocol):
     """An index whose wheels are read as well."""
 
-    def opened(self, file: str) -> AbstractContextManager[OpenWheel]:
+    def open(self, file: str) -> AbstractContextManager[OpenWheel]:
         """A wheel on a page that was read, to be read in part. Raises IndexFailure and UnreadableWheel."""
 
 
 class UpstreamChanged(OutsideError):
-    """What was published has a form that would make a wrong row."""
+    """The failure where a published file has a form that would make a wrong row."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="write the rows by hand, or teach tools.refresh the new form; no table changed")

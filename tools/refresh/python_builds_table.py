@@ -35,7 +35,7 @@ _Hashes = dict[tuple[str, str], dict[str, str]]
 """The hashes of a version and build, by platform."""
 
 
-def converted(document: Any, revision: str, date: str, before: str) -> str:
+def table_from(document: Any, revision: str, date: str, before: str) -> str:
     """Make the table's text from uv's table, as it was on a day ("2026-08-21"), and from the table `before`, whose rows
     stay. Raises InputError for a document that isn't one, and for one that has another hash than before."""
     if not re.fullmatch(r"20\d\d-\d\d-\d\d", date):
@@ -43,7 +43,7 @@ def converted(document: Any, revision: str, date: str, before: str) -> str:
     known: _Hashes = {}
     for one in builds_of(tomli.loads(before)["builds"]):
         known.setdefault((one.version, one.build), {})[one.platform] = one.sha256
-    found = list(_found(document))
+    found = list(_builds(document))
     if not found:
         raise InputError("this isn't uv's table of Pythons: it has no builds of CPython")
     for version, build, platform, sha256 in found:
@@ -68,7 +68,7 @@ def _row(key: tuple[str, str], hashes: Mapping[str, str]) -> str:
     return f'  {{ {", ".join(cells)}, source = "uv" }},\n'
 
 
-def _found(document: Any) -> Iterator[tuple[str, str, str, str]]:
+def _builds(document: Any) -> Iterator[tuple[str, str, str, str]]:
     """Yield the builds that the table is to have: version, build, platform, hash."""
     platforms = {triple: platform for platform, triple in TRIPLES.items()}
     rows = document.values() if isinstance(document, Mapping) else ()

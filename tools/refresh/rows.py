@@ -22,8 +22,8 @@ def with_rows(text: str, table: str, rows: Sequence[Row]) -> str:
     lines = text.splitlines()
     start = lines.index(f"{table} = [") + 1
     end = lines.index("]", start)
-    known = {written(row): line for row, line in zip(rows_of(text, table), lines[start:end], strict=True)}
-    changed = [known.get(written(row), written(row)) for row in rows]
+    known = {row_text(row): line for row, line in zip(rows_of(text, table), lines[start:end], strict=True)}
+    changed = [known.get(row_text(row), row_text(row)) for row in rows]
     return "\n".join([*lines[:start], *changed, *lines[end:]]) + "\n"
 
 
@@ -39,7 +39,7 @@ def with_source(text: str, name: str, meaning: str) -> str:
     return "\n".join([*lines[: last + 1], f"sources.{name} = {_value(meaning)}", *lines[last + 1 :]]) + "\n"
 
 
-def written(row: Row) -> str:
+def row_text(row: Row) -> str:
     """Write a row as the tables do: one line, its keys in their order."""
     return f"  {_value(row)},"
 

@@ -46,7 +46,7 @@ class Refreshed:
     notes: tuple[str, ...]
 
 
-def refreshed(text: str, index: ReadableIndex) -> Refreshed:
+def refresh(text: str, index: ReadableIndex) -> Refreshed:
     """Add to the table's text what the index publishes and the table lacks. Raises IndexFailure, and UpstreamChanged
     where that would make a wrong row.
 
@@ -87,7 +87,7 @@ def _by_release(found: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
 
 @dataclass(frozen=True)
 class WheelRead:
-    """What a release's wheel for a platform says: of its dependencies, its CUDA (None: the CPU), its architectures."""
+    """The contents of a release's wheel for a platform: dependencies, CUDA (None: the CPU) and architectures."""
 
     said: Contents
     cuda: str | None
@@ -109,7 +109,7 @@ def read_wheel(wheel: Wheel, index: ReadableIndex) -> WheelRead:
     """Read a wheel of torch by ranges. Raises IndexFailure, and UpstreamChanged where its METADATA says something else
     than what is in it."""
     said = contents(index.requires_dist("torch", wheel.file), wheel.platform, wheel.python or "3.12")
-    with index.opened(wheel.file) as opened:
+    with index.open(wheel.file) as opened:
         cuda, code = build_notes(opened).cuda, device_code(opened)
     flags = next(iter(code.libraries), None)
     own = f"CUDA {cuda}" if cuda else "no CUDA"
@@ -199,9 +199,9 @@ def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], 
     for row in releases:
         fitting = {*row.get(name, ()), *(v for v, specifier in made_for.items() if specifier.admits(row["version"]))}
         changed.append({**row, name: sorted(fitting, key=numbers)} if fitting else row)
-    return [_ordered(row) for row in changed]
+    return [_in_order(row) for row in changed]
 
 
-def _ordered(row: Row) -> Row:
+def _in_order(row: Row) -> Row:
     keys = ("version", "python", *COMPANIONS, "triton", "pypi", "source")
     return {key: row[key] for key in keys if key in row}

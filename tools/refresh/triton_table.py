@@ -39,21 +39,21 @@ def _row(version: str, files: Sequence[PublishedFile], index: ReadableIndex) -> 
     file = min(wheels, key=lambda one: one.file, default=None)
     if file is None:
         raise UpstreamChanged(f"triton {version} has no wheel for linux-64 whose name says it as before")
-    with index.opened(file.file) as opened:
+    with index.open(file.file) as opened:
         found = ptxas_of(opened)
     if "ptxas" not in found or file.sha256 is None:
         raise UpstreamChanged(f"{file.file} has no ptxas that names its CUDA")
     return {
         "version": version,
         **{key: found[key] for key in ("ptxas", "ptxas-blackwell") if key in found},
-        "sm": " ".join(compiled_by(found["ptxas"], found.get("ptxas-blackwell"))),
+        "sm": " ".join(capabilities_of(found["ptxas"], found.get("ptxas-blackwell"))),
         "file": file.file,
         "sha256": file.sha256,
         "source": "ptxas-release",
     }
 
 
-def compiled_by(ptxas: str, blackwell: str | None) -> list[str]:
+def capabilities_of(ptxas: str, blackwell: str | None) -> list[str]:
     """Give the capabilities that triton compiles for with a compiler for those below 10.0, or for all, and one for
     10.0 and newer. Raises UpstreamChanged for a CUDA that no table knows."""
     older, newer = (_capabilities(cuda) for cuda in (ptxas, blackwell or ptxas))

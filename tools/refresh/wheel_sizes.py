@@ -11,7 +11,7 @@ File = tuple[str, str]
 """A file's name and its sha256: one name may be of several files."""
 
 
-def unsized(text: str) -> tuple[File, ...]:
+def files_without_size(text: str) -> tuple[File, ...]:
     """Return the files of a variant's table that have no size."""
     return tuple((found[1], found[2]) for found in _UNSIZED.finditer(text))
 
@@ -19,8 +19,8 @@ def unsized(text: str) -> tuple[File, ...]:
 def with_sizes(text: str, sizes: Mapping[File, int]) -> str:
     """Return the table's text with the sizes in bytes that it lacks."""
 
-    def sized(found: re.Match[str]) -> str:
+    def with_size(found: re.Match[str]) -> str:
         size = sizes.get((found[1], found[2]))
         return found[0] if size is None else f'{found[0]}, "size": {size}'
 
-    return _UNSIZED.sub(sized, text)
+    return _UNSIZED.sub(with_size, text)

@@ -29,7 +29,7 @@ Group = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Source:
-    """What the update asks.
+    """The questions of an update.
 
     files    a project's files on the index of the variant
     said     the dependencies of one of them: a Group's three keys
@@ -60,7 +60,7 @@ def refreshed_wheels(text: str | None, variant: str, source: Source) -> str:
             _add(releases.setdefault(version, {"sources": [], "metadata": [], "files": []}), fresh, source)
             data["sources"][SOURCE] = MEANING
         data["projects"][project] = {version: releases[version] for version in sorted(releases, key=Version)}
-    return written(data)
+    return table_text(data)
 
 
 def _fresh(
@@ -127,7 +127,7 @@ def _add(release: dict[str, Any], files: Sequence[PublishedFile], source: Source
     release["files"].sort(key=lambda row: (parse_wheel_filename(row["file"])[1], row["file"]))
 
 
-def written(data: Mapping[str, Any]) -> str:
+def table_text(data: Mapping[str, Any]) -> str:
     """Write a table: one source, one group and one file a line."""
     return "\n".join(_lines(data, 0)) + "\n"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
-from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec, written
+from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec, specifier_text
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec, writte
 )
 def test_specs(spec: str, expected: tuple[str, str]) -> None:
     name, bound = read_spec(spec)
-    assert (name, written(bound)) == expected
+    assert (name, specifier_text(bound)) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_whatever_is_read_is_a_specifier(version: str) -> None:
     except Inexpressible:
         return
     try:
-        SpecifierSet(written(bound))
+        SpecifierSet(specifier_text(bound))
     except ValueError:
         assert "~=" in version  # PEP 440 wants two numbers there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.refresh.__main__ import CONDA_NAMES
-from tools.refresh.conda_names_table import converted, table_text
+from tools.refresh.conda_names_table import table_from, table_text
 
 
 def test_the_shipped_table_is_made_so() -> None:
@@ -12,8 +12,8 @@ def test_the_shipped_table_is_made_so() -> None:
     rows = (line.partition(" ")[::2] for line in lines[1:])
     mapping = {name: name.replace("_", "-").replace(".", "-") if said == "=" else said or None for name, said in rows}
     revision, date = head.split(" at ")[1].split(")")[0].split(" (")
-    assert converted(mapping, revision, date).splitlines()[:2] == [head, lines[0]]
-    assert len(converted(mapping, revision, date).splitlines()) == len(lines) + 1
+    assert table_from(mapping, revision, date).splitlines()[:2] == [head, lines[0]]
+    assert len(table_from(mapping, revision, date).splitlines()) == len(lines) + 1
 
 
 def test_a_copy_of_another_packages_distribution_does_not_count() -> None:

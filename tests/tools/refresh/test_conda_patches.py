@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from envspec.base.errors import InputError
-from tools.refresh.conda_bounds import written
+from tools.refresh.conda_bounds import specifier_text
 from tools.refresh.conda_patches import Patch, When, patches_of
 
 
@@ -24,7 +24,7 @@ def read(text: str) -> tuple[Patch, ...]:
 
 def bounds(then: str, conditions: str = "name: frame") -> list[tuple[str, str]]:
     text = f"if: {{{conditions}}}\nthen:\n  - {then}\n"
-    return [(patch.dependency, written(patch.bound)) for patch in read(text)]
+    return [(patch.dependency, specifier_text(patch.bound)) for patch in read(text)]
 
 
 def reason(then: str, conditions: str = "name: frame") -> str:

@@ -13,8 +13,8 @@ from tools.refresh.__main__ import _pypi
 from tools.refresh.published import UpstreamChanged
 from tools.refresh.releases import refreshed_dates
 from tools.refresh.rows import rows_of, with_rows
-from tools.refresh.torch_table import refreshed
-from tools.refresh.triton_table import compiled_by, refreshed_triton
+from tools.refresh.torch_table import refresh
+from tools.refresh.triton_table import capabilities_of, refreshed_triton
 
 DATA = Path(tables.__file__).parent / "data"
 LINUX = "manylinux_2_28_x86_64"
@@ -34,7 +34,7 @@ def new(lines: tuple[str, ...], members: Mapping[str, bytes], *files: str) -> Fa
 
 def test_a_new_variant_has_the_architectures_of_its_own_wheel() -> None:
     lines = ("cuda-toolkit[cublas]==13.0.3; platform_system == 'Linux'", "nvidia-cudnn-cu13==9.20.0.48")
-    found = refreshed(TABLE, new(lines, torch("13.0", b"sm_75 sm_90a compute_120")))
+    found = refresh(TABLE, new(lines, torch("13.0", b"sm_75 sm_90a compute_120")))
     assert found.notes == ()
     (row,) = [row for row in rows_of(found.text, "builds") if row["torch"] == "2.2.0"]
     assert (row["variant"], row["sm"], row["ptx"], row["trust"]) == ("cu130", "7.5 9.0a", "12.0", "binary")
@@ -56,11 +56,11 @@ def test_metadata_that_the_wheel_denies_makes_no_row(
     lines: tuple[str, ...], members: Mapping[str, bytes], why: str
 ) -> None:
     with pytest.raises(UpstreamChanged, match=why):
-        refreshed(TABLE, new(lines, members))
+        refresh(TABLE, new(lines, members))
 
 
 def test_a_cpu_build_is_one_whose_wheel_says_so() -> None:
-    found = refreshed(TABLE, new(("numpy",), torch(None, b"none")))
+    found = refresh(TABLE, new(("numpy",), torch(None, b"none")))
     (row,) = [row for row in rows_of(found.text, "builds") if row["torch"] == "2.2.0"]
     assert (row["variant"], row["trust"]) == ("cpu", "high")
 
@@ -79,7 +79,7 @@ def test_a_cpu_build_is_one_whose_wheel_says_so() -> None:
 )
 def test_a_name_that_the_tables_have_no_words_for_stops_it(file: str) -> None:
     with pytest.raises(UpstreamChanged) as stopped:
-        refreshed(TABLE, new(CUDA_12_1, torch("12.1", b"sm_90"), *names("torch", "2.2.0", (8,), LINUX), file))
+        refresh(TABLE, new(CUDA_12_1, torch("12.1", b"sm_90"), *names("torch", "2.2.0", (8,), LINUX), file))
     assert file in stopped.value.message and stopped.value.exit_code == 3
 
 
@@ -95,7 +95,7 @@ def test_a_name_that_the_tables_have_no_words_for_stops_it(file: str) -> None:
     ],
 )
 def test_what_the_tables_leave_out_stops_nothing(file: str) -> None:
-    found = refreshed(TABLE, new(CUDA_12_1, torch("12.1", b"sm_90"), *names("torch", "2.2.0", (8,), LINUX), file))
+    found = refresh(TABLE, new(CUDA_12_1, torch("12.1", b"sm_90"), *names("torch", "2.2.0", (8,), LINUX), file))
     assert [row["pythons"] for row in rows_of(found.text, "builds") if row["torch"] == "2.2.0"] == ["3.8-3.8"]
 
 
@@ -144,7 +144,7 @@ def test_a_triton_that_no_row_can_be_made_of(file: str, compilers: dict[str, str
 def test_the_rule_gives_every_row_of_the_table_of_triton() -> None:
     """Each was read from `ptxas --help` of its own wheel."""
     for row in rows_of((DATA / "triton.toml").read_text(), "releases"):
-        assert " ".join(compiled_by(row["ptxas"], row.get("ptxas-blackwell"))) == row["sm"], row["version"]
+        assert " ".join(capabilities_of(row["ptxas"], row.get("ptxas-blackwell"))) == row["sm"], row["version"]
 
 
 def test_the_days_of_new_releases() -> None:
@@ -172,7 +172,7 @@ def test_the_newest_rows_come_again_from_the_wheels_on_pypi() -> None:
         for table in ("releases", "builds")
     }
     older = with_rows(with_rows(text, "releases", without["releases"]), "builds", without["builds"])
-    made = [row for row in rows_of(refreshed(older, _pypi()).text, "builds") if row["torch"] == "2.15.0"]
+    made = [row for row in rows_of(refresh(older, _pypi()).text, "builds") if row["torch"] == "2.15.0"]
     known = {(row["variant"], row["platform"]): row for row in rows_of(text, "builds") if row["torch"] == "2.15.0"}
     cuda = [(row["variant"], row["platform"]) for row in made if row["variant"] != "cpu"]
     assert cuda == [("cu132", "linux-64"), ("cu132", "linux-aarch64")]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from patched import ANY, EXTENSION, NEWEST, NUMPY, PANDAS, Index, Made
 
-from tools.refresh.conda_bounds import written
+from tools.refresh.conda_bounds import specifier_text
 from tools.refresh.conda_patches import patches_of
 from tools.refresh.needed_bounds import Needed, needed
 from tools.refresh.releases import DatedRelease, releases
@@ -32,7 +32,7 @@ def compared(
 
 
 def bounds(found: Needed) -> dict[str, str]:
-    return {str(version): written(tuple(sorted(clauses))) for version, clauses in found.bounds.items()}
+    return {str(version): specifier_text(tuple(sorted(clauses))) for version, clauses in found.bounds.items()}
 
 
 def left_out(frame: Mapping[str, Made], change: str, conditions: str = "name: frame", file: str = "frame.yaml") -> str:
@@ -50,7 +50,7 @@ def test_what_metadata_lacks() -> None:
     }
     found, reasons = compared(frame, "pandas <2", "name: frame, version_lt: '1.2'")
     assert (bounds(found), reasons) == ({"1.0.0": "<2", "1.1.0": "<2"}, [])
-    assert {written(tuple(found.covered[version])) for version in found.bounds} == {"<2"}
+    assert {specifier_text(tuple(found.covered[version])) for version in found.bounds} == {"<2"}
 
 
 def test_only_what_is_news_of_a_bound() -> None:

@@ -13,7 +13,7 @@ from patched import NEWEST, NUMPY, PANDAS, Index, Made
 
 from envspec.base.errors import InputError
 from tools.refresh import __main__ as program
-from tools.refresh.patches_table import converted
+from tools.refresh.patches_table import table_from
 
 REVISION = "0123456789abcdef"
 
@@ -30,7 +30,7 @@ def table(
     frame: Mapping[str, Made], text: str = FRAME, dependencies: Mapping[str, Mapping[str, Made]] | None = None
 ) -> list[dict[str, str]]:
     index = Index({"seaborn": {**frame, "99.0": NEWEST}, "pandas": PANDAS, "numpy": NUMPY, **(dependencies or {})})
-    rows: list[dict[str, str]] = tomli.loads(converted({"frame.yaml": text}, REVISION, index).text)["corrections"]
+    rows: list[dict[str, str]] = tomli.loads(table_from({"frame.yaml": text}, REVISION, index).text)["corrections"]
     return rows
 
 
@@ -95,7 +95,7 @@ def test_the_marker_leaves_out_pythons_without_wheels() -> None:
 def test_names_are_those_of_pypi() -> None:
     text = "if: {name: matplotlib-base}\nthen: [{add_depends: pandas <2}]\n"
     index = Index({"matplotlib": {"1.0": OLD, "99.0": NEWEST}, "pandas": PANDAS})
-    made = converted({"a.yaml": text, "b.yaml": text.replace("pandas", "libcurl")}, REVISION, index)
+    made = table_from({"a.yaml": text, "b.yaml": text.replace("pandas", "libcurl")}, REVISION, index)
     assert '{ name = "conda-forge-matplotlib-pandas", package = "matplotlib",' in made.text
     assert made.left_out == {"conda's name has none on PyPI": 1}
 
@@ -112,7 +112,7 @@ def test_what_a_proved_correction_says_is_not_reported_again() -> None:
     text = "if: {name: pytorch, version_lt: '2.4'}\nthen: [{tighten_depends: {name: numpy, upper_bound: 2}}]\n"
     made = {version: Made("2023-02-01", ("numpy",)) for version in ("2.1", "2.2", "2.3")}
     index = Index({"torch": {**made, "99.0": NEWEST}, "numpy": NUMPY})
-    rows = tomli.loads(converted({"a.yaml": text}, REVISION, index).text)["corrections"]
+    rows = tomli.loads(table_from({"a.yaml": text}, REVISION, index).text)["corrections"]
     assert versions(rows) == ["==2.3"]
 
 
@@ -123,7 +123,7 @@ def test_the_text_has_its_sources_and_its_counts() -> None:
         "x.y.yaml": FRAME.replace("'2'", "'1.0'"),
         "z.yaml": FRAME.replace("pandas", "python"),
     }
-    text = converted(files, REVISION, index).text
+    text = table_from(files, REVISION, index).text
     assert "# at revision 0123456789abcdef " in text
     assert "# Of 3 bounds and other changes in 3 files, 1 hold, in 1 rows. The others:\n" in text
     assert "#     1  it concerns Python itself or the machine\n#     1  PyPI has none" not in text
@@ -135,9 +135,9 @@ def test_the_text_has_its_sources_and_its_counts() -> None:
 def test_same_inputs_same_bytes_however_many_at_once() -> None:
     projects = {"seaborn": {"1.0": OLD, "2.1": OLD}, "matplotlib": {"1.0": OLD, "2.1": OLD}, "pandas": PANDAS}
     files = {"frame.yaml": FRAME, "b.yaml": FRAME.replace("seaborn", "matplotlib")}
-    alone = converted(files, REVISION, Index(projects)).text
+    alone = table_from(files, REVISION, Index(projects)).text
     with ThreadPoolExecutor(4) as pool:
-        assert converted(dict(reversed(files.items())), REVISION, Index(projects), pool.map).text == alone
+        assert table_from(dict(reversed(files.items())), REVISION, Index(projects), pool.map).text == alone
     packages = [row["package"] for row in tomli.loads(alone)["corrections"]]
     assert packages == sorted(packages) and len(packages) == 2
 

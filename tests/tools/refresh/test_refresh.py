@@ -20,8 +20,8 @@ from envspec.binaries.wheel import OpenWheel, open_wheel
 from envspec.facts import tables, torch_builds
 from tools.refresh import __main__ as program
 from tools.refresh.published import Contents, PublishedFile, Wheel, contents, wheels
-from tools.refresh.rows import rows_of, with_rows, written
-from tools.refresh.torch_table import refreshed
+from tools.refresh.rows import row_text, rows_of, with_rows
+from tools.refresh.torch_table import refresh
 
 TABLE = """\
 # A comment.
@@ -101,7 +101,7 @@ class Fake:
         return next(lines for start, lines in self.metadata.items() if file.startswith(f"{start}-"))
 
     @contextmanager
-    def opened(self, file: str) -> Iterator[OpenWheel]:
+    def open(self, file: str) -> Iterator[OpenWheel]:
         members = next((members for start, members in self.members.items() if file.startswith(start)), WHEEL)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -124,15 +124,15 @@ def added(after: str, before: str = TABLE) -> list[str]:
 
 def test_nothing_new() -> None:
     source = index()
-    assert refreshed(TABLE, source).text == TABLE
-    assert refreshed(TABLE, source).notes == ()
+    assert refresh(TABLE, source).text == TABLE
+    assert refresh(TABLE, source).notes == ()
     assert not any(file.startswith("torch-") for file in source.read)
 
 
 def test_a_new_release() -> None:
     torch = names("torch", "2.2.0", (8, 9, 12), "manylinux_2_28_x86_64", "macosx_11_0_arm64")
     vision = names("torchvision", "0.17.0", (8,), "manylinux1_x86_64")
-    found = refreshed(
+    found = refresh(
         TABLE, index(torch, vision, torch__2_2_0=CUDA_12_1, torchvision__0_17_0=("numpy", "torch (==2.2.0)"))
     )
     assert added(found.text) == [
@@ -150,17 +150,17 @@ def test_a_new_release() -> None:
     assert found.notes == ()
     assert [line for line in TABLE.splitlines() if line not in found.text.splitlines()] == []
     again = index(torch, vision, torch__2_2_0=CUDA_12_1, torchvision__0_17_0=("numpy", "torch (==2.2.0)"))
-    assert refreshed(found.text, again).text == found.text
+    assert refresh(found.text, again).text == found.text
 
 
 def test_a_release_between_known_ones_is_left_to_a_person() -> None:
-    found = refreshed(TABLE, index(names("torch", "2.0.1", (8,), "manylinux1_x86_64")))
+    found = refresh(TABLE, index(names("torch", "2.0.1", (8,), "manylinux1_x86_64")))
     assert (found.text, len(found.notes)) == (TABLE, 1)
     assert found.notes[0].startswith("torch 2.0.1 is on PyPI")
 
 
 def test_a_wheel_for_another_python() -> None:
-    found = refreshed(TABLE, index(names("torch", "2.1.0", (12,), "manylinux1_x86_64")))
+    found = refresh(TABLE, index(names("torch", "2.1.0", (12,), "manylinux1_x86_64")))
     (line,) = added(found.text)
     assert line.startswith('{ torch = "2.1.0", variant = "cu121", platform = "linux-64", pythons = "3.8-3.12", sm')
 
@@ -169,7 +169,7 @@ def test_companions_with_a_range_go_with_what_they_admit() -> None:
     torch = names("torch", "2.2.0", (8,), "manylinux1_x86_64")
     vision = ["torchvision-0.16.1-py3-none-manylinux1_x86_64.whl"]
     audio = names("torchaudio", "2.2.0", (8,), "manylinux1_x86_64")
-    found = refreshed(
+    found = refresh(
         TABLE,
         index(
             torch,
@@ -191,7 +191,7 @@ def test_the_real_table_keeps_its_text() -> None:
     text = (Path(tables.__file__).parent / "data" / "torch.toml").read_text()
     for table in ("releases", "builds"):
         assert with_rows(text, table, rows_of(text, table)) == text
-        assert [line for line in map(written, rows_of(text, table)) if line not in text.splitlines()] == []
+        assert [line for line in map(row_text, rows_of(text, table)) if line not in text.splitlines()] == []
 
 
 def test_the_real_table_says_what_its_own_wheels_would() -> None:
@@ -216,7 +216,7 @@ def test_the_real_table_says_what_its_own_wheels_would() -> None:
     }
     pages = {project: [f"{project}-{v}-py3-none-win_amd64.whl" for v in known] for project, known in companions.items()}
     last = {f"{project}-{v}": ("numpy",) for project, known in companions.items() for v in known}
-    found = refreshed(text, Fake({"torch": torch, **pages}, last))
+    found = refresh(text, Fake({"torch": torch, **pages}, last))
     assert (found.text, found.notes) == (text, ())
 
 
@@ -287,7 +287,7 @@ def test_rows_round_trip(rows: list[dict[str, object]]) -> None:
 @pytest.mark.parametrize("value", ['a"b', "a\\b", "a\nb"])
 def test_what_a_table_cannot_hold_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="can't stand in a fact table"):
-        written({"a": value})
+        row_text({"a": value})
 
 
 def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ def test_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         '+  { torch = "2.1.0", variant = "cu121",'
     ]
     assert CliRunner().invoke(program.command, ["--write"], standalone_mode=False).return_value == 0
-    assert table.read_text() == refreshed(TABLE, source).text
+    assert table.read_text() == refresh(TABLE, source).text
     done = CliRunner().invoke(program.command, [], standalone_mode=False)
     up_to_date = "".join(f"envspec/facts/data/{one.name} is up to date\n" for one in (table, tritons, dates))
     assert (done.return_value, done.stdout, done.stderr) == (0, "", up_to_date)

@@ -11,7 +11,7 @@ from support.index import Index, status
 from support.packages import wheel
 
 from tools.refresh import __main__ as program
-from tools.refresh.wheel_sizes import unsized, with_sizes
+from tools.refresh.wheel_sizes import files_without_size, with_sizes
 
 TORCH, OTHER = wheel("torch", "2.0.0"), wheel("torch", "2.1.0")
 
@@ -29,7 +29,7 @@ def test_only_what_lacks_one_gets_one() -> None:
     text = table(
         row("x.whl", a, ', "upload_time": "2026-01-01T00:00:00Z"'), row("x.whl", b), row("y.whl", c, ', "size": 7')
     )
-    assert unsized(text) == (("x.whl", a), ("x.whl", b))
+    assert files_without_size(text) == (("x.whl", a), ("x.whl", b))
     sized = json.loads(with_sizes(text, {("x.whl", a): 5, ("y.whl", c): 9}))["projects"]["torch"]["2.0.0"]["files"]
     assert [one.get("size") for one in sized] == [5, None, 7]
 
@@ -38,7 +38,7 @@ def test_every_shipped_table_is_read() -> None:
     for path in (program.TABLE.parent / "wheels").glob("*.json"):
         text = path.read_text("utf-8")
         files = [f for p in json.loads(text)["projects"].values() for r in p.values() for f in r["files"]]
-        assert len(unsized(text)) == sum("size" not in one for one in files) > 0
+        assert len(files_without_size(text)) == sum("size" not in one for one in files) > 0
 
 
 def test_an_index_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from support.recorded import RecordedIndex
 from envspec.facts import tables, wheels
 from tools.refresh import __main__ as program
 from tools.refresh.published import PublishedFile, UpstreamChanged
-from tools.refresh.wheels_table import FROM, PROJECTS, Source, refreshed_wheels, written
+from tools.refresh.wheels_table import FROM, PROJECTS, Source, refreshed_wheels, table_text
 
 WHEELS = Path(tables.__file__).parent / "data" / "wheels"
 OLD = "torch-2.9.1+cu130-cp312-cp312-manylinux_2_28_x86_64.whl"
@@ -26,7 +26,7 @@ RELEASE = {
     "metadata": [{"trust": "copied", "from": "seen", **SAID}],
     "files": [{"file": OLD, "sha256": "a" * 64, "metadata": 0}],
 }
-TABLE = written(
+TABLE = table_text(
     {
         "schema": 1,
         "variant": "cu130",
@@ -53,7 +53,7 @@ def test_nothing_new_changes_nothing() -> None:
 @pytest.mark.parametrize("path", sorted(WHEELS.glob("*.json")), ids=lambda path: path.stem)
 def test_the_real_tables_keep_their_text(path: Path) -> None:
     text = path.read_text()
-    assert written(json.loads(text)) == text
+    assert table_text(json.loads(text)) == text
 
 
 def test_new_files_come_with_their_own_metadata() -> None:
@@ -114,7 +114,7 @@ def test_the_command_makes_rows_again_from_the_recorded_index(tmp_path: Path, mo
     for name, version in newest.items():
         del less["projects"][name][version]
     (tmp_path / "wheels").mkdir()
-    (tmp_path / "wheels" / "cu129.json").write_text(written(less))
+    (tmp_path / "wheels" / "cu129.json").write_text(table_text(less))
     monkeypatch.setattr(program, "WHEELS", tmp_path / "wheels")
     monkeypatch.setattr(program, "TABLE", tmp_path / "torch.toml")
     index = RecordedIndex()
