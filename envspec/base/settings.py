@@ -9,8 +9,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from configparser import ConfigParser
-from configparser import Error as ConfigParserError
+from configparser import ConfigParser, Error as ConfigParserError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path

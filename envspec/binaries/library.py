@@ -10,10 +10,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from envspec.binaries.architecture import Code, Kind
-from envspec.binaries.cubin import MAGIC as ELF_MAGIC
-from envspec.binaries.cubin import read_cubin
-from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC
-from envspec.binaries.fatbin import read_fatbin
+from envspec.binaries.cubin import MAGIC as ELF_MAGIC, read_cubin
+from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC, read_fatbin
 from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture

@@ -16,8 +16,7 @@ from envspec.cli.console import draw_alone, drawing, say, wants_json, wants_verb
 
 if TYPE_CHECKING:
     from rich.live import Live
-    from rich.progress import Progress as Bars
-    from rich.progress import ProgressColumn, TaskID
+    from rich.progress import Progress as Bars, ProgressColumn, TaskID
 
     from envspec.prove.smoke.report.result import Run
 

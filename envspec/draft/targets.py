@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from envspec.base.finding import Finding
 from envspec.draft.model import Draft, NewTarget, Note
-from envspec.facts import gpus as gpu_facts
-from envspec.facts import torch_builds
+from envspec.facts import gpus as gpu_facts, torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec

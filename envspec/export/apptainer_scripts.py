@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.export import nvcc
-from envspec.export.apt_mirrors import COPY, use_mirrors
-from envspec.export.apt_mirrors import FILE as APT_MIRRORS
+from envspec.export.apt_mirrors import COPY, FILE as APT_MIRRORS, use_mirrors
 from envspec.export.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
 from envspec.export.pip_steps import fetch_words
 from envspec.export.plan import (

@@ -27,14 +27,7 @@ from envspec.export.dockerfile_steps import (
 from envspec.export.heading import MARK, hash_heading
 from envspec.export.layers import LAYERS
 from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
-from envspec.export.plan import (
-    REQUIREMENTS,
-    SHARED_MEMORY,
-    SLICE,
-    UID,
-    WORKSPACE,
-    Plan,
-)
+from envspec.export.plan import REQUIREMENTS, SHARED_MEMORY, SLICE, UID, WORKSPACE, Plan
 from envspec.export.quote import dockerfile, fill, shell
 
 FILE = "Dockerfile"

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from envspec.export import compat
 from envspec.export.heading import hash_heading
 from envspec.export.plan import CARRIED, Plan
-from envspec.facts import compute_capability as cc
-from envspec.facts import gpus, toolkits
+from envspec.facts import compute_capability as cc, gpus, toolkits
 
 FILE = "job.sub"
 _ARCH = {"linux-64": "X86_64", "linux-aarch64": "aarch64"}

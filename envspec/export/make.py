@@ -13,21 +13,11 @@ from envspec.export.carried import carried_files, carried_names
 from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.export.images import CODE_SERVER, reference
 from envspec.export.pip_steps import build_steps, local_indexes, pip_steps, requirements_file
-from envspec.export.plan import (
-    FETCH_VARIANTS,
-    SLICE,
-    Borrowed,
-    Compiling,
-    PipStep,
-    Plan,
-    Service,
-    SpecPlan,
-)
+from envspec.export.plan import FETCH_VARIANTS, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
 from envspec.export.project import build_names, own_project
 from envspec.export.python_build import uv_table
 from envspec.export.sums import with_sums
-from envspec.export.target_json import dumps as target_json
-from envspec.export.target_json import target_document
+from envspec.export.target_json import dumps as target_json, target_document
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock

@@ -22,8 +22,7 @@ from pathlib import Path
 from envspec.base.errors import IndexFailure
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.image.member import WheelMember
-from envspec.install.direct_url import FILE as DIRECT_URL
-from envspec.install.direct_url import direct_url
+from envspec.install.direct_url import FILE as DIRECT_URL, direct_url
 from envspec.lock.model import Pin
 from envspec.packages.archive_entries import path_fault
 

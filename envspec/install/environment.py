@@ -35,15 +35,7 @@ from envspec.install.interpreter import (
     unmake_virtual_environment,
     version_of,
 )
-from envspec.install.model import (
-    Change,
-    Fault,
-    Fetching,
-    InstallOutcome,
-    OnWait,
-    identity,
-    shown_version,
-)
+from envspec.install.model import Change, Fault, Fetching, InstallOutcome, OnWait, identity, shown_version
 from envspec.install.pip import PipInstaller, pip_check, uninstall
 from envspec.install.prefix import (
     LOCK_PATH,

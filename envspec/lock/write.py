@@ -23,8 +23,7 @@ from envspec.lock.model import (
     Pin,
     Publisher,
 )
-from envspec.lock.toml_text import inline_strings, key, string
-from envspec.lock.toml_text import value as inline
+from envspec.lock.toml_text import inline_strings, key, string, value as inline
 from envspec.packages.stated import StatedMetadata
 
 HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"

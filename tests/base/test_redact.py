@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from envspec.base import redact as secrets
 from envspec.base.redact import (

@@ -12,8 +12,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.compiled import Compiler, needs_compiler
 
 from envspec.binaries.elf import AARCH64, X86_64, DynamicFacts, MalformedElf, read_dynamic

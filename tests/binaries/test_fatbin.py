@@ -7,8 +7,7 @@ import struct
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.cubins import KIND_NUMBERS, OTHER_FLAGS, Entry, cubin, entry, fatbin
 from support.examples import examples
 

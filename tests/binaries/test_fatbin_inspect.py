@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from support.cubins import cubin, entry, fatbin
 from support.examples import examples
 

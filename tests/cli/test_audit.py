@@ -8,20 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from audit_index import (
-    APP,
-    FILES,
-    LIB,
-    OLD,
-    OWN,
-    PATH,
-    SPEC,
-    as_json,
-    codes,
-)
-from audit_index import (
-    pypi as pypi,
-)
+from audit_index import APP, FILES, LIB, OLD, OWN, PATH, SPEC, as_json, codes, pypi as pypi
 from cli_project import Envspec, Project, pin, served
 from support.audit import Pypi, vulnerability
 from support.index import status

@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_index import (
-    APP,
-    FILES,
-    OLD,
-    PATH,
-    as_json,
-    codes,
-)
-from audit_index import (
-    pypi as pypi,
-)
+from audit_index import APP, FILES, OLD, PATH, as_json, codes, pypi as pypi
 from cli_project import Envspec
 from support.audit import Pypi
 from support.index import status

@@ -10,8 +10,7 @@ from pathlib import Path
 from unicodedata import category
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from envspec.base import redact as secrets
 from envspec.cli import console, main

@@ -12,8 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from cli_project import Envspec, Project, changed, demo_pins
-from diff_git import committed as committed
-from diff_git import git
+from diff_git import committed as committed, git
 from support.documents import valid
 
 pytest_plugins = ["cli_fixtures"]

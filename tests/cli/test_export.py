@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-from cli_project import SPEC as DEMO
-from cli_project import Envspec, Project, pin, without_settings
+from cli_project import SPEC as DEMO, Envspec, Project, pin, without_settings
 from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel

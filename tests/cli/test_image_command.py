@@ -9,16 +9,7 @@ from pathlib import Path
 
 import pytest
 from envspec_check.lock import read_target
-from support.base_image import (
-    blob,
-    carried_folder,
-    documents,
-    members,
-    system,
-    text,
-    write_base,
-    write_index,
-)
+from support.base_image import blob, carried_folder, documents, members, system, text, write_base, write_index
 from support.conda_archives import Archive, Channel, data_package
 from support.documents import valid
 from support.index import Index

@@ -20,20 +20,12 @@ from install_cases import (
     TOOL,
     Install,
     changed,
-    pip_check,
-    python,
-)
-from install_cases import (
     channel as channel,
-)
-from install_cases import (
     install as install,
-)
-from install_cases import (
     mixed as mixed,
-)
-from install_cases import (
+    pip_check,
     prefix as prefix,
+    python,
 )
 from support.conda_archives import Channel, data_package, python_module
 from support.index import Index

@@ -12,17 +12,11 @@ from install_cases import (
     APP,
     LIB,
     Install,
-    pip_check,
-    python,
-)
-from install_cases import (
     channel as channel,
-)
-from install_cases import (
     install as install,
-)
-from install_cases import (
+    pip_check,
     prefix as prefix,
+    python,
 )
 from support.conda_archives import Channel, relocated_python
 from support.index import Index

@@ -7,21 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from install_cases import (
-    APP,
-    TOOL,
-    Install,
-    python,
-)
-from install_cases import (
-    channel as channel,
-)
-from install_cases import (
-    install as install,
-)
-from install_cases import (
-    prefix as prefix,
-)
+from install_cases import APP, TOOL, Install, channel as channel, install as install, prefix as prefix, python
 from support.conda_archives import Channel
 from support.index import Index, hanging
 from support.installs import PYTHON, SPEC, pip_pin, write_lock

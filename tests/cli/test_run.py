@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from run_project import APP, APP2, PRINT, planned, ran, refused
-from run_project import locked as locked
+from run_project import APP, APP2, PRINT, locked as locked, planned, ran, refused
 from support.conda_archives import Archive, Channel
 from support.index import Index
 from support.installs import SPEC, pip_pin, tree, write_lock

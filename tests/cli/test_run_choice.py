@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from run_project import APP, APP2, PRINT, planned, ran, refused
-from run_project import locked as locked
+from run_project import APP, APP2, PRINT, locked as locked, planned, ran, refused
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from audit_index import OLD, PATH
-from audit_index import pypi as pypi
+from audit_index import OLD, PATH, pypi as pypi
 from cli_project import Envspec
 from support.audit import Pypi, vulnerability
 from support.packages import wheel

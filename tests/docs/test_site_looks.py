@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.playwright import Browser
-from support.playwright import browser as browser
+from support.playwright import Browser, browser as browser
 from test_site import build
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.e2e]

@@ -16,15 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flakes import checkout as checkout
-from flakes import files as files
-from flakes import host
-from flakes import locks as locks
+from flakes import checkout as checkout, files as files, host, locks as locks
 from support.nix import Files, Nix, flake_in
 from support.oci import entry, opened_builder, skip_without, torch_mirror
 from support.sif import TOOLS, built_sif, shipped_recipe
-from test_nix_environments import downloaded_for
-from test_nix_environments import patching as patching
+from test_nix_environments import downloaded_for, patching as patching
 
 from envspec.lock.model import Lock
 

@@ -12,23 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flakes import (
-    PYTHON,
-    fetched,
-    host,
-)
-from flakes import (
-    checkout as checkout,
-)
-from flakes import (
-    files as files,
-)
-from flakes import (
-    locks as locks,
-)
-from flakes import (
-    machine as machine,
-)
+from flakes import PYTHON, checkout as checkout, fetched, files as files, host, locks as locks, machine as machine
 from support.nix import Files, Nix, flake_in
 
 from envspec.lock.model import Lock, LockedTarget

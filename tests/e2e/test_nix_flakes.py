@@ -13,18 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flakes import (
-    checkout as checkout,
-)
-from flakes import (
-    fetched,
-)
-from flakes import (
-    locks as locks,
-)
-from flakes import (
-    machine as machine,
-)
+from flakes import checkout as checkout, fetched, locks as locks, machine as machine
 from support.nix import STAND_IN, Nix
 
 from envspec.lock.model import Lock, LockedTarget

@@ -8,17 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from flakes import (
-    PYTHON,
-    host,
-    pin,
-)
-from flakes import (
-    files as files,
-)
-from flakes import (
-    machine as machine,
-)
+from flakes import PYTHON, files as files, host, machine as machine, pin
 from support.nix import Files, Nix
 from support.packages import source_files, wheel
 

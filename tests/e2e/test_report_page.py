@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from support import report as sample
-from support.playwright import Browser
-from support.playwright import browser as browser
+from support.playwright import Browser, browser as browser
 
 from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review

@@ -6,11 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from recipe_readers import (
-    read,
-)
+from hypothesis import HealthCheck, settings, strategies as st
+from recipe_readers import read
 from support.examples import examples
 
 from envspec.base.errors import EnvspecError, InputError, SpecError

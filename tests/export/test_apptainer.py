@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from recipe_plans import compiled, shipped, text_in
 
 from envspec.export.apptainer import FILE, OFFLINE_FILE, render

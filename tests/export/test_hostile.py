@@ -34,8 +34,7 @@ from hostile_specs import (
     whole,
     with_words,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from recipe_readers import YAML, _shape, read_requirements
 from support.matrix import by_day
 

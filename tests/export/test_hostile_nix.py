@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from hostile_specs import PIECES, SLOWLY, harmless_plan, hostile, must_be_clear, with_words
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from recipe_plans import text_in
 from recipe_readers import _exported
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from recipe_plans import of_target, shipped, text_in
 
 from envspec.export import dockerfile, slurm

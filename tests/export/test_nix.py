@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from recipe_plans import ROOT, alone, of_target, parsed, shipped, shipped_spec
 from support.examples import examples
 
@@ -22,8 +21,7 @@ from envspec.base.errors import InputError
 from envspec.export import nix
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan
-from envspec.export.quote import Unquotable
-from envspec.export.quote import nix as quote
+from envspec.export.quote import Unquotable, nix as quote
 from envspec.lock.judge import SoundLock
 
 GOLDEN = Path(__file__).parent / "golden" / "nix"

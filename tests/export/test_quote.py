@@ -9,8 +9,7 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.matrix import first_by_day
 
 from envspec.export import quote

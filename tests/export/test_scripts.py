@@ -10,13 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from image_scripts import (
-    DATA,
-    Image,
-)
-from image_scripts import (
-    image as image,
-)
+from image_scripts import DATA, Image, image as image
 
 FOR_BASH = ("mount.sh",)
 """Its locks are files of bash's: it runs on clusters, whose nodes have it. The others run in any image."""

@@ -11,12 +11,7 @@ from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
-from image_scripts import (
-    Image,
-)
-from image_scripts import (
-    image as image,
-)
+from image_scripts import Image, image as image
 from support.serving import Quiet, serving
 from support.waiting import wait_until
 

@@ -30,11 +30,7 @@ from envspec.packages import conda_order, licences, names
 from envspec.packages.conda_build import BuildRecord
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.match_spec import admits
-from envspec.packages.requirement import (
-    canonical_name,
-    parse_marker,
-    parse_requirement,
-)
+from envspec.packages.requirement import canonical_name, parse_marker, parse_requirement
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.read import read_report
 from envspec.prove.smoke.report.references import load_references

@@ -19,8 +19,7 @@ import pytest
 from fuzz_guard import Fault, check
 from fuzz_mutate import mutated, smallest
 from fuzz_parsers import CORPUS, PARSERS, examples, files
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from support.examples import examples as counted
 
 COMMITTED = 300 << 10

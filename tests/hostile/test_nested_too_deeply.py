@@ -12,12 +12,7 @@ from packaging.requirements import InvalidRequirement
 from support.matrix import first_by_day
 
 from envspec.base.errors import EnvspecError, InputError
-from envspec.packages.requirement import (
-    MAX_DEPTH,
-    MAX_LENGTH,
-    parse_requirement,
-    published_requirement,
-)
+from envspec.packages.requirement import MAX_DEPTH, MAX_LENGTH, parse_requirement, published_requirement
 from envspec.spec.parse import parse_spec
 
 MARKER = "lib; {}python_version > '3'{}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from lock_samples import conda, inputs, sample_lock, wheel
 
 from envspec.lock.graph import Edge, Graph, Node, Tree

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from lock_samples import artifact, inputs, sample_lock, wheel
 from lock_strategies import locks, texts
 

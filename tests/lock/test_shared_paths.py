@@ -6,21 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pip._internal.resolution.resolvelib.resolver import get_topological_weights
 from pip._vendor.resolvelib.structs import DirectedGraph
 from support.examples import examples
 
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
-from envspec.lock.shared_paths import (
-    SharedPath,
-    in_install_order,
-    overwritten,
-    pip_order,
-    shared_paths,
-    waves,
-)
+from envspec.lock.shared_paths import SharedPath, in_install_order, overwritten, pip_order, shared_paths, waves
 
 NAMES = "abcdefg"
 EXTRAS = ("", "[x]", "[x,y]")

@@ -10,17 +10,7 @@ from pathlib import Path
 
 import pytest
 from lock_writer import new_lock, old_lock
-from stored_locks import (
-    NEW,
-    OLD,
-    files_of,
-    leftovers,
-    on_disk,
-    stale,
-)
-from stored_locks import (
-    store as store,
-)
+from stored_locks import NEW, OLD, files_of, leftovers, on_disk, stale, store as store
 
 from envspec.base.errors import InputError, InternalError, LockError, StorageError
 from envspec.lock.render import rendered_files

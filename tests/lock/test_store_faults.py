@@ -14,17 +14,7 @@ from pathlib import Path
 import pytest
 from lock_samples import sample_lock
 from lock_writer import new_lock, old_lock
-from stored_locks import (
-    NEW,
-    OLD,
-    files_of,
-    leftovers,
-    on_disk,
-    stale,
-)
-from stored_locks import (
-    store as store,
-)
+from stored_locks import NEW, OLD, files_of, leftovers, on_disk, stale, store as store
 from support.matrix import first_by_day
 
 from envspec.base.errors import StorageError

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from envspec.lock.inputs import fingerprint, page_name, spec_case, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from envspec.base.errors import InputError
 from envspec.spec.edit import Edit, add, remove

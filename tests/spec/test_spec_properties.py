@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import tomlkit
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from envspec.base.errors import SpecError, SpecErrors
 from envspec.base.reader.document import decode

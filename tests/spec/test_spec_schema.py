@@ -13,8 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import tomli
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from jsonschema.exceptions import ValidationError
 
 import envspec.spec.schema

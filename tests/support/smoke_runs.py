@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.pytest_plugin import Ran
-from envspec.pytest_plugin import smoke as ask
+from envspec.pytest_plugin import Ran, smoke as ask
 from support.once import once
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,13 +13,7 @@ from pathlib import Path
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect
-from envspec.app.image.prepare import (
-    ImageOrder,
-    fetch_python,
-    linked_packages,
-    own_project,
-    source_wheels,
-)
+from envspec.app.image.prepare import ImageOrder, fetch_python, linked_packages, own_project, source_wheels
 from envspec.app.install import InstallRequest, permit_target
 from envspec.app.observer import observer
 from envspec.app.outputs import open_output

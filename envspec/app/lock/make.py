@@ -32,8 +32,7 @@ from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.workflow.images import tell_images
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
-from envspec.resolve.workflow.pythons import with_missing_pythons
+from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.newer import beginning, has_ended, moot, standing

@@ -7,16 +7,7 @@ docs/conda-files.md says what that can't do.
 
 from __future__ import annotations
 
-from envspec.lock.conda_files import (
-    FileUrls,
-    artifact_of,
-    channel_of,
-    conda_pins,
-    describe,
-    own_url,
-    pip_pins,
-    url_of,
-)
+from envspec.lock.conda_files import FileUrls, artifact_of, channel_of, conda_pins, describe, own_url, pip_pins, url_of
 from envspec.lock.formats.yaml_text import string
 from envspec.lock.model import Lock, LockedTarget, Pin
 

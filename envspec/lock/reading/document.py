@@ -11,8 +11,7 @@ from envspec.base.errors import LockError, Place
 from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock import keys
 from envspec.lock.listed import REQUIREMENTS, TABLES
-from envspec.lock.toml_text import key as toml_key
-from envspec.lock.toml_text import string, unseen
+from envspec.lock.toml_text import key as toml_key, string, unseen
 from envspec.packages.requirement import is_requirement
 
 UNKNOWN = "a newer envspec may have written it: update envspec"

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
-from envspec.facts.torch_builds import cuda_of as cuda_of_build
-from envspec.facts.torch_builds import is_own_build, pypi_variant
+from envspec.facts.torch_builds import cuda_of as cuda_of_build, is_own_build, pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin

@@ -10,8 +10,7 @@ from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import InputError, Place, StorageError
 from envspec.facts.compute_capability import parse
 from envspec.prove.proof.model import KIND, SCHEMA, Proof
-from envspec.prove.smoke.report.read import KIND as REPORT
-from envspec.prove.smoke.report.read import LARGEST, report_of
+from envspec.prove.smoke.report.read import KIND as REPORT, LARGEST, report_of
 from envspec.prove.smoke.report.result import SmokeReport, is_pretended
 
 _KEPT = frozenset({"verified", "linked", "compiles"})

@@ -87,8 +87,7 @@ from envspec.resolve.pip.unbounded import (
     without_bounds,
 )
 from envspec.resolve.pip.variants import in_rounds, tell_variants
-from envspec.resolve.torch_index import choice as torch_index
-from envspec.resolve.torch_index import holes as torch_holes
+from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.unheld import hint_about_torch
 from envspec.resolve.uv.answer import Found

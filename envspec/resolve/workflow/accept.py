@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from envspec.base.errors import (
-    EnvspecError,
-    IndexFailure,
-    Infeasible,
-    InternalError,
-    Place,
-    SpecError,
-    WrongBuild,
-)
+from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Place, SpecError, WrongBuild
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.facts.minimum import architectures, driver_floor

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from packaging.version import Version
-from packaging.version import Version as Parsed
+from packaging.version import Version, Version as Parsed
 
 from envspec.facts import torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node

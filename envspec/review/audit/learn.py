@@ -16,12 +16,7 @@ from envspec.review.audit.gather import gather, recall_facts, stamp
 from envspec.review.audit.model import AuditedPackage, Facts
 from envspec.review.audit.osv import OsvDatabase
 from envspec.review.audit.rules import is_malicious
-from envspec.review.audit.sources import (
-    IndexPages,
-    PypiDatabase,
-    pypi_address,
-    shipped_files,
-)
+from envspec.review.audit.sources import IndexPages, PypiDatabase, pypi_address, shipped_files
 
 
 @dataclass(frozen=True)

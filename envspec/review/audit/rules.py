@@ -10,15 +10,7 @@ from datetime import datetime, timedelta
 from envspec.base.codes import meanings
 from envspec.base.finding import LEVELS, Finding, Severity
 from envspec.packages.licences import is_acceptable
-from envspec.review.audit.model import (
-    Advisory,
-    AuditedPackage,
-    Facts,
-    FileFacts,
-    NotAsked,
-    Risk,
-    subject,
-)
+from envspec.review.audit.model import Advisory, AuditedPackage, Facts, FileFacts, NotAsked, Risk, subject
 from envspec.review.audit.waivers import apply_waivers
 from envspec.spec.model import Audit
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envspec.lock.inputs import spec_case
-from envspec.lock.judge import flaws_of as _judged
-from envspec.lock.judge import judge
+from envspec.lock.judge import flaws_of as _judged, judge
 from envspec.review.diff.facts import Fact, highest
 from envspec.review.diff.rows import Review, in_order
 from envspec.review.diff.side import Side

@@ -30,8 +30,7 @@ from envspec.review.report.model import (
     TargetRow,
     Variant,
 )
-from envspec.spec.model import Audit as Rules
-from envspec.spec.model import Spec
+from envspec.spec.model import Audit as Rules, Spec
 
 _LIBRARY = re.compile(r"nvidia-(cudnn|nccl)-cu\d\d")
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL"}

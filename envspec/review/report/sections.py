@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from envspec.base.texts import clean_text, plural
-from envspec.review.diff import html as changes
-from envspec.review.diff import words
+from envspec.review.diff import html as changes, words
 from envspec.review.report.model import CapabilityProducts, Cell, Page, Trouble
 
 _SHOUTED = 3

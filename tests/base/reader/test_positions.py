@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import tomli
 import tomlkit
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from envspec.base.reader.positions import MAX_DEPTH, Mark, Path, TooDeep, first_duplicate, toml_positions, too_deep
 

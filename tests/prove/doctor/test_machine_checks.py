@@ -9,8 +9,7 @@ import pytest
 
 from envspec.base.finding import Finding
 from envspec.prove.doctor import nvidia, python, system
-from envspec.prove.doctor.examine import CHECKS, HARDWARE, examine, slurm
-from envspec.prove.doctor.examine import containers as check_containers
+from envspec.prove.doctor.examine import CHECKS, HARDWARE, containers as check_containers, examine, slurm
 from envspec.prove.doctor.machine import (
     Conda,
     Device,

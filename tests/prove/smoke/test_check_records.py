@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envspec_check.checks.installed import other_records
-from envspec_check.checks.installed import record_digest as digest_of_installed
+from envspec_check.checks.installed import other_records, record_digest as digest_of_installed
 from envspec_check.environment import Installed
 
 from envspec.prove.smoke.run.case import CONFIG, Folders, SmokeCase, record_digest, record_digests

@@ -15,8 +15,7 @@ from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.interface import CHECKS, GROUPS
 from envspec_check.process import LAST_CHARACTERS, finite, last_words, outcome_of
 from envspec_check.report import figure, junit, slow_words, summary
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from envspec.prove.smoke.report.read import report_of
 

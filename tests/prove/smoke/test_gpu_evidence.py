@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.machine import ROOT
-from support.smoke_env import SECONDS
-from support.smoke_env import smoke_env as smoke_env
+from support.smoke_env import SECONDS, smoke_env as smoke_env
 
 from envspec.export.carried import check_digest, check_files
 from envspec.prove.proof.records import of_report

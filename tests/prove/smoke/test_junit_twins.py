@@ -6,8 +6,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from envspec_check.report import junit as carried
-from envspec_check.report import summary
+from envspec_check.report import junit as carried, summary
 
 from envspec.prove.smoke.report.junit import junit
 from envspec.prove.smoke.report.read import report_of

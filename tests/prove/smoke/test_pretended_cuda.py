@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.smoke_env import CHECK, CONFIG, SECONDS
-from support.smoke_env import smoke_env as smoke_env
+from support.smoke_env import CHECK, CONFIG, SECONDS, smoke_env as smoke_env
 
 from envspec.prove.proof.records import of_report, refusal
 from envspec.prove.smoke.report.read import load_report

@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from runner_samples import CARRIED, HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 

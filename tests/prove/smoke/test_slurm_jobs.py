@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 from runner_samples import HOSTILE, HOSTILE_CASE, PLAIN, case
-from slurm_answers import (
-    TWO,
-    plan,
-)
+from slurm_answers import TWO, plan
 from smoke_golden import golden
 
 from envspec.base.errors import InputError

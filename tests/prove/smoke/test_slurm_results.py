@@ -8,12 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from slurm_answers import (
-    GONE,
-    Answers,
-    Then,
-    waited,
-)
+from slurm_answers import GONE, Answers, Then, waited
 from smoke_samples import report
 
 from envspec.base.errors import InputError

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from slurm_answers import (
-    GONE,
-    Answers,
-    asking,
-)
+from slurm_answers import GONE, Answers, asking
 
-from envspec.prove.smoke.run.jobs import (
-    TaskState,
-    Unreachable,
-    ask_states,
-    read_sacct,
-    read_scontrol,
-    read_squeue,
-)
+from envspec.prove.smoke.run.jobs import TaskState, Unreachable, ask_states, read_sacct, read_scontrol, read_squeue
 from envspec.prove.smoke.run.process import FinishedProgram
 
 

@@ -7,20 +7,10 @@ from pathlib import Path
 
 import pytest
 from runner_samples import case
-from slurm_answers import (
-    FAILED,
-    TWO,
-    asking,
-    plan,
-    waited,
-)
+from slurm_answers import FAILED, TWO, asking, plan, waited
 
 from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.jobs import (
-    find_lost_jobs,
-    may_have_job,
-    submit,
-)
+from envspec.prove.smoke.run.jobs import find_lost_jobs, may_have_job, submit
 from envspec.prove.smoke.run.process import FinishedProgram
 from envspec.prove.smoke.run.slurm import Partition, Resources
 from envspec.prove.smoke.run.submitted import Submitted, read_submission

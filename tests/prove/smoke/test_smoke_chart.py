@@ -6,8 +6,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from smoke_strategies import HOSTILE, figures
 
 from envspec.prove.smoke.report import chart

@@ -9,8 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from smoke_samples import BROKEN, CPU, GPU, TORCH, checks, on_cpu, report, several
 from smoke_strategies import reports
 from support.examples import examples

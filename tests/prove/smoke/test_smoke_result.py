@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu, on_cpu, passed, report, several
 
 from envspec.base.errors import InternalError

@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
+from hypothesis import event, given, settings, strategies as st
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.examples import examples
 

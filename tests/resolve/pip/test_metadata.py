@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.index import Index, html_error, other_bytes, status
 from support.packages import Dist, metadata_text, wheel
 

@@ -8,16 +8,7 @@ import threading
 from collections.abc import Mapping
 
 import pytest
-from resolutions import (
-    ARM,
-    CUDA,
-    LINUX,
-    MAC,
-    WINDOWS,
-    Watched,
-    lock,
-    targets,
-)
+from resolutions import ARM, CUDA, LINUX, MAC, WINDOWS, Watched, lock, targets
 from support.index import Index
 from support.machine import Machine, cpu
 from support.matrix import first_by_day

@@ -5,13 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from resolutions import (
-    CUDA,
-    LINUX,
-    MAC,
-    lock,
-    targets,
-)
+from resolutions import CUDA, LINUX, MAC, lock, targets
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_cases import (
-    LOCK,
-    WEEK,
-    about,
-    checked_sarif,
-    found,
-    report,
-)
+from audit_cases import LOCK, WEEK, about, checked_sarif, found, report
 from support.audit import package
 
 from envspec.base.finding import Finding

@@ -6,13 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from audit_cases import (
-    LOCK,
-    about,
-    checked_sarif,
-    found,
-    report,
-)
+from audit_cases import LOCK, about, checked_sarif, found, report
 from support.audit import package
 
 from envspec.review.annotations import code_quality

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 from diff_samples import base, sha
-from foreign_reviews import (
-    FILES,
-    FORMATS,
-    Write,
-    between,
-    rows,
-)
-from foreign_reviews import (
-    write as write,
-)
+from foreign_reviews import FILES, FORMATS, Write, between, rows, write as write
 
 from envspec.lock.write import dumps
 from envspec.packages.marker_environment import marker_environment

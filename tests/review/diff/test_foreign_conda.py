@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 from diff_samples import base, sha
-from foreign_reviews import (
-    FILES,
-    Write,
-    between,
-    rows,
-)
-from foreign_reviews import (
-    write as write,
-)
+from foreign_reviews import FILES, Write, between, rows, write as write
 
 from envspec.base.errors import InputError
 from envspec.lock.write import dumps

@@ -6,15 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from foreign_reviews import (
-    FILES,
-    FORMATS,
-    Write,
-    between,
-)
-from foreign_reviews import (
-    write as write,
-)
+from foreign_reviews import FILES, FORMATS, Write, between, write as write
 
 from envspec.base.errors import InputError
 from envspec.review.diff.foreign.read import sides

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from envspec.review.diff.text import cells, pad, wrap
 

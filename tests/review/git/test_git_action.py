@@ -8,14 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from git_ci import (
-    BOT,
-    BUMPED,
-    MARK,
-    STEPS,
-    Runner,
-    runner,
-)
+from git_ci import BOT, BUMPED, MARK, STEPS, Runner, runner
 from git_project import BASE, SPEC
 from support.matrix import first_by_day
 

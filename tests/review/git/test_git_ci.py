@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 import tomli
 import yaml
-from git_ci import (
-    ACTION,
-    GITLAB,
-    STEPS,
-    UPDATE,
-)
+from git_ci import ACTION, GITLAB, STEPS, UPDATE
 from git_project import ROOT, SPEC
 from support import in_process
 

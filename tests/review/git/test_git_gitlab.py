@@ -11,14 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from git_ci import (
-    BUMPED,
-    GITLAB,
-    NOTE,
-    Runner,
-    plant_modules,
-    runner,
-)
+from git_ci import BUMPED, GITLAB, NOTE, Runner, plant_modules, runner
 from git_project import BASE, SPEC, pin
 from support.serving import Quiet, serving
 

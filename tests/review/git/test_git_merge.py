@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from git_project import BASE, State, conda, pin
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.examples import examples
 
 from envspec.lock.model import GitSource, Lock, LockedImage, LockedPython, LockedTarget, SpecInputs

@@ -14,8 +14,7 @@ from support.matrix import first_by_day
 from envspec.export.heading import MARK
 from envspec.lock.model import Lock
 from envspec.lock.read import load
-from envspec.review.git.setup import install
-from envspec.review.git.setup import repository as git_repository
+from envspec.review.git.setup import install, repository as git_repository
 
 pytestmark = pytest.mark.e2e
 

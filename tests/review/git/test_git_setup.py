@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from git_project import BASE, LOCK, Repository, pin
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from envspec.base.programs import ENVSPEC
 from envspec.cli.git_setup import program

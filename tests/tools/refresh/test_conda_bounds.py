@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from packaging.specifiers import SpecifierSet
 
 from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec, specifier_text

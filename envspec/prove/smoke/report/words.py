@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.base.texts import byte_size, clean_text
-from envspec.base.texts import plural as plural
+from envspec.base.texts import byte_size, clean_text, plural as plural
 from envspec.prove.smoke.report.result import Figure, Run, SmokeReport
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
