@@ -68,6 +68,16 @@ def decode(content: str | bytes, kind: type[_Value]) -> _Value:
         raise Unreadable(str(error)) from None
 
 
+def convert(document: object, kind: type[_Value]) -> _Value:
+    """Take a document that was read already as a value of a type. Raises Unreadable as `decode` does."""
+    import msgspec
+
+    try:
+        return msgspec.convert(document, kind)
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
+
+
 @dataclass(frozen=True)
 class _Versioned:
     format: int

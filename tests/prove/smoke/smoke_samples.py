@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from envspec.prove.smoke.report.result import (
     CheckResult,
+    CheckStatus,
     Figure,
     ReportedGpu,
     ReportedMachine,
@@ -30,32 +32,34 @@ TORCH = Torch("2.9.1+cu128", "12.8", "9.10.2", "2.27.5", ("sm_80", "sm_90"))
 LAST_WORDS = 'Traceback (most recent call last):\n  File "check.py", line 7\nRuntimeError: no C compiler was found\n'
 
 
+def check(name: str, status: CheckStatus = "pass", gpu: bool = False, seconds: float = 0.0, **more: Any) -> CheckResult:
+    """A check of the group that its name begins with; `gpu` says whether it needs one."""
+    return CheckResult(name, name.partition(".")[0], status, gpu, seconds, **more)
+
+
 def checks(gpu: bool = True) -> tuple[CheckResult, ...]:
     """One of each kind; `gpu` says whether those that need one could run."""
     return (
-        CheckResult("static.distributions", "static", "pass", seconds=0.4, details={"count": 41}),
-        CheckResult("static.user_site", "static", "pass", seconds=0.1),
-        CheckResult("device.driver", "device", "pass", True, seconds=0.2) if gpu else no_gpu("device.driver"),
-        CheckResult("operators.matmul.fp32", "operators", "pass", seconds=1.25),
-        CheckResult("training.fp32", "training", "pass", seconds=6.5),
-        CheckResult("training.fp16", "training", "pass", True, seconds=4.0) if gpu else no_gpu("training.fp16"),
-        CheckResult(
-            "collectives.allreduce", "collectives", "skip", reason="one process: nothing to reduce", seconds=0.0
-        ),
+        check("static.distributions", seconds=0.4, details={"count": 41}),
+        check("static.user_site", seconds=0.1),
+        check("device.driver", gpu=True, seconds=0.2) if gpu else no_gpu("device.driver"),
+        check("operators.matmul.fp32", seconds=1.25),
+        check("training.fp32", seconds=6.5),
+        check("training.fp16", gpu=True, seconds=4.0) if gpu else no_gpu("training.fp16"),
+        check("collectives.allreduce", "skip", reason="one process: nothing to reduce"),
     )
 
 
 def no_gpu(name: str) -> CheckResult:
-    return CheckResult(name, name.partition(".")[0], "skip", True, reason="there is no GPU", remedy="run it on one")
+    return check(name, "skip", True, reason="there is no GPU", remedy="run it on one")
 
 
-BROKEN = CheckResult(
+BROKEN = check(
     "compile.eager",
-    "compile",
     "fail",
+    seconds=3.0,
     reason="torch.compile needs a C compiler, and there is none",
     remedy="install gcc, or add it to the spec's image.apt",
-    seconds=3.0,
     details={"compiler": None, "tried": ["cc", "gcc", "clang"]},
     output=LAST_WORDS,
 )
@@ -89,6 +93,7 @@ def report(**changes: object) -> SmokeReport:
         checks=checks(),
         figures=FIGURES,
         curves=CURVES,
+        complete=True,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 

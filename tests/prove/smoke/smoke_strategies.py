@@ -68,9 +68,9 @@ checks = st.builds(
     st.sampled_from(GROUPS),
     st.sampled_from(["pass", "fail", "skip"]),
     st.booleans(),
+    durations,
     said,
     maybe(texts),
-    durations,
     st.dictionaries(texts, plain, max_size=3),
     maybe(texts),
 )
@@ -97,6 +97,7 @@ def reports() -> st.SearchStrategy[SmokeReport]:
         checks=st.lists(checks, max_size=5, unique_by=lambda check: check.name).map(tuple),
         figures=st.lists(figures, max_size=3, unique_by=lambda figure: figure.name).map(tuple),
         curves=curves,
+        complete=st.just(True),
         cuda=maybe(texts),
     )
 

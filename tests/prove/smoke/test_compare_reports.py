@@ -19,7 +19,7 @@ from envspec.prove.smoke.report.result import CheckResult, ReportedGpu, SmokeRep
 
 def repeated(weights: str, precision: str = "bf16") -> CheckResult:
     return CheckResult(
-        "determinism.repeat", "determinism", "pass", details={"precision": precision, "weights": weights}
+        "determinism.repeat", "determinism", "pass", False, 0.0, details={"precision": precision, "weights": weights}
     )
 
 

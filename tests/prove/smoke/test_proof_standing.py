@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from smoke_samples import CPU, GPU, TORCH, checks, on_cpu, report
+from smoke_samples import CPU, GPU, TORCH, check, checks, on_cpu, report
 from support.machine import ROOT
 
 from envspec.base.errors import InputError
@@ -19,14 +19,14 @@ from envspec.prove.proof.model import Standing, standings
 from envspec.prove.proof.records import of_report, read_records
 from envspec.prove.rungs import RUNGS, highest_rung, rungs_of
 from envspec.prove.smoke.report.as_json import report_json
-from envspec.prove.smoke.report.result import CheckResult, ReportedGpu, SmokeReport
+from envspec.prove.smoke.report.result import ReportedGpu, SmokeReport
 
 LOCK = load(ROOT / "locks" / "mm-v2.9" / "envspec.lock")
 NAME = "cu128-hopper"
 (PYTHON,) = (one.version for one in LOCK.pythons)
-IMPORTS = CheckResult("stack.imports", "stack", "pass")
-CAPABILITY = CheckResult("device.capability", "device", "pass", True)
-COMPILES = CheckResult("compile.eager", "compile", "pass")
+IMPORTS = check("stack.imports")
+CAPABILITY = check("device.capability", gpu=True)
+COMPILES = check("compile.eager")
 
 
 def digest(lock: Lock = LOCK, name: str = NAME) -> str:
@@ -101,7 +101,7 @@ def test_a_run_with_another_build_of_python_says_so() -> None:
         {"lock_digest": "sha256:" + "0" * 64},
         {"complete": False},
         {"checks": (*checks()[1:], IMPORTS)},
-        {"checks": (*checks(), CheckResult("a.b", "a", "fail", reason="no"))},
+        {"checks": (*checks(), check("a.b", "fail", reason="no"))},
     ],
     ids=["machine", "pretended", "its torch", "its GPU", "another lock", "cut short", "not the lock's", "failed"],
 )

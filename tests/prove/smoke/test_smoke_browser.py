@@ -81,7 +81,9 @@ def test_axe_finds_nothing(browser: Browser, width: int, dark: bool) -> None:
 def test_hostile_texts_stay_inert(browser: Browser) -> None:
     runs = []
     for text in HOSTILE:
-        check = CheckResult(f"static.{text}", text, "fail", reason=text, remedy=text, details={text: text}, output=text)
+        check = CheckResult(
+            f"static.{text}", text, "fail", False, 0.0, reason=text, remedy=text, details={text: text}, output=text
+        )
         found = report(
             spec=text, workload=text, checks=(check,), figures=(Figure(text, 1.0, text),), curves={text: (2.0, 1.0)}
         )

@@ -96,7 +96,7 @@ def test_nothing() -> None:
 def test_hostile_texts_are_texts(text: str) -> None:
     from smoke_samples import report
 
-    check = CheckResult("static.x", "static", "fail", reason=text, remedy=text, output=text)
+    check = CheckResult("static.x", "static", "fail", False, 0.0, reason=text, remedy=text, output=text)
     root = by_the_schema(junit(Results((Run.from_report("demo", text.strip() or "x", text, report(checks=(check,))),))))
     assert {element.tag for element in root.iter()} <= {
         "testsuites", "testsuite", "properties", "property", "testcase", "failure", "system-out",

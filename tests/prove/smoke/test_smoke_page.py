@@ -106,7 +106,9 @@ def test_a_skip_doesnt_look_like_a_pass() -> None:
 
 
 def test_what_a_passed_check_leaves_open_is_told() -> None:
-    passed = CheckResult("collectives.ddp", "collectives", "pass", reason="on the CPU, by Gloo: there is one GPU")
+    passed = CheckResult(
+        "collectives.ddp", "collectives", "pass", False, 0.0, reason="on the CPU, by Gloo: there is one GPU"
+    )
     run = Run.from_report("demo", "t", "local", report(checks=(passed,)))
     assert "<td>on the CPU, by Gloo: there is one GPU</td>" in page(Results((run,)))
 
@@ -134,7 +136,9 @@ def test_nothing_was_run() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_hostile_texts_stay_texts(text: str) -> None:
-    checked = CheckResult(f"static.{text}", text, "fail", reason=text, remedy=text, details={text: text}, output=text)
+    checked = CheckResult(
+        f"static.{text}", text, "fail", False, 0.0, reason=text, remedy=text, details={text: text}, output=text
+    )
     found = report(
         spec=text,
         checks=(checked,),

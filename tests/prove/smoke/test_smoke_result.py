@@ -69,7 +69,7 @@ def test_a_run_that_was_cut_short_is_no_answer() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(STATUSES), st.booleans())))
 def test_a_skip_is_never_a_pass(drawn: list[tuple[CheckStatus, bool]]) -> None:
-    made = tuple(CheckResult(f"c{n}", "static", status, gpu, reason="x") for n, (status, gpu) in enumerate(drawn))
+    made = tuple(CheckResult(f"c{n}", "static", status, gpu, 0.0, reason="x") for n, (status, gpu) in enumerate(drawn))
     found = report(checks=made)
     statuses = {status for status, _ in drawn}
     assert (found.verdict == "pass") == (statuses <= {"pass", "skip"} and "pass" in statuses)
@@ -204,7 +204,7 @@ def test_check_names_follow_the_groups() -> None:
         "compile.eager",
         "collectives.allreduce",
     )
-    strange = CheckResult("new.thing", "new", "pass")
+    strange = CheckResult("new.thing", "new", "pass", False, 0.0)
     run = Run.from_report("demo", "cpu", "local", report(checks=(strange, *checks())))
     assert Results((run,)).check_names[-1] == "new.thing"
 

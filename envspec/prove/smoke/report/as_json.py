@@ -19,14 +19,8 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kind": KIND,
-        **vars(report),
-        "machine": asdict(report.machine) | {"gpus": [asdict(gpu) for gpu in report.machine.gpus]},
-        "torch": asdict(report.torch) | {"architectures": list(report.torch.architectures)} if report.torch else None,
-        "checks": [
-            {**vars(check), "details": dict(check.details), "slow": list(check.slow)} for check in report.checks
-        ],
+        **asdict(report),
         "figures": [_figure(figure) for figure in report.figures],
-        "curves": {name: list(losses) for name, losses in report.curves.items()},
         "summary": {
             "passed": report.passed,
             "failed": report.failed,
@@ -44,16 +38,8 @@ def _run(run: Run) -> dict[str, Any]:
     return {**vars(run), "report": report_json(run.report) if run.report else None}
 
 
-_REFERENCE = ("value", "low", "high", "unit")
-"""What is told of a reference: for which GPUs it is, the check has judged already."""
-
-
 def _figure(figure: Figure) -> dict[str, Any]:
-    return {
-        "name": figure.name,
-        "value": figure.value,
-        "unit": figure.unit,
-        "reference": {key: getattr(figure.reference, key) for key in _REFERENCE} if figure.reference else None,
-        "verdict": figure.verdict,
-        "peak": {"value": figure.peak, "least": figure.least} if figure.peak else None,
-    }
+    document = asdict(figure)
+    if figure.reference:
+        del document["reference"]["gpus"]  # the check has judged already for which GPUs it is
+    return {**document, "verdict": figure.verdict}

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from envspec.base.errors import InternalError
 from envspec.spec.model import Reference
@@ -18,14 +19,16 @@ from envspec.spec.model import Reference
 CheckStatus = Literal["pass", "fail", "skip"]
 RunStatus = Literal["pass", "fail", "error", "skip"]
 Verdict = Literal["ok", "low", "high", "slow"]
+Title = Annotated[str, Meta(pattern=r"\A[^\n]*\S[^\n]*\Z")]
+"""A text of one line that isn't blank."""
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 GROUPS = (
     "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
     "stack", "figures",
 )  # fmt: skip
 """The groups of checks in the order they run."""
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -34,35 +37,40 @@ class CheckResult:
     what it found to be slow, which decides nothing.
     """
 
-    name: str
-    group: str
+    name: Title
+    group: Title
     status: CheckStatus
-    needs_gpu: bool = False
+    needs_gpu: bool
+    seconds: Seconds
     reason: str | None = None
     remedy: str | None = None
-    seconds: float = 0.0
-    details: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    details: Mapping[str, Any] = field(default_factory=dict)
     output: str | None = None
     slow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One measured number. `value` is None for a NaN or an infinity. `peak` is what the card is sold with, in the same
-    unit, and `least` the share of it below which the figure is slow; None where it isn't known.
-    """
+class CardPeak:
+    """A figure's value as the card is sold, and the share of it below which the figure is slow; None: not known."""
 
-    name: str
+    value: float
+    least: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number. `value` is None for a NaN or an infinity."""
+
+    name: Title
     value: float | None
     unit: str
     reference: Reference | None = None
-    peak: float | None = None
-    least: float | None = None
+    peak: CardPeak | None = None
 
     @property
     def share(self) -> float | None:
         """The share of the card's peak."""
-        return self.value / self.peak if self.value is not None and self.peak else None
+        return self.value / self.peak.value if self.value is not None and self.peak and self.peak.value else None
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -86,7 +94,8 @@ class Figure:
         and None where there is nothing to compare.
         """
         if self.value is None or not self.comparable:
-            return "slow" if self.share is not None and self.least and self.share < self.least else None
+            least = self.peak and self.peak.least
+            return "slow" if self.share is not None and least and self.share < least else None
         least, greatest = self.bounds
         if least is not None and self.value < least:
             return "low"
@@ -103,7 +112,7 @@ class Figure:
 class ReportedGpu:
     name: str
     capability: str
-    memory_bytes: int
+    memory_bytes: Count
 
 
 @dataclass(frozen=True)
@@ -113,9 +122,9 @@ class ReportedMachine:
     python: str
     system: str
     glibc: str | None = None
-    cpus: int | None = None
-    memory_bytes: int | None = None
-    shm_bytes: int | None = None
+    cpus: Count | None = None
+    memory_bytes: Count | None = None
+    shm_bytes: Count | None = None
     driver: str | None = None
     gpus: tuple[ReportedGpu, ...] = ()
 
@@ -140,23 +149,23 @@ class SmokeReport:
     of the check's own files, None where an older check didn't say it.
     """
 
-    spec: str
-    target: str
+    spec: Title
+    target: Title
     lock_digest: str
     fingerprint: str
     workload: str
-    steps: int
+    steps: Count
     device: str
     quick: bool
     seed: int
     started: str
-    seconds: float
+    seconds: Seconds
     machine: ReportedMachine
-    torch: Torch | None
     checks: tuple[CheckResult, ...]
-    figures: tuple[Figure, ...] = ()
-    curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=lambda: _NOTHING)
-    complete: bool = True
+    figures: tuple[Figure, ...]
+    curves: Mapping[str, tuple[float | None, ...]]
+    complete: bool
+    torch: Torch | None = None
     cuda: str | None = None
     evidence: str = "lock"
     check_digest: str | None = None

@@ -81,7 +81,7 @@ def peak_words(figure: Figure) -> str:
     """Say which share of the card's peak a figure is: "71 % of the card's peak, 989 TFLOP/s". Empty without a peak."""
     if figure.share is None or figure.peak is None:
         return ""
-    return f"{100 * figure.share:.0f} % of the card's peak, {number(figure.peak)} {clean(figure.unit)}"
+    return f"{100 * figure.share:.0f} % of the card's peak, {number(figure.peak.value)} {clean(figure.unit)}"
 
 
 def place(run: Run) -> str:
