@@ -1,4 +1,4 @@
-"""What runs on a GPU's compute capability."""
+"""The code that runs on a GPU's compute capability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors of an import mean, and what to do about them."""
+"""Errors of an import: their meaning, and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is: a function from a Context to an Outcome, put into the table by `@check` (CONTRIBUTING.md)."""
+"""A check: a function from a Context to an Outcome, put into the table by `@check` (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Skip(Exception):
 
 
 class Outcome(NamedTuple):
-    """What a check found. `figures` are (name, value, unit); `curves` have the loss of each step."""
+    """The outcome of a check. `figures` are (name, value, unit); `curves` have the loss of each step."""
 
     status: str
     reason: Optional[str] = None
@@ -68,7 +68,7 @@ def skipped(reason: str, **more: Any) -> Outcome:
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit status, negative for a signal, and what it said."""
+    """The end of a process: its exit status, negative for a signal, and its output."""
 
     code: int
     output: str
@@ -89,7 +89,7 @@ def start(
     )
 
 
-def ended(
+def run_program(
     command: Sequence[str],
     env: Mapping[str, str],
     folder: str,
@@ -113,7 +113,7 @@ def ended(
 
 @dataclass(frozen=True)
 class Context:
-    """What a check knows.
+    """The case of a check.
 
     config   what target.json says; `lock` is the target's slice of envspec.lock in it, `target` its table of the target
     scratch  a folder of this check's own, empty at its start and gone afterwards
@@ -176,7 +176,7 @@ class Context:
         Raises Fault when it takes longer than `timeout` seconds.
         """
         late = Fault(f"a new process ({name}) hadn't ended after {timeout or 0:g} s")
-        return ended(self.again(name, *args), {**os.environ, **(env or {})}, str(self.scratch), timeout, late)
+        return run_program(self.again(name, *args), {**os.environ, **(env or {})}, str(self.scratch), timeout, late)
 
     def as_json(self) -> dict[str, Any]:
         return {**self.__dict__, "scratch": str(self.scratch)}

@@ -26,7 +26,7 @@ class Nvml:
         told = ask and ask(ctypes.byref(number)) == 0 and number.value
         return f"{number.value // 1000}.{number.value % 1000 // 10}" if told else None
 
-    def named(self) -> list[tuple[str, str]]:
+    def gpus(self) -> list[tuple[str, str]]:
         """The name and the compute capability of each GPU."""
         found = []
         for one in self.devices():

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Iterator, Tuple
 
-from envspec_check.failures import KILLED, explained, in_words, root_cause
+from envspec_check.failures import KILLED, explain, in_words, root_cause
 from envspec_check.interface import Check, Context, Fault, Outcome, Skip, failed
 from envspec_check.machine import SHM_REMEDY, probe
 
@@ -59,7 +59,7 @@ def die_with_parent(parent: int | None = None) -> None:
 
 
 class Answer:
-    """What a forked process leaves for its parent: in memory that both have, since a disk may be full."""
+    """The answer of a forked process to its parent, in memory that both have, since a disk may be full."""
 
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, ANSWER_BYTES)  # takes no more than what is written to it
@@ -79,7 +79,7 @@ class Answer:
         return found
 
 
-def forked(work: Callable[[], Any]) -> Tuple[int, Answer]:
+def fork(work: Callable[[], Any]) -> Tuple[int, Answer]:
     """Begin a piece of work in a process forked from this one, which ends with it. Its number, and where it answers
     with {"value": what the work gave} or {"error": why it gave nothing, "cause": what that began with}."""
     parent, answer = os.getpid(), Answer()
@@ -172,7 +172,7 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
         remedy = SHM_REMEDY if number == signal.SIGBUS else says
         return failed(f"it {ending(status)}", remedy)
     if isinstance(answer, dict) and "error" in answer:
-        return failed(*explained(answer["error"]))
+        return failed(*explain(answer["error"]))
     if isinstance(answer, dict) and not status:
         figures = [(str(name), value, str(unit)) for name, value, unit in answer["figures"]]
         return Outcome(**{**answer, "figures": figures})
@@ -207,7 +207,7 @@ def host(ctx: Context, checks: dict[str, Check], with_torch: bool) -> int:
     _reply(replies, ready=True)
     for line in sys.stdin:
         job = json.loads(line)
-        pid, answer = forked(functools.partial(_run_job, ctx, checks, job))
+        pid, answer = fork(functools.partial(_run_job, ctx, checks, job))
         _reply(replies, pid=pid)
         _, status, usage = os.wait4(pid, 0)
         _reply(replies, status=status, memory=usage.ru_maxrss * 1024, answer=answer.take().get("value"))

@@ -150,7 +150,7 @@ class Progress:
             self.stream.write("\r\033[K      %s  %s" % (name, re.sub(r"[^ -~]", " ", said)[:60]))
             self.stream.flush()
 
-    def ended(self, one: dict[str, Any]) -> None:
+    def end(self, one: dict[str, Any]) -> None:
         word = one["status"]
         if word in self.colours:
             word = f"\033[{self.colours[word]}m{word}\033[0m"

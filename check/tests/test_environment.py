@@ -11,7 +11,7 @@ from envspec_check.checks.files import HASHED_ONE, damage, recorded_files
 from envspec_check.checks.gpu.device import expected_gpus, is_taken
 from envspec_check.checks.runtimes import named_first, newest, usual
 from envspec_check.checks.unowned import code_in, kind_of, owned_files, without_record
-from envspec_check.environment import installed
+from envspec_check.environment import distributions
 from envspec_check.interface import MIB
 
 
@@ -34,7 +34,7 @@ def packages(tmp_path: Path) -> Path:
 
 
 def strays(folder: Path) -> list[str]:
-    owned = owned_files(installed([str(folder)]), [], "/nowhere")
+    owned = owned_files(distributions([str(folder)]), [], "/nowhere")
     return sorted(Path(path).relative_to(folder).as_posix() for path in code_in(str(folder)) if path not in owned)
 
 
@@ -68,9 +68,9 @@ def test_code_that_nobody_brought(packages: Path, name: str, text: str, kind: st
 
 
 def test_a_distribution_without_record_is_told(packages: Path) -> None:
-    assert without_record(installed([str(packages)]), set()) == []
+    assert without_record(distributions([str(packages)]), set()) == []
     (packages / "demo-1.0.dist-info/RECORD").unlink()
-    there = installed([str(packages)])
+    there = distributions([str(packages)])
     assert without_record(there, set()) == ["demo 1.0"]
     assert without_record(there, {str(packages / "demo-1.0.dist-info/METADATA")}) == [], "conda brought it"
 
@@ -78,7 +78,7 @@ def test_a_distribution_without_record_is_told(packages: Path) -> None:
 def test_large_files_are_read_when_all_are(packages: Path) -> None:
     path = packages / "demo/large.so"
     path.write_bytes(bytes(HASHED_ONE) + b"x")
-    files = list(recorded_files(installed([str(packages)])))
+    files = list(recorded_files(distributions([str(packages)])))
     assert damage(files, 64 * MIB) == ([], {"files": 2, "hashed": 1, "bytes": 6})
     wrong, counts = damage(files, None)
     assert wrong == [f"{path} of demo 1.0 isn't the file that was installed"]

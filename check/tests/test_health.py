@@ -67,7 +67,7 @@ def test_a_pretended_gpu_in_good_health(monkeypatch: pytest.MonkeyPatch) -> None
     assert (found.status, found.slow) == ("pass", [])
     (one,) = found.details["gpus"]
     assert (one["lanes"], one["ecc_uncorrected"], one["rows"]) == (16, 0, [0, 0, 0, 0])
-    assert health.judged(context(), loaded=True).slow == []
+    assert health.judge(context(), loaded=True).slow == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_pretended_gpu_that_is_slowed_down(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, int], told: list[str]
 ) -> None:
     pretend(monkeypatch, **answers)
-    found = health.judged(context(), loaded=True)
+    found = health.judge(context(), loaded=True)
     assert (found.status, found.slow) == ("pass", told)
     assert health.device_health(context()).slow == []  # an idle GPU's clocks and lanes say nothing
 

@@ -15,7 +15,7 @@ from envspec_check.checks.installed import compare_conda, compare_distributions
 from envspec_check.checks.isolation import first_on_path, leaks
 from envspec_check.checks.stack.locked import has_accelerator_for_cpus
 from envspec_check.cuda_libraries import is_cuda_library
-from envspec_check.environment import Installed, installed
+from envspec_check.environment import Installed, distributions
 from envspec_check.lock import Pin
 from envspec_check.machine import arch_flags, card_of, spelled_cudnn
 
@@ -105,11 +105,11 @@ def package(tmp_path: Path) -> Path:
 
 
 def damage_of(folder: Path, budget: int = 1 << 20) -> list[str]:
-    return damage(recorded_files(installed([str(folder)])), budget)[0]
+    return damage(recorded_files(distributions([str(folder)])), budget)[0]
 
 
 def test_a_whole_package_is_whole(package: Path) -> None:
-    assert [(one.name, one.version) for one in installed([str(package)])] == [("de-mo", "1.0")]
+    assert [(one.name, one.version) for one in distributions([str(package)])] == [("de-mo", "1.0")]
     assert damage_of(package) == []
 
 

@@ -120,7 +120,7 @@ def the_fabric() -> Any:
 
 def fabric(config: dict[str, Any], logs: pathlib.Path) -> Outcome:
     """NCCL uses the InfiniBand or RoCE ports of this rank's node, where any are up."""
-    found = the_fabric().judged(config, the_fabric().ports(), the_fabric().chosen(logs))
+    found = the_fabric().judge(config, the_fabric().ports(), the_fabric().network_of(logs))
     told = ": ".join(filter(None, (found.reason, found.remedy)))
     return (told if found.status == "fail" else None), {**found.details, "told": told or None}
 

@@ -34,7 +34,7 @@ WAITS = (1.0, 4.0)
 
 
 class Refused(Exception):
-    """What isn't asked, or isn't taken."""
+    """A request that isn't made, or an answer that isn't taken."""
 
 
 class Web(HTTPRedirectHandler):
@@ -94,7 +94,7 @@ class Links(HTMLParser):
             self.found.append(urljoin(self.base, href))
 
 
-def listed(web: Web, page: str) -> list[tuple[str, str, str | None]]:
+def files_of(web: Web, page: str) -> list[tuple[str, str, str | None]]:
     """The files of a page: name, address, and SHA-256 where it is said."""
     with web.open(page, ACCEPT) as answer:
         text, at, kind = answer.read(PAGE + 1), answer.geturl(), answer.headers.get_content_type()
@@ -148,7 +148,7 @@ def find(web: Web, places: list[tuple[str, str]], folder: str, file: str, sha256
         parts = urlsplit(page)
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         try:
-            named = [(at, told) for name, at, told in patiently(listed, web, page) if name == file]
+            named = [(at, told) for name, at, told in patiently(files_of, web, page) if name == file]
             for at in (at for at, told in named if told in (None, sha256)):
                 patiently(fetch, web, at, part, sha256, size)
                 os.replace(part, os.path.join(folder, f"{file.rpartition('-')[0]}.whl"))

@@ -28,7 +28,7 @@ class Gpu(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What is seen: the driver's version, None where there is none, and the GPUs.
+    """The machine's hardware: the driver's version, None where there is none, and the GPUs.
 
     `nvml` says whether NVML answered: without it GPUs can't be seen, only the driver. `cuda` is the driver's own CUDA,
     up to which it compiles PTX; None where it didn't say.
@@ -116,7 +116,7 @@ def look(load: Callable[[], Any] = lambda: None, version_file: str = "/proc/driv
     except (OSError, AttributeError):
         return Machine(kernel_driver(version_file), (), False)
     try:
-        gpus = tuple(Gpu(*one) for one in nvml.named())
+        gpus = tuple(Gpu(*one) for one in nvml.gpus())
         return Machine(nvml.driver() or kernel_driver(version_file), gpus, True, nvml.cuda())
     finally:
         nvml.library.nvmlShutdown()

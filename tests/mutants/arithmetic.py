@@ -173,7 +173,7 @@ def mutants_of(ctx: Context, workload: str) -> list[Mutant]:
     """All mutants of a workload's steps."""
     trace, nodes = Trace(), Halved(Mutant(workload, "", ""))
     with while_stepping(Trainer, trace), nodes:
-        next(reference.compared(ctx, workload, 1, 8))
+        next(reference.compare(ctx, workload, 1, 8))
     operators = [Mutant(workload, name, kind) for name in sorted(trace.found) for kind in KINDS[:2]]
     leaves = ("torch::autograd::AccumulateGrad",)
     return operators + [Mutant(workload, name, KINDS[2]) for name in sorted(nodes.names) if name not in leaves]
@@ -186,7 +186,7 @@ def told(ctx: Context, mutant: Mutant, others: dict[str, Any]) -> dict[str, Any]
     limit = reference.LIMITS[reference.device_class(ctx)]
     with wrong if mutant.kind == KINDS[2] else while_stepping(Trainer, wrong):
         for name in (mutant.workload, *REFERENCE_ONLY):
-            for errors in reference.compared(ctx, name, *reference.lengths(ctx, name)):
+            for errors in reference.compare(ctx, name, *reference.lengths(ctx, name)):
                 what = max(errors, key=lambda key: errors[key])
                 found["error"] = max(errors[what], found["error"] or 0.0)
                 if not errors[what] <= limit:
@@ -261,7 +261,7 @@ def main() -> None:
         {}, asked.device, "basic", 20, True, 0, 60.0, Path(asked.out).parent, asked.check, asked.device == "cuda"
     )
     if ctx.device == "cpu":
-        next(reference.compared(ctx, "basic", 1, 8))  # what torch makes once is made before the forks
+        next(reference.compare(ctx, "basic", 1, 8))  # what torch makes once is made before the forks
     sound = [in_fork(functools.partial(healthy, ctx, seed)) for seed in range(asked.healthy)]
     others = {name: one for name, one in CHECKS.items() if one.group == "operators" and not one.needs}
     results = []

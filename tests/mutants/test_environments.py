@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tomlkit
 from envspec_check.checks.installed import record_digest
-from envspec_check.environment import installed
+from envspec_check.environment import distributions
 from support.smoke_env import CONFIG, copied, run_check, site_packages, with_code
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
@@ -59,7 +59,7 @@ def rebuild(packages: Path, name: str) -> None:
 def seen_config(smoke_env: Path, folder: Path) -> Path:
     """That target.json with what the wheels say of their files, as `envspec smoke` writes it where they were seen."""
     document = json.loads(CONFIG.read_text(encoding="utf-8"))
-    there = {one.name: one for one in installed([str(site_packages(smoke_env))])}
+    there = {one.name: one for one in distributions([str(site_packages(smoke_env))])}
     document["records"] = {
         package["artifacts"][0]["sha256"]: record_digest(there[package["name"]].distribution.read_text("RECORD"))
         for package in document["lock"]["pip"]

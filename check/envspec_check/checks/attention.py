@@ -22,7 +22,7 @@ SHAPES = ((2, 2, 96, 32), (1, 2, 264, 64), (1, 2, 288, 128))
 """Batch, heads, length, width of a head: fused kernels differ by the last two."""
 
 
-def operators_named(torch: Any) -> Any:
+def operator_names(torch: Any) -> Any:
     """A mode that keeps the names of the operators that are dispatched while it is on."""
     mode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
 
@@ -59,7 +59,7 @@ def attention_by(ctx: Context, backend: str) -> Outcome:
             own = [one.requires_grad_() for one in given]
             right = [exactly(one).requires_grad_() for one in own]
             attend = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=causal)
-            ran = operators_named(torch)
+            ran = operator_names(torch)
             try:
                 with chosen.sdpa_kernel([kind]), ran:
                     result = attend(*own)

@@ -44,7 +44,7 @@ def all_reduce_exact(one: Rank) -> str | None:
     return None
 
 
-def drawn(one: Rank, rank: int, count: int) -> Any:
+def draw(one: Rank, rank: int, count: int) -> Any:
     """A rank's floats, which every rank can draw."""
     return one.torch.randn(one.world * count, generator=generator("collective", rank, count))
 
@@ -54,7 +54,7 @@ class Exchange:
 
     def __init__(self, one: Rank, count: int) -> None:
         self.one, self.count = one, count
-        self.all = [drawn(one, rank, count) for rank in range(one.world)]
+        self.all = [draw(one, rank, count) for rank in range(one.world)]
         self.sum = one.torch.stack([rows.double() for rows in self.all]).sum(0)
 
     def mine(self) -> Any:

@@ -40,7 +40,7 @@ class Numbered:
         return item
 
 
-def loaded(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
+def load_all(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
     """All batches of a loader with workers. Raises Fault where a worker hangs, dies or has no shared memory."""
     torch = ctx.torch
     limit = max(2.0, min(30.0, ctx.timeout / 3))
@@ -84,9 +84,9 @@ def wrong_batches(torch: Any, batches: Sequence[Any], length: int) -> str | None
 def dataloader_workers(ctx: Context) -> Outcome:
     """Workers give every item once, in order, each with random numbers of its own, and the same at every start."""
     torch, length = ctx.torch, 32
-    batches = loaded(ctx, length, 64)
+    batches = load_all(ctx, length, 64)
     wrong = wrong_batches(torch, batches, length)
-    again = torch.cat(loaded(ctx, length, 64, persistent_workers=True))
+    again = torch.cat(load_all(ctx, length, 64, persistent_workers=True))
     if wrong is None and not torch.equal(torch.cat(batches), again):
         wrong = "the same seed gave other items"
     details = {"workers": WORKERS, "items": length, "start": start_method()}
@@ -107,11 +107,11 @@ def dataloader_shared_memory(ctx: Context) -> Outcome:
     if total is not None and total < SHM_LEAST:
         told = "/dev/shm has %.1f MiB; %d workers need %d" % (total / MIB, WORKERS, SHM_LEAST // MIB)
         try:
-            loaded(ctx, 8, 2 * MIB, batch_size=1)
+            load_all(ctx, 8, 2 * MIB, batch_size=1)
         except Fault as fault:
             told += f", and {fault}"
         return failed(told, SHM_REMEDY, details=details)
-    batches = loaded(ctx, 8, 2 * MIB, batch_size=1)
+    batches = load_all(ctx, 8, 2 * MIB, batch_size=1)
     details["passed_bytes"] = sum(batch.numel() * batch.element_size() for batch in batches)
     wrong = wrong_batches(torch, batches, 8)
     return failed(wrong, SHM_REMEDY, details=details) if wrong else passed(details=details)
@@ -121,7 +121,7 @@ def dataloader_shared_memory(ctx: Context) -> Outcome:
 def dataloader_pinned(ctx: Context) -> Outcome:
     """Pinned batches reach the GPU whole, while it works."""
     torch, length, sums = ctx.torch, 32, []
-    batches = loaded(ctx, length, 1 << 16, pin_memory=True)
+    batches = load_all(ctx, length, 1 << 16, pin_memory=True)
     if not all(batch.is_pinned() for batch in batches):
         return failed("batches aren't in pinned memory", "look at ulimit -l, and at the container's memlock limit")
     stream, current = torch.cuda.Stream(), torch.cuda.current_stream()

@@ -44,7 +44,7 @@ class Sampler:
         return sum(self.samples) / len(self.samples) if self.samples else None
 
 
-def repeated(ctx: Context, work: Callable[[], Any], seconds: float) -> float:
+def median_seconds(ctx: Context, work: Callable[[], Any], seconds: float) -> float:
     """The median seconds of a piece of work, repeated for some time after a warm-up."""
     taken: list[float] = []
     work()
@@ -74,7 +74,7 @@ def figures_matmul(ctx: Context) -> Outcome:
         dtype = dtype_of(torch, "fp32" if precision == "tf32" else precision)
         try:
             one = torch.randn(size, size, device=ctx.device).to(dtype)
-            seconds = repeated(ctx, functools.partial(torch.mm, one, one), 0.3 if ctx.quick else 1.0)
+            seconds = median_seconds(ctx, functools.partial(torch.mm, one, one), 0.3 if ctx.quick else 1.0)
         except RuntimeError as error:
             if "not implemented for" not in str(error):
                 raise
@@ -92,14 +92,14 @@ def figures_copy(ctx: Context) -> Outcome:
     source = torch.ones(size // 4, device=ctx.device)
     target = torch.empty_like(source)
     # A copy reads and writes.
-    rate = 2 * size / repeated(ctx, lambda: target.copy_(source), 0.5) / 1e9
+    rate = 2 * size / median_seconds(ctx, lambda: target.copy_(source), 0.5) / 1e9
     figures.append(("figures.copy_gb_s", rate, "GB/s"))
     details: dict[str, Any] = {"bytes": size}
     if cuda:
         host = torch.ones(64 * MIB // 4).pin_memory()
         there = torch.empty_like(host, device="cuda")
         for name, work in (("h2d", lambda: there.copy_(host)), ("d2h", lambda: host.copy_(there))):
-            figures.append((f"figures.{name}_gb_s", 64 * MIB / repeated(ctx, work, 0.3) / 1e9, "GB/s"))
+            figures.append((f"figures.{name}_gb_s", 64 * MIB / median_seconds(ctx, work, 0.3) / 1e9, "GB/s"))
     return passed(details=details, figures=figures)
 
 

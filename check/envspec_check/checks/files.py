@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from envspec_check.environment import Installed, conda_records, installed, own_paths
+from envspec_check.environment import Installed, conda_records, distributions, own_paths
 from envspec_check.interface import MIB, Context, Outcome, check, failed, passed, skipped, some
 from envspec_check.machine import usable_cpus
 
@@ -88,7 +88,7 @@ def damage(files: Iterable[Recorded], budget: Optional[int]) -> tuple[list[str],
         elif all(one.sha256 for one in fits) and (budget is None or size <= HASHED_ONE):
             hashable.append((size, fits))
     chosen = within(sorted(hashable), budget)
-    wrong += altered(chosen)
+    wrong += altered_files(chosen)
     return sorted(wrong), {"files": sized, "hashed": len(chosen), "bytes": sum(size for size, _ in chosen)}
 
 
@@ -105,7 +105,7 @@ def within(files: Sequence[Sized], budget: Optional[int]) -> Sequence[Sized]:
     return chosen
 
 
-def altered(files: Sequence[Sized]) -> list[str]:
+def altered_files(files: Sequence[Sized]) -> list[str]:
     """Which files have another hash than they were installed with. A thread for each CPU reads, the largest files
     first, and what was read is told as it goes."""
     total, read, told = sum(size for size, _ in files), 0, time.monotonic()
@@ -135,7 +135,7 @@ def hash_of(path: str) -> str:
 @check("static.files", torch=False)
 def static_files(ctx: Context) -> Outcome:
     """No file of a package is missing, cut short or altered."""
-    there, records = installed(own_paths()), conda_records(sys.prefix)
+    there, records = distributions(own_paths()), conda_records(sys.prefix)
     # What conda installed has its sizes and hashes in conda-meta; a RECORD there is the package builder's.
     by_pip = [one for one in there if one.installer != "conda"]
     files = [*recorded_files(by_pip), *recorded_conda_files(records, sys.prefix)]

@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any, Iterable, Optional, Sequence
 
-from envspec_check.environment import Installed, conda_records, installed, own_paths
+from envspec_check.environment import Installed, conda_records, distributions, own_paths
 from envspec_check.interface import Context, Outcome, check, failed, passed, some
 from envspec_check.lock import Pin, canonical, pins, same_version
 
@@ -47,7 +47,7 @@ def compare_distributions(
     return sorted(wrong)
 
 
-def built_for(tags: Iterable[str]) -> tuple[set[str], set[str]]:
+def targets_of(tags: Iterable[str]) -> tuple[set[str], set[str]]:
     """The Pythons with their ABI, and the processors, of a wheel's tags: {"cp311-cp311"} and {"x86_64"}."""
     kinds, found = ("x86_64", "aarch64", "arm64", "universal2"), (set(), set())  # type: tuple[set[str], set[str]]
     for python, abi, places in (tag.split("-") for tag in tags if tag.count("-") == 2):
@@ -62,7 +62,7 @@ def other_wheels(lock: dict[str, Any], there: Sequence[Installed]) -> list[str]:
     for one in there:
         own = re.findall(r"^Tag: *(\S+)", one.distribution.read_text("WHEEL") or "", re.MULTILINE)
         file = files.get(one.name or "", "")
-        pairs = zip(built_for(own), built_for(["-".join(file[:-4].split("-")[-3:])]))
+        pairs = zip(targets_of(own), targets_of(["-".join(file[:-4].split("-")[-3:])]))
         if (
             own
             and file.endswith(".whl")
@@ -115,7 +115,7 @@ def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> l
 def static_distributions(ctx: Context) -> Outcome:
     """What is installed is what is locked, name by name and version by version."""
     locked = pins(ctx.lock)
-    there, records = installed(own_paths()), conda_records(sys.prefix)
+    there, records = distributions(own_paths()), conda_records(sys.prefix)
     folders = {
         os.path.join(sys.prefix, os.path.dirname(name))
         for record in records

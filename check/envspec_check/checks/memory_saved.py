@@ -1,4 +1,4 @@
-"""What training saves memory and time by, beside the plain way: channels last, activation checkpoints."""
+"""Ways of training that save memory and time, beside the plain one: channels last, activation checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What short types are held to: autocast computes in the type that was asked for, near float32, and the scaler of
+"""The rules for short types: autocast computes in the type that was asked for, near float32, and the scaler of
 gradients skips steps and backs off."""
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ Errors = Dict[str, float]
 
 
 class Rule(NamedTuple):
-    """What an optimizer does with a parameter, in float64; `state` is what it keeps of the steps before."""
+    """An optimizer's rule for a parameter, in float64; `state` is its memory of the steps before."""
 
     group: Dict[str, Any]
     state: Dict[str, Any]
 
-    def moved(self, weights: Any, gradient: Any, step: int, share: float) -> Any:
+    def move(self, weights: Any, gradient: Any, step: int, share: float) -> Any:
         """The weights after a step (from 1), at this share of the learning rate."""
         group, state, rate = self.group, self.state, share * self.group["initial_lr"]
         if "betas" not in group:  # SGD
@@ -155,7 +155,7 @@ def has(weights: Any) -> bool:
     return weights.grad is not None
 
 
-def compared(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
+def compare(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
     """How far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after each
     step: so many usual ones, and one with `many` samples in one go."""
     made = Training(name, steps + 1, ctx.seed, ctx.device, "fp32", dropout=False, clip=CLIP)
@@ -185,13 +185,13 @@ def last(found: Iterator[Errors]) -> Errors:
 def training_reference(ctx: Context) -> Outcome:
     """Every workload's losses, gradients and updates in float32 are those of float64 on the CPU."""
     names = [*REFERENCE_ONLY, ctx.workload, *(name for name in WORKLOADS if name != ctx.workload)]
-    errors = {name: last(compared(ctx, name, *lengths(ctx, name))) for name in names}
+    errors = {name: last(compare(ctx, name, *lengths(ctx, name))) for name in names}
     kind = device_class(ctx)
-    return judged(errors, kind, LIMITS.get(kind), {"steps": lengths(ctx, ctx.workload)[0], "samples": MANY})
+    return judge(errors, kind, LIMITS.get(kind), {"steps": lengths(ctx, ctx.workload)[0], "samples": MANY})
 
 
-def judged(errors: Dict[str, Errors], kind: str, limit: Optional[float], about: Dict[str, Any]) -> Outcome:
-    """What to say of the errors of workloads on a class of device, whose limit may not be known."""
+def judge(errors: Dict[str, Errors], kind: str, limit: Optional[float], about: Dict[str, Any]) -> Outcome:
+    """Judge the errors of workloads on a class of device, whose limit may not be known."""
     details = {**about, "device": kind, "limit": limit, "errors": errors}
     worst = max((error, name, what) for name, found in errors.items() for what, error in found.items())
     told = "%s of %s differs from float64's by %.2g" % (worst[2], worst[1], worst[0])

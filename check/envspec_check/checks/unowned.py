@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, Iterable, Iterator, List, Sequence, Set
 
-from envspec_check.environment import Installed, conda_records, installed, own_paths
+from envspec_check.environment import Installed, conda_records, distributions, own_paths
 from envspec_check.interface import Context, Outcome, check, failed, passed, skipped, some
 
 CODE = (".py", ".so", ".pth", ".egg-link")
@@ -85,7 +85,7 @@ def static_unowned(ctx: Context) -> Outcome:
     if sys.prefix.startswith("/nix/store/"):
         return skipped("Nix's store can't be written to: what is in it was built into it")
     paths, records = own_paths(), conda_records(sys.prefix)
-    there = installed(paths)
+    there = distributions(paths)
     by_conda = owned_files([], records, sys.prefix)
     lacking = without_record(there, by_conda)
     owned = by_conda | owned_files(there, [], sys.prefix)

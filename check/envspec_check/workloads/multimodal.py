@@ -11,7 +11,7 @@ from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generat
 
 
 class Pairs:
-    """What a DataLoader reads: sample i of a multimodal set. At the top level, so that workers can be spawned."""
+    """A multimodal set for a DataLoader, by samples. At the top level, so that workers can be spawned."""
 
     def __init__(self, world: Batch, seed: int, length: int) -> None:
         self.world, self.seed, self.length = world, seed, length

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from envspec_check import fabric
-from envspec_check.fabric import chosen, judged, ports
+from envspec_check.fabric import judge, network_of, ports
 
 from envspec.carried import multi_node
 
@@ -52,7 +52,7 @@ def test_what_nccl_uses_by_logs_as_it_writes_them(tmp_path: Path, networks: list
     """One rank on sockets is enough: all wait for it."""
     for rank, network in enumerate(networks):
         (tmp_path / f"nccl-node-{rank}.log").write_text(LOG.format(network))
-    assert chosen(tmp_path) == said
+    assert network_of(tmp_path) == said
 
 
 FULL = {"mlx5_0:1": "InfiniBand"}
@@ -81,14 +81,14 @@ def test_an_hca_and_nccl_on_sockets_with_pretended_ports(
     status: str,
     told: str,
 ) -> None:
-    outcome = judged(config, found, network, devices, environ)
+    outcome = judge(config, found, network, devices, environ)
     assert outcome.status == status and told in (outcome.reason or "")
     assert outcome.details == {"ports": found, "network": network}
     assert status != "fail" or "ibverbs-providers" in (outcome.remedy or "")
 
 
 def test_a_container_without_the_devices_is_told_in_a_pretended_one(tmp_path: Path) -> None:
-    outcome = judged({}, FULL, "Socket", tmp_path / "none", {})
+    outcome = judge({}, FULL, "Socket", tmp_path / "none", {})
     assert outcome.status == "pass" and "--device /dev/infiniband" in (outcome.reason or "")
 
 
@@ -97,7 +97,7 @@ def test_several_nodes_tell_it_with_pretended_ports(
 ) -> None:
     """What the check of several nodes makes of it: why it fails, and what it saw."""
     monkeypatch.setattr(fabric, "ports", lambda: ports(sysfs))
-    monkeypatch.setattr(fabric, "judged", partial(judged, devices=devices, environ={}))
+    monkeypatch.setattr(fabric, "judge", partial(judge, devices=devices, environ={}))
     (tmp_path / "nccl-node-0.log").write_text(LOG.format("Socket"))
     reason, more = multi_node.fabric({}, tmp_path)
     assert reason is not None and reason.startswith("HCA seen (mlx5_0:1, mlx5_2:1), NCCL on sockets: install ")

@@ -50,7 +50,7 @@ def test_a_worker_of_a_stand_in_for_the_data_loader_hangs(tmp_path: Path) -> Non
     program = """
 ctx = interface.Context({}, "cpu", "basic", 1, True, 0, 6.0, Path(), "check")
 try:
-    dataloader.loaded(ctx, 8, 4)
+    dataloader.load_all(ctx, 8, 4)
 except interface.Fault as fault:
     print(fault, multiprocessing.active_children())
 """
@@ -59,7 +59,7 @@ except interface.Fault as fault:
 
 def test_an_import_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "hanging.py").write_text("import time\ntime.sleep(60)\n")
-    program = "signal.signal(signal.SIGCHLD, heard)\nimports.ONE = 0.2\nprint(imports.imported(['hanging'], 1))"
+    program = "signal.signal(signal.SIGCHLD, heard)\nimports.ONE = 0.2\nprint(imports.import_apart(['hanging'], 1))"
     assert said(tmp_path, program) == "{'hanging': \"hadn't ended after 0.2 s\"}"
 
 
@@ -68,7 +68,7 @@ def test_only_those_that_are_given_up_end_unheard(tmp_path: Path, end: str, told
     program = f"""
 signal.signal(signal.SIGCHLD, heard)
 try:
-    pid, _ = process.forked(lambda: time.sleep(60))
+    pid, _ = process.fork(lambda: time.sleep(60))
     {end}
     print("unheard")
 except RuntimeError:

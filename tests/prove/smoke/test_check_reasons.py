@@ -18,7 +18,7 @@ from check_program import ROOT, command, gone, program
 from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.checks.isolation import static_library_path
 from envspec_check.checks.memory import Held, leak
-from envspec_check.failures import explained
+from envspec_check.failures import explain
 from envspec_check.interface import Context
 from envspec_check.trainer import exact_fp32, lacks
 
@@ -46,7 +46,7 @@ WORKER = "DataLoader worker (pid 7)"
     ],
 )  # fmt: skip
 def test_an_error_that_a_machine_causes_is_told_in_words(text: str, reason: str, remedy: str | None) -> None:
-    told, do = explained(text)
+    told, do = explain(text)
     assert told.startswith(reason) and text in told
     assert do is None if remedy is None else remedy in (do or "")
 
@@ -137,8 +137,8 @@ def test_a_full_disk_is_told_though_the_log_lies_on_it(tmp_path: Path) -> None:
 ORPHAN = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from envspec_check.process import forked
-pid, _ = forked(lambda: time.sleep(600))
+from envspec_check.process import fork
+pid, _ = fork(lambda: time.sleep(600))
 print(pid, flush=True)
 time.sleep(600)
 """

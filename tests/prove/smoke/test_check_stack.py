@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envspec_check.checks.stack.imports import asked_for, imported, modules_of
-from envspec_check.checks.stack.locked import described
+from envspec_check.checks.stack.imports import import_apart, modules_of, requests
+from envspec_check.checks.stack.locked import describe
 from envspec_check.failures import root_cause
 from envspec_check.import_failures import import_remedy
 from envspec_check.interface import Context
@@ -39,12 +39,12 @@ def test_the_modules_of_a_distribution(files: list[str], modules: list[str]) -> 
 
 
 def test_what_the_spec_asks_for() -> None:
-    assert asked_for(LOCK) == {"torch": "pytorch-gpu", "tqdm": "tqdm"}
+    assert requests(LOCK) == {"torch": "pytorch-gpu", "tqdm": "tqdm"}
 
 
 def test_a_package_is_told_with_its_wheel() -> None:
-    assert described(CONTEXT, "tqdm") == "tqdm 4.1 (tqdm-4.1-py3-none-any.whl)"
-    assert described(CONTEXT, "pytorch-gpu") == "pytorch-gpu 2.7"
+    assert describe(CONTEXT, "tqdm") == "tqdm 4.1 (tqdm-4.1-py3-none-any.whl)"
+    assert describe(CONTEXT, "pytorch-gpu") == "pytorch-gpu 2.7"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_module_that_crashes_or_raises_costs_no_other(
     for name, body in bodies.items():
         (tmp_path / f"{name}.py").write_text(body)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    wrong = imported(sorted(bodies), 2)
+    wrong = import_apart(sorted(bodies), 2)
     assert wrong == {"one_ends": "crashed (SIGSEGV)", "one_raises": "ZeroDivisionError: division by zero"}
     assert "import one_is" in capfd.readouterr().out
 

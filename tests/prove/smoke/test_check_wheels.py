@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envspec_check.checks.installed import built_for, other_wheels
-from envspec_check.environment import Installed, installed
+from envspec_check.checks.installed import other_wheels, targets_of
+from envspec_check.environment import Installed, distributions
 
 from envspec.lock.read import load
 from envspec.lock.slice import slice_of
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[3]
     ],
 )
 def test_what_a_tag_says(tag: str, pythons: set[str], processors: set[str]) -> None:
-    assert built_for([tag]) == (pythons, processors)
+    assert targets_of([tag]) == (pythons, processors)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_no_wheel_of_this_environment_is_another() -> None:
     lock = load(ROOT / "locks" / "dev" / "envspec.lock")
     target = next(one for one in lock.targets if one.inputs.platform == "linux-64")
     pins: Any = slice_of(lock, target)
-    there = installed(sys.path)
+    there = distributions(sys.path)
     assert len({one["name"] for one in pins["pip"]} & {one.name for one in there}) > 20
     if target.inputs.python == "{}.{}".format(*sys.version_info[:2]):
         assert other_wheels(pins, there) == []

@@ -15,4 +15,4 @@ def collectives_fabric(ctx: Context) -> Outcome:
     if found:
         fabric.listen(ctx.scratch)
         ranks(ctx, ctx.gpus, "nccl", all_reduce_exact)
-    return fabric.judged(ctx.config, found, fabric.chosen(ctx.scratch))
+    return fabric.judge(ctx.config, found, fabric.network_of(ctx.scratch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envspec_check.checks.figures import repeated
+from envspec_check.checks.figures import median_seconds
 from envspec_check.checks.operators import TOLERANCES, farthest
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed
 from envspec_check.trainer import exactly
@@ -46,5 +46,5 @@ def figures_fp8(ctx: Context) -> Outcome:
     """How fast matrices of 8-bit floats multiply."""
     size = 4096 if ctx.quick else 8192
     one = matrix(ctx, size, size)
-    seconds = repeated(ctx, lambda: product(ctx.torch, one, one.t()), 0.3 if ctx.quick else 1.0)
+    seconds = median_seconds(ctx, lambda: product(ctx.torch, one, one.t()), 0.3 if ctx.quick else 1.0)
     return passed(figures=[("figures.matmul_tflop_s.fp8", 2 * size**3 / seconds / 1e12, "TFLOP/s")])

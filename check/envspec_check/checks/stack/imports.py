@@ -9,13 +9,13 @@ import re
 import time
 from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
-from envspec_check.checks.stack.locked import AGAIN, described, settle
-from envspec_check.environment import Installed, installed, own_paths
+from envspec_check.checks.stack.locked import AGAIN, describe, settle
+from envspec_check.environment import Installed, distributions, own_paths
 from envspec_check.import_failures import import_remedy
 from envspec_check.interface import Context, Outcome, check, failed, passed, skipped, some
 from envspec_check.lock import canonical
 from envspec_check.machine import usable_cpus
-from envspec_check.process import ending, forked, give_up
+from envspec_check.process import ending, fork, give_up
 
 ONE = 90.0
 """Seconds that one import may take: from a cold disk of a network the largest take half of that."""
@@ -44,7 +44,7 @@ def modules_of(files: Iterable[str]) -> List[str]:
     return sorted(found)
 
 
-def asked_for(lock: Dict[str, Any]) -> Dict[str, str]:
+def requests(lock: Dict[str, Any]) -> Dict[str, str]:
     """The distributions that the spec asks for, each with the name of its package."""
     found = {}
     for kind in ("conda", "pip"):
@@ -64,7 +64,7 @@ def import_it(name: str) -> None:
     importlib.import_module(name)
 
 
-def imported(modules: Sequence[str], at_once: int) -> Dict[str, str]:
+def import_apart(modules: Sequence[str], at_once: int) -> Dict[str, str]:
     """Import modules, each in a process forked from this one: why those failed that did."""
     todo, wrong = list(modules), {}
     running: Dict[int, Tuple[str, Any, float]] = {}
@@ -72,7 +72,7 @@ def imported(modules: Sequence[str], at_once: int) -> Dict[str, str]:
         while todo and len(running) < at_once:
             name = todo.pop(0)
             print("import " + name, flush=True)
-            pid, answer = forked(functools.partial(import_it, name))
+            pid, answer = fork(functools.partial(import_it, name))
             running[pid] = name, answer, time.monotonic() + ONE
         for pid, (name, answer, deadline) in list(running.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
@@ -92,20 +92,20 @@ def imported(modules: Sequence[str], at_once: int) -> Dict[str, str]:
 @check("stack.imports")
 def stack_imports(ctx: Context) -> Outcome:
     """Each package that the spec asks for can be imported, in a process of its own."""
-    asked = asked_for(ctx.lock)
+    asked = requests(ctx.lock)
     owners = {
         module: asked[one.name]
-        for one in installed(own_paths())
+        for one in distributions(own_paths())
         if one.name in asked
         for module in modules_of(files_of(one))
     }
     if not owners:
         return skipped("the spec asks for no package that has modules")
     settle(ctx)
-    wrong = imported(sorted(owners), usable_cpus())
+    wrong = import_apart(sorted(owners), usable_cpus())
     details = {"imported": sorted(set(owners) - set(wrong)), "failed": wrong}
     if not wrong:
         return passed(details=details)
-    told = [f"{module} of {described(ctx, owners[module])}: {why}" for module, why in sorted(wrong.items())]
+    told = [f"{module} of {describe(ctx, owners[module])}: {why}" for module, why in sorted(wrong.items())]
     remedies = {import_remedy(why) or AGAIN for why in wrong.values()}
     return failed(f"can't be imported: {some(told, 3)}", "; ".join(sorted(remedies)), details=details)

@@ -17,7 +17,7 @@ AGAIN = "install the environment again from its lock"
 Used = Callable[[Context, Any], Outcome]
 
 
-def described(ctx: Context, name: str) -> str:
+def describe(ctx: Context, name: str) -> str:
     """A locked package and the file that it is installed from."""
     for kind in ("pip", "conda"):
         for package in ctx.lock.get(kind, []):
@@ -48,7 +48,7 @@ def stack_check(name: str, *modules: str) -> Callable[[Used], Used]:
             except Exception as error:  # noqa: BLE001, whatever a package raises
                 traceback.print_exc()
                 text = root_cause(error)
-                told = f"{described(ctx, name)} can't {what} with torch {ctx.torch.__version__}: {text}"
+                told = f"{describe(ctx, name)} can't {what} with torch {ctx.torch.__version__}: {text}"
                 raise Fault(told, import_remedy(text) or import_remedy(traceback.format_exc()) or AGAIN) from None
 
         check("stack." + name)(run)

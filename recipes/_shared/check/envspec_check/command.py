@@ -124,7 +124,7 @@ def write_reports(asked: argparse.Namespace, report: dict[str, Any]) -> None:
         write_whole(asked.junit, junit(report))
 
 
-def interrupted(*_: object) -> None:
+def interrupt(*_: object) -> None:
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, signal.SIG_IGN)  # Slurm tells twice; the second time would cost the report
     raise KeyboardInterrupt
@@ -152,7 +152,7 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         # torch.compile would build and start a program for each instruction set of the CPU, in a new interpreter.
         os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(name, interrupted)
+        signal.signal(name, interrupt)
     try:
         folder = Path(tempfile.mkdtemp(prefix="check-", dir=asked.scratch and os.path.abspath(asked.scratch)))
     except OSError as error:

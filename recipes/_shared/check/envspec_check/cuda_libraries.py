@@ -1,4 +1,4 @@
-"""Which files are CUDA's libraries."""
+"""The files that are CUDA's libraries."""
 
 from __future__ import annotations
 

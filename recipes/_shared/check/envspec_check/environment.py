@@ -53,7 +53,7 @@ class Installed(NamedTuple):
     distribution: Any
 
 
-def installed(paths: Sequence[str]) -> list[Installed]:
+def distributions(paths: Sequence[str]) -> list[Installed]:
     found = []
     for one in importlib.metadata.distributions(path=list(paths)):
         headers = (one.read_text("METADATA") or one.read_text("PKG-INFO") or "").partition("\n\n")[0]

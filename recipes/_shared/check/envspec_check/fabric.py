@@ -1,4 +1,4 @@
-"""What joins the nodes: the machine's InfiniBand and RoCE ports, and what NCCL says that it uses.
+"""The fabric between nodes: the machine's InfiniBand and RoCE ports, and NCCL's choice by its log.
 
 NCCL loads libibverbs when it starts. Where that fails it uses sockets, ten times slower, and says so in its log alone.
 """
@@ -20,12 +20,12 @@ def ports(sysfs: Path = SYSFS) -> Dict[str, str]:
     """The ports that are up, as NCCL names them, and their link layers: "InfiniBand" or "Ethernet"."""
     found = {}
     for port in sorted(sysfs.glob("*/ports/*")):
-        if "ACTIVE" in said(port / "state"):
-            found["%s:%s" % (port.parent.parent.name, port.name)] = said(port / "link_layer") or "InfiniBand"
+        if "ACTIVE" in content_of(port / "state"):
+            found["%s:%s" % (port.parent.parent.name, port.name)] = content_of(port / "link_layer") or "InfiniBand"
     return found
 
 
-def said(path: Path) -> str:
+def content_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -38,14 +38,14 @@ def listen(folder: Path) -> None:
     os.environ.update(more)
 
 
-def chosen(folder: Path) -> Optional[str]:
+def network_of(folder: Path) -> Optional[str]:
     """What NCCL wrote that it uses: "IB", "Socket" or a plugin's name. Source: NCCL's src/init.cc, from 2.4 on."""
-    logs = [said(path) for path in sorted(folder.glob("nccl-*.log"))]
+    logs = [content_of(path) for path in sorted(folder.glob("nccl-*.log"))]
     names: List[str] = [name for log in logs for name in re.findall(r"Using network (\S[^\n]*)", log)]
     return "Socket" if "Socket" in names else names[-1].strip() if names else None
 
 
-def judged(
+def judge(
     config: Dict[str, Any],
     found: Mapping[str, str],
     network: Optional[str],

@@ -1,4 +1,4 @@
-"""What errors mean that a machine or its settings cause: in words, and with what to do about them."""
+"""Errors that a machine or its settings cause: their meaning in words, and the remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KNOWN = (
 """Patterns for the text of an error, what they mean (None: the text says it) and what to do."""
 
 
-def explained(text: str) -> Tuple[str, Optional[str]]:
+def explain(text: str) -> Tuple[str, Optional[str]]:
     """The reason and the remedy of an error: the text itself and None where nothing is known of it."""
     for pattern, reason, remedy in KNOWN:
         found = re.search(pattern, text)

@@ -1,4 +1,4 @@
-"""What target.json says: the target's slice of the lock, its pins, and how their versions are compared."""
+"""target.json: the target's slice of the lock, its pins, and how their versions are compared."""
 
 from __future__ import annotations
 

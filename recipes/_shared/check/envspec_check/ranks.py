@@ -11,10 +11,10 @@ import uuid
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
-from envspec_check.failures import explained
+from envspec_check.failures import explain
 from envspec_check.interface import Context, Fault
 from envspec_check.machine import usable_cpus
-from envspec_check.process import ending, forked, give_up
+from envspec_check.process import ending, fork, give_up
 
 
 class Rank(NamedTuple):
@@ -39,7 +39,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("NCCL_DEBUG", "WARN")
     started = [
-        forked(functools.partial(_run_rank, ctx, folder, rank, world, backend, work, limit)) for rank in range(world)
+        fork(functools.partial(_run_rank, ctx, folder, rank, world, backend, work, limit)) for rank in range(world)
     ]
     children = {pid: rank for rank, (pid, _) in enumerate(started)}
     wrong: list[str] = []
@@ -53,7 +53,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
             rank = children.pop(pid)
             if status:
                 error = started[rank][1].take().get("error")
-                reason, known = explained(error) if error else (ending(status), None)
+                reason, known = explain(error) if error else (ending(status), None)
                 wrong.append("rank %d %s" % (rank, reason) if not error else "rank %d: %s" % (rank, reason))
                 remedy = known or remedy
     for pid in children:

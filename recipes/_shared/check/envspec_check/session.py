@@ -66,7 +66,7 @@ class Session:
                 outcome = failed(NO_GPU + self.no_look, NO_GPU_REMEDY)
             else:
                 outcome, words, memory = self.runner.run(one, self.device, self.gpus)
-            progress.ended(self.add(one, outcome, words, memory, time.monotonic() - began))
+            progress.end(self.add(one, outcome, words, memory, time.monotonic() - began))
         self.collect(progress, wait=True)
 
     @property

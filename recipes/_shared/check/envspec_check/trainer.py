@@ -23,7 +23,7 @@ from envspec_check.workloads.base import Batch, number_of, the_torch, warm_up_an
 
 @dataclass(frozen=True)
 class Training:
-    """Which training: equal ones, on one machine, are to end bitwise equal."""
+    """The settings of a training: equal ones, on one machine, are to end bitwise equal."""
 
     workload: str
     steps: int

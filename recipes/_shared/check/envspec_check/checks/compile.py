@@ -43,7 +43,7 @@ def lacking_to_compile(text: str) -> Outcome | None:
     return None
 
 
-def counted(torch: Any) -> Tuple[int, Optional[int]]:
+def counts(torch: Any) -> Tuple[int, Optional[int]]:
     """How many graphs were captured so far in this process, and how many kernels inductor made of them; None where this
     torch doesn't count those."""
     graphs = int(importlib.import_module("torch._dynamo.utils").counters["stats"]["unique_graphs"])
@@ -52,9 +52,9 @@ def counted(torch: Any) -> Tuple[int, Optional[int]]:
     return graphs, None if kernels is None else int(kernels)
 
 
-def not_compiled(torch: Any) -> Outcome | None:
+def eager_outcome(torch: Any) -> Outcome | None:
     """What to say where nothing was compiled, though torch.compile was asked to: eager agrees with itself."""
-    graphs, kernels = counted(torch)
+    graphs, kernels = counts(torch)
     if graphs and kernels != 0:
         return None
     reason = "torch.compile compiled nothing: it %s" % (
@@ -105,10 +105,10 @@ def compiled_alike(ctx: Context, sizes: Sequence[int], **options: Any) -> Outcom
         seconds = seconds or time.monotonic() - began
         errors += [farthest(torch, one, right) for one, right in zip(results[1], results[0])]
     limit = 10 * TOLERANCES["fp32"]
-    graphs, kernels = counted(torch)
+    graphs, kernels = counts(torch)
     details = {"errors": errors, "tolerance": limit, "graphs": graphs, "kernels": kernels}
     figures = [("compile.first_s", seconds, "s")]
-    nothing = not_compiled(torch)
+    nothing = eager_outcome(torch)
     if nothing:
         return nothing
     if not max(errors) <= limit:

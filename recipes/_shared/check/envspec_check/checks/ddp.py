@@ -12,7 +12,18 @@ import sys
 from typing import Any, Dict, List, Sequence
 
 from envspec_check.checks.collectives import EQUAL, flat, moved_apart
-from envspec_check.interface import WORKLOADS, Context, Ended, Fault, Outcome, check, ended, failed, internal, passed
+from envspec_check.interface import (
+    WORKLOADS,
+    Context,
+    Ended,
+    Fault,
+    Outcome,
+    check,
+    failed,
+    internal,
+    passed,
+    run_program,
+)
 from envspec_check.process import write_whole
 from envspec_check.ranks import Rank, on_the_cpu, ranks
 from envspec_check.trainer import Trainer, Training, digest, percentile
@@ -76,7 +87,7 @@ def under_torchrun(ctx: Context, world: int, *words: str) -> Ended:
     limit = ctx.timeout * 0.8
     late = Fault("torchrun hadn't ended after %g s" % limit, "the end of its output says where its ranks wait")
     env = {"GLOO_SOCKET_IFNAME": "lo", **os.environ}
-    return ended([*command, *ctx.again(*words)[1:]], env, str(ctx.scratch), limit, late)
+    return run_program([*command, *ctx.again(*words)[1:]], env, str(ctx.scratch), limit, late)
 
 
 def even_ranks(gpus: int) -> int:
@@ -91,7 +102,7 @@ def apart(one: Sequence[float], other: Sequence[float]) -> float:
     return max((abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(one, other)), default=0.0)
 
 
-def found_by_ranks(ctx: Context, backend: str, world: int) -> List[Dict[str, Any]]:
+def rank_findings(ctx: Context, backend: str, world: int) -> List[Dict[str, Any]]:
     """What each rank found: under torchrun, or where time is short in forks, which needn't import torch. Raises
     Fault."""
     if ctx.quick:
@@ -108,7 +119,7 @@ def found_by_ranks(ctx: Context, backend: str, world: int) -> List[Dict[str, Any
 def training_ddp(ctx: Context) -> Outcome:
     """Ranks that share each batch train every workload as one process with the whole batch does."""
     backend, world = ("nccl", even_ranks(ctx.gpus)) if ctx.gpus > 1 else ("gloo", 2)
-    found = found_by_ranks(ctx, backend, world)
+    found = rank_findings(ctx, backend, world)
     details: dict[str, Any] = {"backend": backend, "ranks": world, "limit": EQUAL, "apart": {}}
     curves, slowest = {}, []
     for name, first in found[0].items():

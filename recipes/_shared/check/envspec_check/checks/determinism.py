@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 from typing import Dict, List, NamedTuple
 
-from envspec_check.failures import explained
+from envspec_check.failures import explain
 from envspec_check.interface import Context, Fault, Outcome, check, failed, internal, passed
-from envspec_check.process import ending, forked, write_whole
+from envspec_check.process import ending, fork, write_whole
 from envspec_check.trainer import PARTS, Trainer, Training, digest, native_precision
 
 EXACT_STEPS = 24
 
 
 class Run(NamedTuple):
-    """What a training ended with: equal only if it went the same way bit by bit.
+    """The end of a training: equal only if it went the same way bit by bit.
 
     `parts` are digests by the names of PARTS, `half` those at half way or, of a resumed run, of what it loaded.
     """
@@ -63,11 +63,11 @@ def half_way(steps: int) -> int:
 
 def in_fork(ctx: Context, save: bool = False, load: bool = False) -> Run:
     """`run_exactly` in a process forked from this one, which must not have used torch. Raises Fault when it fails."""
-    pid, answer = forked(lambda: run_exactly(ctx, save=save, load=load)._asdict())
+    pid, answer = fork(lambda: run_exactly(ctx, save=save, load=load)._asdict())
     _, status = os.waitpid(pid, 0)
     found = answer.take()
     if status:
-        reason, remedy = explained(found["error"]) if "error" in found else (ending(status), None)
+        reason, remedy = explain(found["error"]) if "error" in found else (ending(status), None)
         told = "the training failed: " if "error" in found else "the training "
         raise Fault(told + reason, remedy or "see the training checks; the end of its output says where it ended")
     return Run(**found["value"])

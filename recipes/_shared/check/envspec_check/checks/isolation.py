@@ -9,7 +9,7 @@ import sys
 from typing import Sequence
 
 from envspec_check.cuda_libraries import is_cuda_library
-from envspec_check.environment import FOLDER, installed, is_within, own_paths, own_roots
+from envspec_check.environment import FOLDER, distributions, is_within, own_paths, own_roots
 from envspec_check.interface import Context, Outcome, check, failed, passed, some
 
 
@@ -44,8 +44,8 @@ def static_isolation(ctx: Context) -> Outcome:
     details = {"path": list(sys.path), "user_site": bool(site.ENABLE_USER_SITE), "leaks": [list(one) for one in found]}
     if not found:
         return passed(details=details)
-    own = {one.name for one in installed(own_paths())}
-    others = [f"{one.name} {one.version}" for one in installed([path for path, _ in found]) if one.name in own]
+    own = {one.name for one in distributions(own_paths())}
+    others = [f"{one.name} {one.version}" for one in distributions([path for path, _ in found]) if one.name in own]
     reason = "packages come from outside the environment: " + some([f"{path} is {kind}" for path, kind in found], 3)
     if others:
         reason += f" (it too has {some(others, 3)})"

@@ -1,4 +1,4 @@
-"""Whether a training holds more memory from step to step."""
+"""The rule that a training holds no more memory from step to step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Held(NamedTuple):
     process: int
 
 
-def held(torch: Any, device: str) -> Held:
+def measure(torch: Any, device: str) -> Held:
     gc.collect()
     if device == "cuda":
         torch.cuda.synchronize()

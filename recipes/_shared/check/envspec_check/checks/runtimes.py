@@ -9,7 +9,7 @@ from subprocess import DEVNULL
 from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 from envspec_check.environment import is_within, own_paths, own_roots
-from envspec_check.interface import Context, Fault, Outcome, check, ended, failed, passed
+from envspec_check.interface import Context, Fault, Outcome, check, failed, passed, run_program
 
 VERSIONS: Dict[str, bytes] = {
     "libstdc++.so.6": rb"GLIBCXX_(3\.4(?:\.\d+)?)\0",
@@ -69,13 +69,13 @@ def libraries_of_the_system() -> str:
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:
             clean = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
-            return ended([program, "-p"], clean, "/", None, Fault(""), stderr=DEVNULL).output
+            return run_program([program, "-p"], clean, "/", None, Fault(""), stderr=DEVNULL).output
         except OSError:
             continue
     return ""
 
 
-def dotted(version: Version) -> str:
+def version_text(version: Version) -> str:
     return ".".join(map(str, version))
 
 
@@ -94,8 +94,8 @@ def static_runtimes(ctx: Context) -> Outcome:
         if own is not None and not own:
             wrong.append(f"{variable} brings {path}, which is no {name.partition('.so')[0]}")
         elif own and hidden and own < hidden:
-            told = f"{variable} brings {path}, which is older ({dotted(own)}) than what it hides"
-            wrong.append(f"{told}: {other} ({dotted(hidden)})")
+            told = f"{variable} brings {path}, which is older ({version_text(own)}) than what it hides"
+            wrong.append(f"{told}: {other} ({version_text(hidden)})")
     if wrong:
         remedy = "unset LD_LIBRARY_PATH and LD_PRELOAD, or unload the cluster's compiler modules (gcc, intel)"
         return failed("; ".join(wrong), remedy, details=details)

@@ -6,7 +6,7 @@ import functools
 import math
 from typing import Any, Sequence
 
-from envspec_check.checks.memory import Held, growth, held, leak
+from envspec_check.checks.memory import Held, growth, leak, measure
 from envspec_check.checks.precision import beside_fp32
 from envspec_check.interface import Context, Outcome, check, failed, passed, skipped
 from envspec_check.trainer import Trainer, Training, lacks, peak_memory, percentile
@@ -47,7 +47,7 @@ def training_in(ctx: Context, precision: str) -> Outcome:
     looks: list[Held] = []
 
     def look() -> None:
-        looks.append(held(ctx.torch, ctx.device))
+        looks.append(measure(ctx.torch, ctx.device))
 
     trainer.run(ctx.steps, {ctx.steps // 2: look, ctx.steps: look})
     made, losses = trainer.workload, trainer.losses

@@ -52,7 +52,7 @@ def layer_of(name: str, depth: int) -> int:
 
 
 class Workload:
-    """What is trained: a model, its data, its loss, and by how much the loss has to fall.
+    """A workload: a model, its data, its loss, and by how much the loss has to fall.
 
     `loss(model, batch)` is all that a trainer calls in a step; `batches(seed, position, steps)` gives what is left of
     the data from a position on.

@@ -1,4 +1,4 @@
-"""What is asked of GPUs alone, put into the table by its import, in this order."""
+"""The checks of GPUs alone, put into the table by its import, in this order."""
 
 from envspec_check.checks.gpu import libraries as libraries  # noqa: I001 -- the table's order
 from envspec_check.checks.gpu import versions as versions

@@ -43,7 +43,7 @@ def slowed_down(index: int, one: Health) -> List[str]:
     return ["GPU %d %s" % (index, words) for words in told]
 
 
-def judged(ctx: Context, work: Callable[[], None] = lambda: None, loaded: bool = False) -> Outcome:
+def judge(ctx: Context, work: Callable[[], None] = lambda: None, loaded: bool = False) -> Outcome:
     """The health of each GPU that torch sees, while this work runs."""
     library, found = nvml(), []
     if not library:
@@ -67,7 +67,7 @@ def judged(ctx: Context, work: Callable[[], None] = lambda: None, loaded: bool =
 @check("device.health", needs="gpu")
 def device_health(ctx: Context) -> Outcome:
     """No GPU's memory has errors."""
-    return judged(ctx)
+    return judge(ctx)
 
 
 @check("figures.health", needs="gpu")
@@ -83,4 +83,4 @@ def figures_health(ctx: Context) -> Outcome:
                 for _ in range(64):  # which runs on while NVML is asked
                     ctx.torch.mm(one, one)
 
-    return judged(ctx, work, loaded=True)
+    return judge(ctx, work, loaded=True)

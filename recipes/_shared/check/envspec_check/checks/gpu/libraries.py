@@ -12,7 +12,7 @@ from envspec_check.interface import Context, Outcome, Skip, check, failed, passe
 from envspec_check.machine import arch_flags, read_text
 
 
-def linked_in(roots: Sequence[str]) -> set[str]:
+def real_folders(roots: Sequence[str]) -> set[str]:
     """Where the CUDA libraries of the environment really are: an installer may have made links of them."""
     found: set[str] = set()
     for root in own_paths():
@@ -38,7 +38,7 @@ def static_libraries(ctx: Context) -> Outcome:
     found = mapped_libraries(read_text("/proc/self/maps"))
     outside = [path for path in found if not is_within(path, own_roots())]
     if outside:
-        own = linked_in(own_roots())
+        own = real_folders(own_roots())
         outside = [path for path in outside if path not in own]
     if outside:
         remedy = "unset LD_LIBRARY_PATH, or unload the cluster's CUDA and cuDNN modules"
