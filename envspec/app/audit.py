@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,13 @@ class Audited:
             "ok": not report.unread and not report.at_least(fail_on),
             "complete": not report.unread,
             "fail_on": fail_on,
-            "targets": list(report.targets),
+            "targets": report.targets,
             "packages": len(report.names),
-            "database": asdict(report.database),
+            "database": report.database,
             "releases": [_release(*one) for one in report.releases if any(one[1:])],
             "findings": [as_json(one) for one in report.findings],
-            "not_asked": [asdict(one) for one in report.not_asked],
-            "unread": list(report.unread),
+            "not_asked": report.not_asked,
+            "unread": report.unread,
         }
 
     def text(self, width: int | None, coloured: Callable[[str], str]) -> Iterator[str]:

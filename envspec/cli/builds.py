@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,7 +61,7 @@ def command(
         package = package if version is None else f"{package}=={version}"
         variants = find_variants(package, index, WantedBuilds(version=None, **others))
         if as_json:
-            options.print_json("variants", {"package": package, "variants": [asdict(row) for row in variants]})
+            options.print_json("variants", {"package": package, "variants": variants})
         else:
             out("\n".join(align(_variants(variants))))
         return 0
@@ -71,7 +70,7 @@ def command(
     conda = conda or package == "pytorch"
     found = find_builds(package, WantedBuilds(version=version, **others), conda=conda)
     if as_json:
-        rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in found]
+        rows = [{name: value for name, value in vars(row).items() if name not in _OWN} for row in found]
         options.print_json("builds", {"package": "pytorch" if conda else "torch", "builds": rows})
     else:
         out("\n".join(align(_table(found, conda), heading=True)))

@@ -65,12 +65,12 @@ def command(as_json: bool, **asked: Any) -> int:
         document = {
             "spec": request.path,
             "target": made.target,
-            "file": str(request.output),
+            "file": request.output,
             "size": made.size,
             "files": made.files,
             "needed": made.needed,
             "digest": made.digest,
-            "built": list(made.built),
+            "built": made.built,
             "base": made.base,
         }
         options.print_json("bundle", document)

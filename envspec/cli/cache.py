@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 
 import click
 
@@ -49,7 +48,7 @@ def directory(as_json: bool) -> int:
     """Print the cache's folder"""
     cache = load_settings().cache_dir
     if as_json:
-        options.print_json("cache", {"cache": str(cache)})
+        options.print_json("cache", {"cache": cache})
     else:
         out(str(cache))
     return 0
@@ -115,13 +114,13 @@ def _tell(found: CacheView, as_json: bool) -> int:
 def _print(found: CacheView) -> int:
     kinds = found.contents.by_kind().items()
     document = {
-        "cache": str(found.settings.cache_dir),
-        "environments": str(found.settings.environments),
+        "cache": found.settings.cache_dir,
+        "environments": found.settings.environments,
         "size": found.contents.size,
         "kinds": [{"kind": kind, "entries": count, "size": total} for kind, (count, total) in kinds],
         "foreign": found.contents.foreign,
     }
-    options.print_json("cache", document | ({"removed": asdict(found.removed)} if found.removed else {}))
+    options.print_json("cache", document | ({"removed": found.removed} if found.removed else {}))
     return 0
 
 

@@ -12,6 +12,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
@@ -141,10 +143,12 @@ def out_json(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Return a JSON document, without secrets and with terminal control characters escaped."""
+    """Return a JSON document, without secrets and with terminal control characters escaped. A dataclass becomes the
+    object of its fields, and a path its text.
+    """
     import json
 
-    text = json.dumps(_redact(value), indent=2, ensure_ascii=False)
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
     return text if text.isascii() else _NOT_PLAIN.sub(_json_escape, text)
 
 
@@ -276,13 +280,15 @@ def _visible_width(text: str) -> int:
     return len(_COLOUR.sub("", text))
 
 
-def _redact(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, str | Path):
+        return redact(str(value))
     if isinstance(value, dict):
-        return {redact(key) if isinstance(key, str) else key: _redact(inner) for key, inner in value.items()}
+        return {redact(key) if isinstance(key, str) else key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_redact(inner) for inner in value]
+        return [_plain(inner) for inner in value]
     return value
 
 

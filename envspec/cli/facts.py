@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from envspec.app.edition import current_facts, edition_document
@@ -31,8 +29,7 @@ def command(as_json: bool) -> int:
     """
     found, age, tables = current_facts()
     if as_json:
-        told = {"age_days": age, "note": found.note, "tables": list(map(asdict, tables))}
-        options.print_json("facts", edition_document() | told)
+        options.print_json("facts", {**edition_document(), "age_days": age, "note": found.note, "tables": tables})
         return 0
     out(f"facts {found.version}, {plural(max(age, 0), 'day')} old, from {found.origin} ({found.folder})")
     rows = [

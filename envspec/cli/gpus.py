@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
 import click
 
@@ -33,7 +32,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
     """
     found = find_gpus(names, arch)
     if as_json:
-        options.print_json("gpus", {"gpus": [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]})
+        options.print_json("gpus", {"gpus": [vars(known) | vars(gpu) | {"sm": gpu.sm} for gpu, known in found]})
     else:
         out("\n".join(align([_HEADING, *_rows(found)], heading=True)))
     return 0

@@ -98,7 +98,7 @@ def command(
     with interruption_says("run the same command again; what isn't whole wasn't written"):
         made, one_file = make_images(order)
     if as_json:
-        own = {"squashfs": one_file.document()} if one_file else {}
+        own = {"squashfs": one_file} if one_file else {}
         options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})
         return 0
     for image in made.images if made else ():

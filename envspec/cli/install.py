@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +66,7 @@ def command(squashfs: Path | None, dry_run: bool, as_json: bool, **others: Any) 
         with interruption_says("nothing was written; run the same command again"):
             file = install_squashfs(asked, squashfs)
         if as_json:
-            options.print_json("install", {"spec": asked.path, "target": file.target, "squashfs": file.document()})
+            options.print_json("install", {"spec": asked.path, "target": file.target, "squashfs": file})
         else:
             for line in file.told:
                 out(line)
@@ -109,10 +108,10 @@ def _document(path: str, made: Installed, *, dry_run: bool) -> dict[str, object]
     return {
         "spec": path,
         "target": made.target.name,
-        "prefix": str(made.prefix),
+        "prefix": made.prefix,
         "dry_run": dry_run,
         "status": made.outcome.status,
         "packages": len(made.target.pins),
-        "changes": [asdict(change) for change in made.outcome.changes],
-        "warnings": list(made.outcome.warnings),
+        "changes": made.outcome.changes,
+        "warnings": made.outcome.warnings,
     }

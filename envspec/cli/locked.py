@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ def show_edit(command: str, done: Edited, locks_dir: Path | None, *, verbose: bo
         show_lock(done.locked, locks_dir, verbose=verbose, as_json=as_json)
     if as_json:
         locked = done.locked and lock_document(done.locked)
-        options.print_json(command, {"spec": done.path, "edits": [asdict(one) for one in done.edits], "lock": locked})
+        options.print_json(command, {"spec": done.path, "edits": done.edits, "lock": locked})
 
 
 def show_lock(done: Locked, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
@@ -72,12 +71,12 @@ def lock_document(done: Locked) -> dict[str, object]:
     """Give a spec's part of what `lock --json` prints."""
     return {
         "spec": done.spec.path,
-        "lock": str(done.folder.path),
+        "lock": done.folder.path,
         "status": done.status,
         "targets": {target.name: len(target.pins) for target in done.lock},
         "images": {image.name: image.digest for image in done.lock.images},
         "pythons": {one.platform: f"{one.version}+{one.build}" for one in done.lock.pythons},
-        "changes": list(done.changes),
+        "changes": done.changes,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +62,8 @@ def command(
     found = newer_releases(path, targets, locks_dir, direct=direct, offline=offline)
     if as_json:
         unread = [{"package": name, "reason": reason} for name, reason in found.unread.items()]
-        told = {"newer": [asdict(one) for one in found.newer], "variants": [asdict(one) for one in found.variants]}
-        options.print_json("outdated", {"lock": found.lock.name, **told, "unread": unread})
+        told = {"newer": found.newer, "variants": found.variants, "unread": unread}
+        options.print_json("outdated", {"lock": found.lock.name, **told})
     else:
         for line in _lines(found, everything=everything):
             out(line)
@@ -114,7 +113,7 @@ def _show_horizons(path: str, names: tuple[str, ...], locks_dir: Path | None, *,
     lock, found = horizons(path, names, locks_dir)
     if as_json:
         rows = [
-            {"target": one.target, "locked": one.locked, "channel": one.channel, **asdict(one.horizon)} for one in found
+            {"target": one.target, "locked": one.locked, "channel": one.channel, **vars(one.horizon)} for one in found
         ]
         options.print_json("horizon", {"lock": lock.name, "targets": rows})
         return

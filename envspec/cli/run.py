@@ -120,12 +120,12 @@ def _show(asked: RunRequest, words: tuple[str, ...], *, as_json: bool) -> int:
             "spec": planned.path,
             "target": planned.target.name,
             "because": planned.because or None,
-            "prefix": str(planned.prefix),
+            "prefix": planned.prefix,
             "status": _STATUS[outcome.status],
             "packages": len(planned.target.pins),
             "changes": len(outcome.changes),
             "variables": {**own, **fixed},
-            "command": list(words),
+            "command": words,
         }
         options.print_json("run", document)
         return 0

@@ -56,7 +56,7 @@ def command(
     if as_json:
         about = {"spec": found.spec.path, "package": package, "inverse": inverse}
         groups = [
-            {"targets": list(names), "tree": [_branch_as_json(branch) for branch in branches]}
+            {"targets": names, "tree": [_branch_as_json(branch) for branch in branches]}
             for names, branches in found.groups
         ]
         options.print_json("tree", {**about, "groups": groups})
@@ -103,4 +103,4 @@ def _draws_unicode() -> bool:
 
 def _branch_as_json(branch: Branch) -> dict[str, Any]:
     values = {name: value for name, value in vars(branch).items() if name != "condition"}
-    return {**values, "extras": list(branch.extras), "branches": [_branch_as_json(b) for b in branch.branches]}
+    return {**values, "branches": [_branch_as_json(one) for one in branch.branches]}

@@ -160,9 +160,9 @@ def _pin(one: Told) -> dict[str, Any]:
         "version": pin.version,
         "index": pin.index,
         "builds": one.claim.builds,
-        "targets": list(one.targets),
+        "targets": one.targets,
     }
 
 
 def _reasons(found: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
-    return [{"reason": reason, "packages": list(names)} for reason, names in found.items()]
+    return [{"reason": reason, "packages": names} for reason, names in found.items()]

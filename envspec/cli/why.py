@@ -76,8 +76,8 @@ def _as_json(spec: str, package: str, groups: tuple[tuple[tuple[str, ...], Expla
         "package": package,
         "groups": [
             {
-                "targets": list(names),
-                "packages": [vars(found) for found in answer.packages],
+                "targets": names,
+                "packages": answer.packages,
                 "paths": [[_step_as_json(step) for step in path] for path in answer.paths],
                 "more": answer.more,
             }

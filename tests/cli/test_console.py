@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from envspec.base import redact as secrets
+from envspec.base.errors import Place
 from envspec.cli import console, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,3 +106,11 @@ def test_a_secret_that_is_a_word_of_json_breaks_none(capsys: pytest.CaptureFixtu
     secrets.register("schema")
     console.out_json({"schema": "x", "said": 'it was "state": "ok"', "state": "ok"})
     assert json.loads(capsys.readouterr().out) == {"****": "x", "said": "it was ****", "state": "ok"}
+
+
+def test_a_value_is_the_object_of_its_fields_and_loses_its_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    secrets.register("hunter22")
+    place = Place("a-hunter22.toml", 3)
+    console.out_json({"place": place, "path": Path("x/hunter22"), "all": (place,)})
+    document = {"file": "a-****.toml", "line": 3, "column": 0}
+    assert json.loads(capsys.readouterr().out) == {"place": document, "path": "x/****", "all": [document]}

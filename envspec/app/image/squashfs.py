@@ -63,9 +63,6 @@ class MadeSquashfs:
         what = f"{self.target}, {self.packages} packages, {self.inside:,} files and folders in one{where}"
         return f"{self.file}: {what}, {byte_size(self.size)}", f"digest {self.digest}"
 
-    def document(self) -> dict[str, str | int | None]:
-        return {**vars(self), "file": str(self.file)}
-
 
 def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> MadeSquashfs:
     """Write the file of the order's only target; `path` is where it is going to be. Raises InputError, IndexFailure,
