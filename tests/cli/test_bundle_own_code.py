@@ -49,8 +49,7 @@ def own(machine: Machine, index: Index) -> Path:
     index.add(MAKER, wheel("app", "1.0"), wheel("tool", "1.0"))
     index.add(sdist("fast", "1.0", files={"backend.py": backend}))
     (machine.folder / "pyproject.toml").write_text(PROJECT)
-    machine.spec(SPEC)
-    machine.locked()
+    machine.locked(spec=SPEC)
     return machine.folder
 
 

@@ -23,8 +23,7 @@ DAY = 86400
 def filled(machine: Machine, index: Index) -> Machine:
     """A machine that locked something, so that its cache has something of envspec's own making."""
     index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"))
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     return machine
 
 

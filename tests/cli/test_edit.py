@@ -13,8 +13,7 @@ from support.packages import wheel
 @pytest.fixture
 def demo(machine: Machine, index: Index) -> Machine:
     index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"), wheel("beta", "1.0", "gamma"), wheel("gamma", "1.0"))
-    machine.spec("# ours\n" + cpu("alpha<2"))
-    machine.locked()
+    machine.locked(spec="# ours\n" + cpu("alpha<2"))
     return machine
 
 
@@ -97,8 +96,7 @@ def test_upgrade_is_lock_with_its_options(demo: Machine) -> None:
 def test_of_many_changes_ten_are_listed(machine: Machine, index: Index) -> None:
     needed = [f"p{number:02}" for number in range(12)]
     index.add(wheel("alpha", "1.0"), wheel("zeta", "1.0", *needed), *(wheel(name, "1.0") for name in needed))
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     ran = machine.envspec("add", "demo", "zeta", "--dry-run")
     lines = ran.out.splitlines()
     assert lines[1] == "added zeta 1.0", "what the spec asks for comes first"

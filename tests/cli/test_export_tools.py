@@ -33,8 +33,7 @@ SPEEDUP = wheel("speedup", "1.1")
 def locked(machine: Machine, index: Index) -> Machine:
     """A machine of this platform and Python, with a lock of three packages."""
     index.add(APP, LIB, SPEEDUP)
-    machine.spec(cpu("app", targets=TARGETS, python=PYTHON))
-    machine.locked()
+    machine.locked(spec=cpu("app", targets=TARGETS, python=PYTHON))
     return machine
 
 
@@ -166,8 +165,7 @@ def test_the_real_index(tmp_path: Path) -> None:
         name: os.environ[name] for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL") if name in os.environ
     }
     machine = Machine(tmp_path / "machine", variables=kept)
-    machine.spec(cpu("packaging==25.0", "tomli", targets=TARGETS, python=PYTHON))
-    machine.locked()
+    machine.locked(spec=cpu("packaging==25.0", "tomli", targets=TARGETS, python=PYTHON))
     path = pylock(machine)
     folder = machine.base / "environment"
     tool(machine, find_uv(os.environ).executable, "venv", "--quiet", "--python", sys.executable, str(folder))

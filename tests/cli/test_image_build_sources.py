@@ -32,8 +32,7 @@ def demo(machine: Machine, index: Index) -> Machine:
     index.add(sdist("src", "1.0", files={"pyproject.toml": PROJECT, "backend.py": ASKING}))
     index.add(wheel("tool", "1.0", "below"), wheel("below", "2.0"), wheel("asked", "1.0"))
     spec = cpu("src", extra="allow-source = ['src']", python=PYTHON)
-    machine.spec(spec + "glibc = '2.17'\n[image]\npython = 'base'\n")
-    machine.locked()
+    machine.locked(spec=spec + "glibc = '2.17'\n[image]\npython = 'base'\n")
     index.add(wheel("tool", "1.1", "below"), wheel("below", "2.1"), wheel("asked", "1.1"))
     write_base(machine.folder / "base", system(PYTHON))
     return machine

@@ -147,8 +147,7 @@ def test_two_platforms_are_one_index(machine: Machine, index: Index) -> None:
     write_index(machine.folder / "base", layouts)
     index.add(LIB)
     spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\npython = 'base'\n[conda]\n"
-    machine.spec(spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
-    machine.locked()
+    machine.locked(spec=spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out", "--json")
     assert ran.status == 0, ran.err
     (top,) = json.loads((machine.folder / "out" / "index.json").read_bytes())["manifests"]

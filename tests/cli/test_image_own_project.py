@@ -43,8 +43,7 @@ def test_sources_are_built_where_that_is_asked(machine: Machine, index: Index) -
 def test_the_project_is_a_layer_of_its_own(machine: Machine, index: Index) -> None:
     index.add(MAKER, wheel("app", "1.0"))
     (machine.folder / "pyproject.toml").write_text(PROJECT)
-    machine.spec(SPEC)
-    machine.locked()
+    machine.locked(spec=SPEC)
     write_base(machine.folder / "base", system(PYTHON))
     digests = set()
     for name in ("one", "two"):

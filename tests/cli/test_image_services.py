@@ -23,11 +23,10 @@ def image(
     machine: Machine, index: Index, table: str, *arguments: str, packages: tuple[str, ...] = (), cuda: str = ""
 ) -> Ran:
     index.add(wheel("lib", "1.0"), wheel("jupyterlab", "4.0"))
-    machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib', 'jupyterlab']\n[image]\npython = 'base'\n{table}\n"
-        f"[targets.here]\nplatform = '{SUBDIR}'\n{cuda}"
+    machine.locked(
+        spec=f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib', 'jupyterlab']\n"
+        f"[image]\npython = 'base'\n{table}\n[targets.here]\nplatform = '{SUBDIR}'\n{cuda}"
     )
-    machine.locked()
     there = PACKAGES | dict.fromkeys(packages, "1")
     write_base(machine.folder / "base", system(PYTHON, there))
     return machine.envspec("image", SPEC, "--base", "./base", "-o", "out", *arguments)

@@ -64,11 +64,10 @@ def test_a_bundle_is_told_of_no_option_that_it_lacks(machine: Machine, index: In
 def for_gpus(machine: Machine, index: Index) -> None:
     """The lock of a target for GPUs, without torch."""
     index.add(wheel("lib", "1.0"))
-    machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\npython = 'base'\n"
+    machine.locked(
+        spec=f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\npython = 'base'\n"
         f"[targets.here]\nplatform = '{SUBDIR}'\ncuda = '12.8'\ngpus = ['H100']\n"
     )
-    machine.locked()
 
 
 def verdicts(target: Path, *groups: str) -> tuple[dict[str, str | None], str]:

@@ -208,13 +208,12 @@ def test_from_a_spec_to_an_environment(machine: Machine, index: Index, channel: 
     """Solved, locked and installed: the CUDA build for the CUDA target, the CPU build for the other."""
     channel.add(python_module("pip", "25.0"))
     index.add(wheel("app", "1.0", "alpha>=1"))
-    machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['app']\n"
+    machine.locked(
+        spec=f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['app']\n"
         f"[conda]\nchannels = ['{channel.url}']\ndependencies = ['alpha <2', 'accel']\n"
         f"[targets.cpu]\nplatform = '{SUBDIR}'\n"
         f"[targets.gpu]\nplatform = '{SUBDIR}'\ncuda = '12.6'\ngpus = ['H100']\n"
     )
-    machine.locked()
     for target, text in (("gpu", "for CUDA\n"), ("cpu", "for CPUs\n")):
         ran = machine.envspec("install", SPEC, "--target", target, "--prefix", str(prefix))
         assert ran.status == 0, ran.err

@@ -29,8 +29,7 @@ def later(machine: Machine, packages: Index) -> Iterator[Index]:
 
 
 def test_first_lock(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha", targets=TWO))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", targets=TWO)))
     assert (ran.status, ran.out, ran.err) == (0, "wrote locks/demo/envspec.lock: 2 targets, 2 packages\n", "")
     assert sorted(machine.files()) == ["demo/a/requirements.txt", "demo/b/requirements.txt", "demo/envspec.lock"]
     check = machine.envspec("check", "specs/demo.toml")
@@ -38,8 +37,7 @@ def test_first_lock(machine: Machine, packages: Index) -> None:
 
 
 def test_the_same_inputs_give_the_same_bytes(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha", targets=TWO))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets=TWO))
     before = machine.files()
     machine.lock_path().unlink()
     machine.locked(env={"ENVSPEC_CACHE_DIR": str(machine.base / "other"), "UV_CACHE_DIR": str(machine.base / "uv")})
@@ -47,8 +45,7 @@ def test_the_same_inputs_give_the_same_bytes(machine: Machine, packages: Index) 
 
 
 def test_a_fresh_lock_is_left_alone(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     before = machine.files()
     packages.asked.clear()
     ran = machine.envspec("lock", "specs/demo.toml")
@@ -58,16 +55,14 @@ def test_a_fresh_lock_is_left_alone(machine: Machine, packages: Index) -> None:
 
 
 def test_nothing_new_is_unchanged(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
     assert (ran.status, ran.out) == (0, "unchanged: locks/demo/envspec.lock: 1 target, 2 packages\n")
 
 
 @pytest.mark.slow
 def test_upgrade_tells_what_moved(machine: Machine, later: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     machine.default = later.url
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
     assert ran.status == 0
@@ -77,14 +72,12 @@ def test_upgrade_tells_what_moved(machine: Machine, later: Index) -> None:
         "added gamma 1.0",
         "wrote locks/demo/envspec.lock: 1 target, 3 packages",
     ]
-    machine.spec(cpu("alpha<2"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha<2")))
     assert ran.out.splitlines()[:2] == ["changed alpha 2.0 -> 1.0", "removed gamma 1.0"]
 
 
 def test_upgrade_package_moves_that_one(machine: Machine, later: Index) -> None:
-    machine.spec(cpu("alpha", targets=TWO))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets=TWO))
     machine.default = later.url
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-package", "BETA")
     assert ran.out.splitlines()[0] == "changed beta 1.0 -> 2.0"
@@ -92,8 +85,7 @@ def test_upgrade_package_moves_that_one(machine: Machine, later: Index) -> None:
 
 
 def test_one_target_alone(machine: Machine, later: Index) -> None:
-    machine.spec(cpu("alpha", targets=TWO))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets=TWO))
     machine.default = later.url
     assert machine.envspec("lock", "specs/demo.toml", "--target", "a", "--upgrade").status == 0
     assert machine.versions("b") == {"alpha": "1.0", "beta": "1.0"}
@@ -101,8 +93,7 @@ def test_one_target_alone(machine: Machine, later: Index) -> None:
 
 
 def test_an_unknown_target(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha", targets=TWO))
-    ran = machine.envspec("lock", "specs/demo.toml", "--target", "c")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", targets=TWO)), "--target", "c")
     assert ran.status == 2 and "has no target c" in ran.error and ran.hint == "hint: its targets: a, b"
     assert packages.asked == []
 
@@ -123,8 +114,7 @@ def test_upgrade_package_takes_a_name(machine: Machine, packages: Index) -> None
 
 @pytest.mark.slow
 def test_a_new_lock_tells_that_recipes_are_of_the_old_one(machine: Machine, later: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     again = ["export", "specs/demo.toml", "--format", "slurm", "--format", "kubernetes", "-o", "recipes/demo"]
     assert machine.envspec(*again).status == 0
     machine.default = later.url
@@ -134,8 +124,7 @@ def test_a_new_lock_tells_that_recipes_are_of_the_old_one(machine: Machine, late
     assert ran.err == ""
     again[3] = "dockerfile"
     assert machine.envspec(*again).status == 0
-    machine.spec(cpu("alpha<2"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha<2")))
     assert ran.status == 0, ran.err
     head, _, command = ran.hint.rpartition(": ")
     assert head == "hint: the recipes in recipes/demo differ from the new lock"
@@ -146,18 +135,15 @@ def test_a_new_lock_tells_that_recipes_are_of_the_old_one(machine: Machine, late
 
 
 def test_a_target_that_goes_takes_its_files_along(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha", targets=TWO))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets=TWO))
     mine = machine.locks / "demo" / "notes.md"
     mine.write_text("mine")
-    machine.spec(cpu("alpha", targets="[targets.a]\nplatform = 'linux-64'\n"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets="[targets.a]\nplatform = 'linux-64'\n"))
     assert sorted(machine.files()) == ["demo/a/requirements.txt", "demo/envspec.lock", "demo/notes.md"]
 
 
 def test_json(machine: Machine, later: Index) -> None:
-    machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml", "--json")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")), "--json")
     document = json.loads(ran.out)
     (build,) = load(machine.lock_path()).pythons
     assert document == {
@@ -243,14 +229,12 @@ def test_misuse(machine: Machine, arguments: tuple[str, ...], said: str) -> None
 def test_a_broken_configuration(machine: Machine) -> None:
     config = machine.configure("")
     config.write_text("[mirrors")
-    machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")))
     assert ran.status == 2 and ran.error.startswith(f"error: {config}:1:9: not TOML: expected ']'")
 
 
 def test_locks_dir(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml", "--locks-dir", "elsewhere/locks")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")), "--locks-dir", "elsewhere/locks")
     assert ran.status == 0 and ran.out.startswith("wrote elsewhere/locks/demo/envspec.lock")
     assert not machine.locks.exists()
 
@@ -271,8 +255,7 @@ def test_help_shows_an_example(machine: Machine) -> None:
 
 
 def test_upgrade_package_of_what_nothing_has(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-package", "aplha")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err == (

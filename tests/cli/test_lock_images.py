@@ -34,8 +34,7 @@ def registry(machine: Machine) -> Iterator[Registry]:
 
 
 def test_the_digests_of_images_are_locked(machine: Machine, packages: Index, registry: Registry) -> None:
-    machine.spec(IMAGE + cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml", "--json")
+    ran = machine.envspec("lock", machine.spec(IMAGE + cpu("alpha")), "--json")
     assert ran.status == 0 and ran.err == ""
     images = {image.name: image.digest for image in machine.lock().images}
     assert sorted(images) == sorted([BASE, UV]) and json.loads(ran.out)["specs"][0]["images"] == images
@@ -49,14 +48,12 @@ def test_the_digests_of_images_are_locked(machine: Machine, packages: Index, reg
 def test_known_digests_stay_until_they_are_asked_for_again(
     machine: Machine, packages: Index, registry: Registry
 ) -> None:
-    machine.spec(IMAGE + cpu("alpha"))
-    before = machine.locked()
+    before = machine.locked(spec=IMAGE + cpu("alpha"))
     moved = registry.push("library/debian", "trixie-slim", "security updates")
     registry.asked.clear()
     packages.asked.clear()
     assert machine.envspec("lock", "specs/demo.toml").out.startswith("locks/demo/envspec.lock is fresh")
-    machine.spec(IMAGE + cpu("alpha", "beta"))
-    after = machine.locked()
+    after = machine.locked(spec=IMAGE + cpu("alpha", "beta"))
     assert after.images == before.images and after.targets != before.targets and registry.asked == []
     packages.asked.clear()
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-images")
@@ -69,8 +66,7 @@ def test_known_digests_stay_until_they_are_asked_for_again(
 
 
 def test_another_base_is_asked_for(machine: Machine, packages: Index, registry: Registry) -> None:
-    machine.spec(IMAGE + cpu("alpha"))
-    old = machine.locked()
+    old = machine.locked(spec=IMAGE + cpu("alpha"))
     digest = registry.push("library/ubuntu", "24.04")
     packages.asked.clear()
     registry.asked.clear()
@@ -109,8 +105,7 @@ def test_a_registry_that_does_not_tell(machine: Machine, packages: Index, regist
 
 @pytest.mark.slow
 def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, registry: Registry) -> None:
-    machine.spec(IMAGE + cpu("alpha"))
-    before = machine.locked()
+    before = machine.locked(spec=IMAGE + cpu("alpha"))
     registry.status = 500
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
     assert ran.status == 0 and "; recipes use the old lock's digest, and" in ran.err
@@ -119,8 +114,7 @@ def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, r
 
 @pytest.mark.slow
 def test_no_registry_is_asked_where_nobody_wants_images(machine: Machine, packages: Index, registry: Registry) -> None:
-    machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")))
     assert (ran.status, ran.err) == (0, "") and registry.asked == [] and machine.lock().images == ()
     assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0 and registry.asked == []
     # exported recipes want them, and so does who says so
@@ -133,8 +127,7 @@ def test_no_registry_is_asked_where_nobody_wants_images(machine: Machine, packag
 
 
 def test_offline_asks_no_registry(machine: Machine, packages: Index, registry: Registry) -> None:
-    machine.spec(IMAGE + cpu("alpha"))
-    before = machine.locked()
+    before = machine.locked(spec=IMAGE + cpu("alpha"))
     registry.asked.clear()
     ran = machine.envspec("lock", "specs/demo.toml", "--offline", "--upgrade")
     assert (ran.status, ran.err) == (0, "") and machine.lock() == before and registry.asked == []
@@ -143,6 +136,5 @@ def test_offline_asks_no_registry(machine: Machine, packages: Index, registry: R
 def test_a_base_that_no_recipe_can_use_is_no_matter_of_the_lock(
     machine: Machine, packages: Index, registry: Registry
 ) -> None:
-    machine.spec(cpu("alpha") + "[image]\nbase = 'alpine:3'\n")
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha") + "[image]\nbase = 'alpine:3'\n"))
     assert (ran.status, ran.err) == (0, "") and machine.lock().images == ()

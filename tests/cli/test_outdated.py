@@ -21,8 +21,7 @@ def demo(machine: Machine, index: Index) -> Machine:
         wheel("bound", "1.0"),
         wheel("free", "1.0"),
     )
-    machine.spec(cpu("app", "bound<2", "free", "free2; sys_platform == 'win32'"))
-    machine.locked()
+    machine.locked(spec=cpu("app", "bound<2", "free", "free2; sys_platform == 'win32'"))
     index.add(
         wheel("lib", "2.0"),
         wheel("old", "2.0a1"),

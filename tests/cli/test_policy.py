@@ -161,11 +161,10 @@ def test_conda_packages_have_an_age_too(
     moment = int((time.time() - days * 86400) * 1000)
     records = [replace(one, timestamp=moment) for one in (*pythons("3.12.11"), Record("tool", "1"))]
     channel = LocalChannel(tmp_path / "mine").write(records)
-    machine.spec(
-        f"[env]\npython = '3.12'\n[conda]\nchannels = ['{channel.url}']\ndependencies = ['tool']\n"
+    machine.locked(
+        spec=f"[env]\npython = '3.12'\n[conda]\nchannels = ['{channel.url}']\ndependencies = ['tool']\n"
         "[targets.cpu]\nplatform = 'linux-64'\n"
     )
-    machine.locked()
     place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
     ran = machine.envspec("lock", SPEC)
     assert ran.status == status and ("[too-young]" in ran.err) is bool(status), ran.err

@@ -23,8 +23,7 @@ def ada(tmp_path: Path) -> Key:
 @pytest.fixture
 def project(machine: Machine, index: Index) -> Machine:
     index.add(wheel("alpha", "1.0", licence="MIT"), wheel("beta", "1.0", licence="MIT"))
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     return machine
 
 
@@ -87,8 +86,7 @@ def test_check_tells_a_stale_signature(project: Machine, ada: Key) -> None:
     sign(project, ada)
     signature = project.lock_path().with_name("envspec.lock.sig")
     old = signature.read_bytes()
-    project.spec(cpu("alpha", "beta"))
-    project.locked()
+    project.locked(spec=cpu("alpha", "beta"))
     signature.write_bytes(old)
     ran = project.envspec("check", SPEC)
     assert ran.status == 1 and f"{SPEC}: drifted" in ran.out

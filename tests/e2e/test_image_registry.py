@@ -123,8 +123,7 @@ def test_two_platforms_are_pushed_as_one_index(hub: Hub, machine: Machine, index
     write_index(machine.folder / "base", layouts)
     index.add(LIB)
     spec = f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n[image]\npython = 'base'\n"
-    machine.spec(spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
-    machine.locked()
+    machine.locked(spec=spec + "[targets.one]\nplatform = 'linux-64'\n[targets.two]\nplatform = 'linux-aarch64'\n")
     name = f"{hub.host}/team/both:1"
     sent, _, _, digest = push(machine, "./base", name)
     assert sent == 3 + 2 * 3, "both have the base, the user and `rest`; Python's frame names each platform's build"
@@ -146,11 +145,10 @@ def test_a_program_of_another_image_is_a_layer(hub: Hub, base: str, machine: Mac
     hub.push_tree(CODE_SERVER, tree)
     (machine.home / ".config/envspec/config.toml").write_text(f'[mirrors]\n"docker.io" = "http://{hub.host}"\n')
     index.add(LIB)
-    machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n"
+    machine.locked(
+        spec=f"[env]\npython = '{PYTHON}'\n[pip]\ndependencies = ['lib']\n"
         "[image]\npython = 'base'\nservices = ['code-server']\n[targets.here]\nplatform = 'linux-64'\n"
     )
-    machine.locked()
     ran = machine.envspec("image", SPEC, "--base", base, "-o", "out")
     assert ran.status == 0, ran.err
     found = members(machine.folder / "out", "code-server")

@@ -196,8 +196,7 @@ def test_unsatisfiable_names_every_target_that_shares_it(machine: Machine, packa
 
 @pytest.mark.slow
 def test_one_impossible_target_of_two_writes_nothing(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     before = machine.files()
     targets = "[targets.cpu]\nplatform = 'linux-64'\n[targets.other]\nplatform = 'win-64'\n"
     targets += "[targets.other.pip]\ndependencies = ['nosuch']\n"

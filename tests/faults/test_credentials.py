@@ -53,8 +53,7 @@ def named(machine: Machine, url: str) -> Path:
 @pytest.mark.slow
 def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: Index) -> None:
     machine.default = private.url_with(USER, PASSWORD)
-    machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")))
     assert ran.status == 0, ran.err
     quiet(machine, ran)
 
@@ -63,8 +62,7 @@ def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: In
 def test_in_netrc(machine: Machine, private: Index) -> None:
     (machine.home / ".netrc").write_text(f"machine 127.0.0.1 login {USER} password {PASSWORD}\n")
     machine.default = private.url
-    machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")))
     assert ran.status == 0, ran.err
     quiet(machine, ran)
 
@@ -78,8 +76,7 @@ def test_in_the_keyring(machine: Machine, private: Index) -> None:
     path = f"{programs}{os.pathsep}{machine.environment()['PATH']}"
     machine.variables |= {"UV_KEYRING_PROVIDER": "subprocess", "PATH": path}
     machine.default = private.url.replace("http://", f"http://{USER}@")
-    machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")))
     assert ran.status == 0, ran.err
     quiet(machine, ran)
 
@@ -124,8 +121,7 @@ def test_in_the_url_of_a_direct_requirement(machine: Machine, private: Index) ->
 def test_errors_hold_none(machine: Machine, private: Index, code: int) -> None:
     private.fail("/simple/beta", status(code))
     machine.default = private.url_with(USER, PASSWORD)
-    machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml", env={"UV_HTTP_RETRIES": "0"})
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")), env={"UV_HTTP_RETRIES": "0"})
     assert ran.status == 3 and private.origin in ran.error
     quiet(machine, ran)
 
@@ -133,8 +129,7 @@ def test_errors_hold_none(machine: Machine, private: Index, code: int) -> None:
 @pytest.mark.parametrize("code", [401, 500])
 def test_errors_of_envspecs_own_reading_hold_none(machine: Machine, private: Index, code: int) -> None:
     machine.default = private.url_with(USER, PASSWORD)
-    machine.spec(cpu("alpha"))
-    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    assert machine.envspec("lock", machine.spec(cpu("alpha"))).status == 0
     private.fail("^/files/", status(code))
     ran = machine.envspec(
         "lock", "specs/demo.toml", "--upgrade", env={"ENVSPEC_CACHE_DIR": str(machine.base / "other")}
@@ -147,8 +142,7 @@ def test_errors_of_envspecs_own_reading_hold_none(machine: Machine, private: Ind
 @pytest.mark.parametrize("given", ["", "wrong"])
 def test_missing_or_wrong_ones_are_told_as_that(machine: Machine, private: Index, given: str) -> None:
     machine.default = private.url_with("bob", given) if given else private.url
-    machine.spec(cpu("alpha"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")))
     assert ran.status == 3
     assert ran.error == f"error: {private.url}/alpha/ needs credentials (HTTP 401)"
     assert "netrc" in ran.hint and "UV_INDEX_<NAME>_PASSWORD" in ran.hint

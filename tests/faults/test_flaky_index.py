@@ -110,8 +110,7 @@ def locks(index: Index, folder: Path, count: int, grown: Callable[[int], None]) 
         text = spec_text(random)
         index.sidecars = number % 3 != 0
         index.heal()
-        good.spec(text)
-        assert good.envspec("lock", "specs/demo.toml", "--upgrade").status == 0
+        assert good.envspec("lock", good.spec(text), "--upgrade").status == 0
         right = good.files()
         machine = Machine(folder / f"m{number}", index.url, {"UV_HTTP_RETRIES": "1", "UV_HTTP_TIMEOUT": "5"})
         machine.spec(text)

@@ -73,8 +73,7 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, 
 
 
 def test_ctrl_c(machine: Machine, slow_index: Index) -> None:
-    machine.spec(cpu("pkg0<2"))
-    machine.locked()
+    machine.locked(spec=cpu("pkg0<2"))
     before = machine.files()
     machine.spec(cpu("pkg0"))
     slow_index.fail("/simple/pkg5", hanging)
@@ -96,8 +95,7 @@ def test_ctrl_c(machine: Machine, slow_index: Index) -> None:
 @pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_with_several_solves_at_once(machine: Machine, slow_index: Index, number: signal.Signals) -> None:
     targets = "".join(f"[targets.t{n}]\nplatform = 'linux-64'\nglibc = '2.{n}'\n" for n in (28, 31, 34, 35))
-    machine.spec(cpu("pkg0", targets=targets))
-    machine.locked()
+    machine.locked(spec=cpu("pkg0", targets=targets))
     before = machine.files()
     slow_index.fail("/simple/pkg3", hanging)
     machine.spec(cpu("pkg0", "pkg1", targets=targets))
@@ -117,8 +115,7 @@ def test_while_metadata_hangs(machine: Machine, slow_index: Index) -> None:
     slow_index.sidecars = False
     big = wheel("big", "1.0", padding=2 << 20)
     slow_index.add(big)
-    machine.spec(cpu("big"))
-    machine.locked()
+    machine.locked(spec=cpu("big"))
     slow_index.fail("^/files/big", hanging)
     env = {"ENVSPEC_CACHE_DIR": str(machine.base / "other")}
     process = machine.start("lock", "specs/demo.toml", "--upgrade", env=env)
@@ -168,11 +165,9 @@ def moments(count: int) -> list[float]:
 def survive(machine: Machine, index: Index, delays: list[float], number: signal.Signals) -> None:
     """End a run after each delay; whatever is on disk then, the lock is one of the two whole ones."""
     index.fail("/simple/", slow(0.03))
-    machine.spec(cpu("pkg0<2"))
-    machine.locked()
+    machine.locked(spec=cpu("pkg0<2"))
     texts = {machine.lock_path().read_bytes()}
-    machine.spec(cpu("pkg0"))
-    machine.locked("--upgrade")
+    machine.locked("--upgrade", spec=cpu("pkg0"))
     texts.add(machine.lock_path().read_bytes())
     for turn, delay in enumerate(delays):
         machine.spec(cpu("pkg0<2" if turn % 2 else "pkg0"))
@@ -187,8 +182,7 @@ def survive(machine: Machine, index: Index, delays: list[float], number: signal.
         assert process.returncode in (0, 130, -signal.SIGKILL, -signal.SIGINT), err
         assert machine.lock_path().read_bytes() in texts
         machine.lock()
-    machine.spec(cpu("pkg0"))
-    assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0
+    assert machine.envspec("lock", machine.spec(cpu("pkg0")), "--upgrade").status == 0
     assert machine.versions("cpu")["pkg0"] == "2.0"
     assert sorted(machine.files()) == ["demo/cpu/requirements.txt", "demo/envspec.lock"]
     assert scratch(machine) == []
@@ -232,16 +226,14 @@ main()
 def test_killed_at_every_step_of_the_write(machine: Machine, slow_index: Index) -> None:
     """Whichever system call of the write is the last one, the lock is whole, what is rendered is the old or the new
     text, `check` names what isn't the lock's, and the next run brings it in line."""
-    machine.spec(cpu("pkg0<2"))
-    machine.locked()
+    machine.locked(spec=cpu("pkg0<2"))
     old, old_files, versions = machine.lock(), machine.files(), [machine.versions("cpu")]
     machine.spec(cpu("pkg0"))
     new, new_files = machine.locked("--upgrade"), machine.files()
     versions.append(machine.versions("cpu"))
     mixed = 0
     for step in range(1, 200):
-        machine.spec(cpu("pkg0<2"))
-        machine.locked("--upgrade")
+        machine.locked("--upgrade", spec=cpu("pkg0<2"))
         machine.spec(cpu("pkg0"))
         ran = subprocess.run(
             [sys.executable, "-c", _DIES_AT, str(step), "lock", "specs/demo.toml", "--upgrade"],
@@ -316,6 +308,5 @@ def test_scratch_of_a_running_process_is_left_alone(machine: Machine, index: Ind
     dead = machine.cache / "scratch" / f"999999999-{host}-abcd"
     for folder in (theirs, dead):
         folder.mkdir(parents=True)
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     assert scratch(machine) == [theirs]

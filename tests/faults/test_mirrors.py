@@ -53,15 +53,13 @@ def test_a_lock_made_through_mirrors_has_the_same_bytes(
         extra = (
             f"allow-source = ['gamma']\nindexes = {{ internal = '{internal.url}' }}\nsources = {{ acme = 'internal' }}"
         )
-        machine.spec(cpu("alpha", "gamma", "acme", extra=extra))
-        machine.locked()
+        machine.locked(spec=cpu("alpha", "gamma", "acme", extra=extra))
         direct = machine.files()
         asked = len(index.asked), len(internal.asked)
 
         there = Machine(tmp_path / "site")
         there.configure(f'pypi = "{mirror.url}"\ninternal = "{own_mirror.url}"')
-        there.spec((machine.folder / "specs" / "demo.toml").read_text())
-        there.locked()
+        there.locked(spec=(machine.folder / "specs" / "demo.toml").read_text())
         there.close()
         assert there.files() == direct
         assert (len(index.asked), len(internal.asked)) == asked, "what has a mirror is asked of that alone"
@@ -75,29 +73,25 @@ def test_so_has_one_of_a_conda_channel(machine: Machine, served: str, tmp_path: 
     LocalChannel(tmp_path / "channels" / "mirrored" / "at-our-site").write(records)
     text = f"[env]\npython = '3.12'\n[conda]\nchannels = ['{served}/mine']\ndependencies = ['tool']\n"
     text += "[targets.cpu]\nplatform = 'linux-64'\n"
-    machine.spec(text)
-    machine.locked()
+    machine.locked(spec=text)
 
     there = Machine(tmp_path / "site", machine.default)
     there.configure(f'mine = "{served}/mirrored/at-our-site"')
-    there.spec(text)
-    there.locked()
+    there.locked(spec=text)
     there.close()
     assert there.files() == machine.files()
     # and by conda's own configuration
     condarc = Machine(tmp_path / "condarc", machine.default)
     (condarc.home / ".condarc").write_text(f"custom_channels:\n  mine: {served}/elsewhere\n")
     LocalChannel(tmp_path / "channels" / "elsewhere" / "mine").write(records)
-    condarc.spec(text.replace(f"{served}/mine", "mine"))
-    condarc.locked()
+    condarc.locked(spec=text.replace(f"{served}/mine", "mine"))
     condarc.close()
     assert condarc.files().keys() == machine.files().keys()
 
 
 def test_a_lock_made_through_a_proxy_has_the_same_bytes(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(*WHEELS)
-    machine.spec(cpu("alpha", "acme"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", "acme"))
     there = Machine(tmp_path / "site", "http://pypi.example/simple")
     there.spec(cpu("alpha", "acme"))
     with WebProxy(index, (USER, PASSWORD)) as proxy:
@@ -116,8 +110,7 @@ def test_a_sites_own_certificate_reaches_every_command(machine: Machine, tmp_pat
     with Index(tls=context) as index:
         index.add(*WHEELS)
         machine.default = index.url
-        machine.spec(cpu("alpha"))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(cpu("alpha")))
         assert ran.status == 3 and "certificate verify failed" in ran.err
         machine.variables["SSL_CERT_FILE"] = str(certificate)
         for command in (["lock", "specs/demo.toml"], ["bundle", "specs/demo.toml", "-o", "demo.tar"]):

@@ -47,12 +47,10 @@ def fill(folder: Path) -> None:
 @pytest.mark.slow
 def test_full_filesystem_of_the_locks(machine: Machine, packages: Index) -> None:
     with small_filesystem(machine.locks, "64k"):
-        machine.spec(cpu("alpha<2"))
-        machine.locked()
+        machine.locked(spec=cpu("alpha<2"))
         before = machine.files()
         fill(machine.locks)
-        machine.spec(cpu("alpha"))
-        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        ran = machine.envspec("lock", machine.spec(cpu("alpha")), "--upgrade")
         assert ran.status == 3, ran.out + ran.err
         assert "No space left on device" in ran.error and ran.error.startswith("error: ") and "locks/demo" in ran.error
         assert ran.hint == "hint: free some space, then run the command again; nothing was changed"
@@ -75,24 +73,20 @@ def test_full_filesystem_of_the_cache(machine: Machine, packages: Index) -> None
 
 def test_read_only_filesystem(machine: Machine, packages: Index) -> None:
     with small_filesystem(machine.locks, "256k"):
-        machine.spec(cpu("alpha<2"))
-        machine.locked()
+        machine.locked(spec=cpu("alpha<2"))
         before = machine.files()
         subprocess.run(["mount", "-o", "remount,ro", str(machine.locks)], check=True)
-        machine.spec(cpu("alpha"))
-        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        ran = machine.envspec("lock", machine.spec(cpu("alpha")), "--upgrade")
         assert ran.status == 3 and "Read-only file system" in ran.error
         assert ran.hint == "hint: the filesystem is read-only: give --locks-dir a place that isn't"
         assert machine.files() == before
-        machine.spec(cpu("alpha<2"))
-        fresh = machine.envspec("lock", "specs/demo.toml")
+        fresh = machine.envspec("lock", machine.spec(cpu("alpha<2")))
         assert fresh.status == 0 and "is fresh" in fresh.out, "nothing has to be written, so nothing may fail"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_rights(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     before = machine.files()
     folder = machine.locks / "demo"
     folder.chmod(0o555)
@@ -140,8 +134,7 @@ def edited(text: bytes) -> bytes:
 def test_a_damaged_lock_is_refused(
     machine: Machine, packages: Index, damage: Callable[[bytes], bytes], said: str, options: tuple[str, ...]
 ) -> None:
-    machine.spec(cpu("alpha<2"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha<2"))
     path = machine.lock_path()
     path.write_bytes(damage(path.read_bytes()))
     before = machine.files()
@@ -155,8 +148,7 @@ def test_a_damaged_lock_is_refused(
 
 
 def test_edited_rendered_files_are_made_again(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     before = machine.files()
     rendered = machine.locks / "demo" / "cpu" / "requirements.txt"
     rendered.write_text(rendered.read_text().replace("2.0", "9.9"))
@@ -178,8 +170,7 @@ def test_edited_rendered_files_are_made_again(machine: Machine, packages: Index)
 def test_a_damaged_lock_that_reads_as_one_is_judged_and_made_right(
     machine: Machine, packages: Index, damage: Callable[[bytes], bytes], told: str
 ) -> None:
-    machine.spec(cpu("alpha<2"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha<2"))
     before, path = machine.files(), machine.lock_path()
     path.write_bytes(damage(path.read_bytes()))
     assert machine.envspec("check").status != 0
@@ -189,8 +180,7 @@ def test_a_damaged_lock_that_reads_as_one_is_judged_and_made_right(
 
 
 def test_damaged_caches_are_made_again(machine: Machine, packages: Index) -> None:
-    machine.spec(cpu("alpha"))
-    before = machine.locked()
+    before = machine.locked(spec=cpu("alpha"))
     for path in machine.cache.rglob("*.json"):
         path.write_bytes(path.read_bytes()[:10])
     for path in machine.cache.glob("uv-default-index*"):

@@ -77,8 +77,7 @@ def test_one_that_the_spec_asks_for_besides(machine: Machine, index: Index, inte
 def test_one_that_moves_in_later_when_pins_stay(machine: Machine, index: Index, internal: Index) -> None:
     index.add(wheel("acme-utils", "99.0"), wheel("beta", "1.0"))
     internal.add(wheel("acme-models", "1.0", "acme-utils"))
-    machine.spec(spec("acme-models", url=internal.url))
-    machine.locked()
+    machine.locked(spec=spec("acme-models", url=internal.url))
     before = machine.files()
     internal.add(wheel("acme-utils", "1.0"))
     machine.spec(spec("acme-models", "beta", url=internal.url))
@@ -103,8 +102,7 @@ def test_what_no_package_of_the_index_leads_to_is_not_asked_for(
 ) -> None:
     index.add(wheel("numpy", "2.0"))
     internal.add(wheel("acme-models", "1.0"), wheel("numpy", "99.0"))
-    machine.spec(spec("acme-models", "numpy", url=internal.url))
-    machine.locked()
+    machine.locked(spec=spec("acme-models", "numpy", url=internal.url))
     assert internal.paths("^/simple/numpy") == []
 
 
@@ -112,18 +110,15 @@ def test_an_index_that_does_not_answer_is_no_no(machine: Machine, index: Index, 
     index.add(wheel("acme-utils", "99.0"))
     internal.add(wheel("acme-models", "1.0", "acme-utils"), wheel("acme-utils", "1.0"))
     internal.fail("^/simple/acme-utils", status(503))
-    machine.spec(spec("acme-models", url=internal.url))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec("acme-models", url=internal.url)))
     assert ran.status == 3 and "acme-utils" in ran.error and machine.files() == {}
 
 
 def test_offline_the_last_answer_counts(machine: Machine, index: Index, internal: Index) -> None:
     index.add(wheel("numpy", "2.0"), wheel("beta", "1.0"))
     internal.add(wheel("acme-models", "1.0", "numpy"))
-    machine.spec(spec("acme-models", "beta", url=internal.url))
-    machine.locked()
-    machine.spec(spec("acme-models", url=internal.url))
-    machine.locked("--offline")
+    machine.locked(spec=spec("acme-models", "beta", url=internal.url))
+    machine.locked("--offline", spec=spec("acme-models", url=internal.url))
     assert machine.versions("cpu") == {"acme-models": "1.0", "numpy": "2.0"}
 
 
@@ -146,8 +141,7 @@ def test_a_pytorch_index_is_no_private_one(machine: Machine, index: Index, inter
     index.add(wheel("filelock", "3.0"))
     internal.add(wheel("extension", "1.0", "filelock"), wheel("filelock", "2.0"))
     internal.prefix = "/whl/cu126"
-    machine.spec(spec("extension", url=f"{internal.origin}/whl/cu126", sources='extension = "internal"'))
-    machine.locked()
+    machine.locked(spec=spec("extension", url=f"{internal.origin}/whl/cu126", sources='extension = "internal"'))
     assert machine.versions("cpu") == {"extension": "1.0", "filelock": "3.0"}
 
 
@@ -174,6 +168,5 @@ def test_a_lock_says_so_of_the_torch_family_too(machine: Machine, index: Index, 
     for name in ("filelock", "fsspec", "jinja2", "networkx", "setuptools", "sympy", "typing-extensions"):
         index.add(wheel(name, "80.0"))
     internal.add(wheel("acme-models", "1.0", "torch"), wheel("torch", "99.0"))
-    machine.spec(spec("acme-models", url=internal.url, sources='acme-models = "internal", torch = "pypi"'))
-    machine.locked()
+    machine.locked(spec=spec("acme-models", url=internal.url, sources='acme-models = "internal", torch = "pypi"'))
     assert machine.envspec("check", "specs/demo.toml").status == 0

@@ -79,8 +79,7 @@ def test_a_url_without_end(machine: Machine, elsewhere: Index, kind: str, fault:
 )
 def test_a_url_that_cannot_be_unpacked_safely(machine: Machine, elsewhere: Index, bad: Dist, told: str) -> None:
     elsewhere.add(bad)
-    machine.spec(cpu(f"app @ {elsewhere.file_url(bad)}", extra="allow-source = ['app']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(f"app @ {elsewhere.file_url(bad)}", extra="allow-source = ['app']")))
     assert ran.status == 3 and told in ran.error, ran.err
 
 
@@ -93,8 +92,7 @@ def test_a_url_that_a_package_by_url_requires(machine: Machine, index: Index, el
     elsewhere.add(app, dep)
     if bad == "slow":
         elsewhere.fail(r"^/files/.*dep", dripping)
-    machine.spec(cpu(f"app @ {elsewhere.file_url(app)}"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(f"app @ {elsewhere.file_url(app)}")))
     assert ran.status == 2 and "only the spec may name a URL" in ran.error, ran.err
     assert f'add to [pip] dependencies: "{line}"' in ran.hint
     assert not [one.path for one in elsewhere.asked if "dep" in one.path], "nothing is asked where the spec doesn't say"
@@ -123,8 +121,7 @@ def test_a_build_requirement(
     if bad == "slow":
         index.fail(r"^/files/.*tool.*whl$", dripping)
     requirement = built(index, elsewhere, tmp_path, by, "tool")
-    machine.spec(cpu(requirement, extra="allow-source = ['app']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(requirement, extra="allow-source = ['app']")))
     if not bad:
         assert ran.status == 0, ran.err
         return
@@ -153,8 +150,7 @@ def test_a_build_requirement_from_elsewhere(
     asked = f"tool @ {elsewhere.file_url(tool)}" if way == "its URL" else "tool"
     requirement = built(index, elsewhere, tmp_path, by, asked, more)
     elsewhere.asked.clear()
-    machine.spec(cpu(requirement, extra="allow-source = ['app']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(requirement, extra="allow-source = ['app']")))
     assert ran.status in (1, 3) and "tool" in ran.error, ran.err
     assert not [one.path for one in elsewhere.asked if "tool" in one.path]
 
@@ -181,12 +177,10 @@ def test_a_url_that_only_a_package_from_git_requires(machine: Machine, elsewhere
     url = elsewhere.file_url(dep)
     repository(tmp_path / "app", source_files("app", "1.0", [f"dep @ {url}"]))
     git = f"app @ git+{(tmp_path / 'app').as_uri()}@main"
-    machine.spec(cpu(git, extra="allow-source = ['app']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(git, extra="allow-source = ['app']")))
     assert ran.status == 2 and f"{url} is required by its URL, and by a package from git alone" in ran.error, ran.err
     assert f'add to [pip] dependencies: "dep @ {url}"' in ran.hint and not elsewhere.asked
-    machine.spec(cpu(git, f"dep @ {url}", extra="allow-source = ['app']"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(git, f"dep @ {url}", extra="allow-source = ['app']"))
     assert {pin.name: pin.index for pin in target.pins} == {"app": "git", "dep": "url"}
 
 

@@ -153,8 +153,7 @@ def test_metadata_that_unpacks_to_too_much(index: Index, tmp_path: Path) -> None
 def test_lock_gives_it_up(machine: Machine, index: Index, small: None, path: str, fault: Any) -> None:
     index.add(wheel("app", "1.0"))
     index.fail(path, packed(bomb(fault), fault) if isinstance(fault, str) else fault)
-    machine.spec(cpu("app"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("app")))
     assert ran.status == 3, ran.err
     assert "app" in ran.error and ("is too slow" in ran.error or "is larger than" in ran.error)
     assert machine.files() == {}
@@ -164,8 +163,7 @@ def test_lock_gives_it_up(machine: Machine, index: Index, small: None, path: str
 @pytest.mark.parametrize("fault", [dripping, endless, lying_range], ids=["slow", "endless", "lying range"])
 def test_bundle_gives_it_up(machine: Machine, index: Index, small: None, fault: Any) -> None:
     index.add(wheel("app", "1.0"))
-    machine.spec(cpu("app"))
-    machine.locked()
+    machine.locked(spec=cpu("app"))
     index.fail(r"^/files/.*\.whl$", fault)
     ran = machine.envspec("bundle", "specs/demo.toml", "--target", "cpu", "-o", "app.tar")
     assert ran.status == 3, ran.err
@@ -184,8 +182,7 @@ def test_bundle_carries_no_zip_bomb(machine: Machine, index: Index, monkeypatch:
         for number in range(files):
             archive.writestr(f"bomb{number}", bytes(size))
     index.add(replace(app, content=buffer.getvalue()))
-    machine.spec(cpu("app"))
-    machine.locked()
+    machine.locked(spec=cpu("app"))
     small = replace(limits.LIMITS, archive_entries=2000, unpacked_bytes=1 << 20)
     monkeypatch.setattr(limits, "LIMITS", small)
     ran = machine.envspec("bundle", "specs/demo.toml", "--target", "cpu", "-o", "app.tar")

@@ -98,8 +98,7 @@ def test_a_hidden_lock_that_is_as_sound_as_the_visible_one(
     for version in ("1.0", "2.0"):
         index.add(wheel("alpha", version))
         author = Machine(tmp_path / version, index.url)
-        author.spec((machine.folder / "specs" / "demo.toml").read_text())
-        author.locked()
+        author.locked(spec=(machine.folder / "specs" / "demo.toml").read_text())
         made[version] = author.locks / "demo"
     shutil.copytree(made[visible], machine.locks / "demo")
     git(machine.folder, "init", "-q")

@@ -72,8 +72,7 @@ def test_the_specs_own_bound_in_time(
     index.add(wheel("beta", "1.0"), uploaded="2020-01-01T00:00:00Z")
     index.add(wheel("beta", "2.0"), uploaded="2980-01-01T00:00:00Z")
     place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
-    project.spec(cpu("beta").replace("[env]\n", f"[env]\nexclude-newer = '{moment}'\n"))
-    project.locked()
+    project.locked(spec=cpu("beta").replace("[env]\n", f"[env]\nexclude-newer = '{moment}'\n"))
     assert project.versions("cpu")["beta"] == "1.0"
 
 
@@ -227,12 +226,10 @@ def test_a_package_that_may_be_young(
         index.add(wheel(name, "2.0"), uploaded=AN_HOUR_AGO)
     text = '[releases]\nminimum-age = "7 days"\n[releases.except]\nBeta = "we publish it ourselves"\n'
     place_policy(monkeypatch, tmp_path, text)
-    project.spec(cpu("beta", "gamma"))
-    project.locked()
+    project.locked(spec=cpu("beta", "gamma"))
     assert project.versions("cpu") == {"beta": "2.0", "gamma": "1.0"}
     # the spec's own bound holds for it all the same
-    project.spec(cpu("beta", "gamma").replace("[env]\n", "[env]\nexclude-newer = '2025-01-01'\n"))
-    project.locked("--upgrade")
+    project.locked("--upgrade", spec=cpu("beta", "gamma").replace("[env]\n", "[env]\nexclude-newer = '2025-01-01'\n"))
     assert project.versions("cpu") == {"beta": "1.0", "gamma": "1.0"}
     assert "releases of beta may be younger: we publish it ourselves" in project.envspec("doctor").out
 
@@ -243,8 +240,7 @@ def test_a_fresh_lock_with_a_young_package(
     """The hint takes what is old enough."""
     index.add(wheel("beta", "1.0"), wheel("gamma", "1.0"), uploaded="2020-01-01T00:00:00Z")
     index.add(wheel("beta", "2.0"), uploaded=AN_HOUR_AGO)
-    project.spec(cpu("beta", "gamma"))
-    project.locked()
+    project.locked(spec=cpu("beta", "gamma"))
     assert project.versions("cpu") == {"beta": "2.0", "gamma": "1.0"}
     place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
     ran = project.envspec("lock", SPEC)

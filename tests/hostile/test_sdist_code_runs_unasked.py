@@ -82,8 +82,7 @@ def test_what_is_allowed_runs_for_no_question(
 ) -> None:
     """What is locked is asked about, shown and packed without running it."""
     index.add(wheel("setuptools", "80.0"), wheel("wheel", "0.45"))
-    machine.spec(cpu("backend-told", "setup-told", extra="allow-source = ['backend-told', 'setup-told']"))
-    machine.locked()
+    machine.locked(spec=cpu("backend-told", "setup-told", extra="allow-source = ['backend-told', 'setup-told']"))
     witness.unlink()
     machine.envspec(*command)
     assert not witness.exists()
@@ -95,11 +94,9 @@ def test_one_that_is_allowed_opens_no_door_for_others(machine: Machine, index: I
     builder = "[build-system]\nrequires = ['setup-untold']\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
     index.add(sdist("friend", "1.0", "backend-untold", static=False))
     index.add(sdist("lured", "1.0", static=False, files={"pyproject.toml": builder}))
-    machine.spec(cpu("friend", extra="allow-source = ['friend']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("friend", extra="allow-source = ['friend']")))
     assert ran.status == 1 and "backend-untold 1.0 (friend → backend-untold" in ran.error
-    machine.spec(cpu("lured", extra="allow-source = ['lured']"))
-    assert machine.envspec("lock", "specs/demo.toml").status == 3
+    assert machine.envspec("lock", machine.spec(cpu("lured", extra="allow-source = ['lured']"))).status == 3
     assert not witness.exists()
 
 
@@ -127,8 +124,7 @@ def test_a_git_package_that_is_allowed_opens_no_door_either(machine: Machine, wi
 @pytest.mark.slow
 def test_what_is_allowed_does_run(machine: Machine, witness: Path) -> None:
     """The traps work: otherwise the tests above would pass for nothing."""
-    machine.spec(cpu("backend-untold", extra="allow-source = ['backend-untold']"))
-    machine.locked()
+    machine.locked(spec=cpu("backend-untold", extra="allow-source = ['backend-untold']"))
     assert witness.exists()
 
 

@@ -27,8 +27,7 @@ def app(tmp_path: Path, index: Index) -> Path:
 
 
 def locked(machine: Machine, *lines: str) -> dict[str, str]:
-    machine.spec(cpu(*lines, extra=ALLOWED))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(*lines, extra=ALLOWED))
     assert machine.envspec("check", "specs/demo.toml").status == 0
     return {pin.name: pin.git.commit for pin in target.pins if pin.git}
 
@@ -46,8 +45,7 @@ def test_another_repository(machine: Machine, tmp_path: Path, index: Index) -> N
     line = f"dep @ git+{other.as_uri()}@main"
     repository(folder, source_files("app", "1.0", [line]))
     asked = f"app @ git+{folder.as_uri()}@main"
-    machine.spec(cpu(asked, extra=ALLOWED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(asked, extra=ALLOWED)))
     assert ran.status == 2 and "only the spec may name a repository" in ran.error, ran.err
     assert f'add to [pip] dependencies: "{line}"' in ran.hint
     assert locked(machine, asked, line).keys() == {"app", "dep"}
@@ -70,14 +68,12 @@ def test_a_short_commit_is_written_in_full_and_binds(machine: Machine, app: Path
 def test_a_branch_whose_name_reads_like_a_commit(machine: Machine, app: Path, kind: str) -> None:
     git(app, "update-ref", f"refs/{kind}/20250101", "HEAD")
     asked = f"dep @ git+{app.as_uri()}@{{}}#subdirectory=dep"
-    machine.spec(cpu(asked.format("20250101"), extra=ALLOWED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(asked.format("20250101"), extra=ALLOWED)))
     assert ran.status == 2 and "the spec names another commit" in ran.error and "refs/tags/<tag>" in ran.hint, ran.err
     assert locked(machine, asked.format(f"refs/{kind}/20250101")).keys() == {"dep"}
 
 
 @pytest.mark.parametrize("odd", ["?x=1", "/../x", "\\\\x", "@a@b", ":٤٤٣/x"])
 def test_an_address_that_tools_read_in_two_ways(machine: Machine, odd: str) -> None:
-    machine.spec(cpu(f"app @ git+https://code.example.org/x{odd}", extra=ALLOWED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(f"app @ git+https://code.example.org/x{odd}", extra=ALLOWED)))
     assert ran.status == 2 and "specs/demo.toml:" in ran.error and "in more than one way" in ran.error, ran.err

@@ -31,8 +31,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with Index() as index:
         index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"))
         machine = Machine(tmp_path_factory.mktemp("hostile"), index.url)
-        machine.spec(cpu("alpha", python=PYTHON))
-        lock = machine.locked()
+        lock = machine.locked(spec=cpu("alpha", python=PYTHON))
         (machine.folder / "old.lock").write_bytes(machine.lock_path().read_bytes())
         (target,) = lock
         edge = f'beta; sys_platform != "{EVIL}"'

@@ -133,8 +133,7 @@ def test_it_stays_until_its_package_is_upgraded(demo: Machine, index: Index) -> 
 
 def test_of_a_source_that_states_its_requirements_no_code_runs(demo: Machine) -> None:
     stated = "allow-source = ['src']\nmetadata = [{ name = 'src', version = '1.0', dependencies = [] }]"
-    demo.spec(SPEC.replace("allow-source = ['src']", stated))
-    assert built_with(demo.locked()) == ["below 2.0", "tool 1.1"]
+    assert built_with(demo.locked(spec=SPEC.replace("allow-source = ['src']", stated))) == ["below 2.0", "tool 1.1"]
 
 
 @pytest.mark.slow
@@ -144,15 +143,13 @@ def test_what_is_built_against_the_lock_s_own_packages_has_none(demo: Machine) -
     )
     assert built_with(demo.locked()) is None
     assert demo.envspec("check", "specs/demo.toml").status == 0
-    demo.spec(SPEC)
-    assert built_with(demo.locked()) == ["asked 1.0", "below 2.0", "tool 1.1"], "once it isn't any more"
+    assert built_with(demo.locked(spec=SPEC)) == ["asked 1.0", "below 2.0", "tool 1.1"], "once it isn't any more"
 
 
 @pytest.mark.slow
 def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, index: Index) -> None:
     index.add(source("tool"), sdist("tool", "1.0"), wheel("asked", "1.0"), uploaded="2026-01-01T00:00:00Z")
-    machine.spec(SPEC)
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(SPEC))
     assert ran.status != 0 and "tool" in ran.err and "src" in ran.err, ran
 
 
@@ -221,8 +218,7 @@ def test_what_setuptools_builds_alone_is_locked_without_running_it(machine: Mach
     # as setuptools writes PKG-INFO of a setup.py
     files["PKG-INFO"] = metadata_text("src", "1.0", ["below"], dynamic=["requires-dist", "license"])
     index.add(sdist("src", "1.0", files=files), wheel("below", "1.0"), wheel("setuptools", "84.0"), wheel("wheel", "1"))
-    machine.spec(cpu("src", extra="allow-source = ['src']", python=PYTHON))
-    lock = machine.locked()
+    lock = machine.locked(spec=cpu("src", extra="allow-source = ['src']", python=PYTHON))
     pin = lock.targets[0].pin("src")
     assert pin is not None and pin.dependencies == ("below",)
     assert built_with(lock) == ["setuptools 84.0", "wheel 1"]
@@ -260,8 +256,7 @@ def test_a_build_has_the_target_s_file_from_the_target_s_index(machine: Machine,
         internal.add(core)
         index.add(source("acme-core"), wheel("asked", "1.0"), wheel("acme-core", "99.0"))
         own = f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme-core = 'internal' }}"
-        machine.spec(cpu("src", "acme-core", extra=f"allow-source = ['src']\n{own}", python=PYTHON))
-        lock = machine.locked()
+        lock = machine.locked(spec=cpu("src", "acme-core", extra=f"allow-source = ['src']\n{own}", python=PYTHON))
         assert built_with(lock) == ["acme-core 1.0", "asked 1.0"]
         status, told = install(machine)
         assert status == 0, told

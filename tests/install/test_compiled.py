@@ -69,16 +69,14 @@ def install(machine: Machine, prefix: str = "prefix", status: int = 0) -> str:
 def test_a_build_sees_what_the_spec_names_in_the_locks_versions_and_nothing_else(
     machine: Machine, witness: Path
 ) -> None:
-    machine.spec(spec())
-    machine.locked()
+    machine.locked(spec=spec())
     install(machine)
     assert witness.read_text() == "part 1.0, tool 1.0 | - - | True\n"
 
 
 @pytest.mark.slow
 def test_it_is_built_once_for_all_environments(machine: Machine, witness: Path, index: Index) -> None:
-    machine.spec(spec())
-    machine.locked()
+    machine.locked(spec=spec())
     install(machine)
     install(machine, "another")
     assert len(witness.read_text().splitlines()) == 1
@@ -87,35 +85,30 @@ def test_it_is_built_once_for_all_environments(machine: Machine, witness: Path, 
 
 @pytest.mark.slow
 def test_another_version_of_what_it_was_built_against_builds_it_again(machine: Machine, witness: Path) -> None:
-    machine.spec(spec())
-    machine.locked()
+    machine.locked(spec=spec())
     install(machine)
-    machine.spec(spec("2.0"))
-    machine.locked()
+    machine.locked(spec=spec("2.0"))
     assert "fast" in install(machine)
     assert [line.partition(" |")[0] for line in witness.read_text().splitlines()] == [
         "part 1.0, tool 1.0",
         "part 1.0, tool 2.0",
     ]
     # what wasn't seen changes nothing
-    machine.spec(spec("2.0").replace("'other'", "'part'"))
-    machine.locked()
+    machine.locked(spec=spec("2.0").replace("'other'", "'part'"))
     install(machine)
     assert len(witness.read_text().splitlines()) == 2
 
 
 @pytest.mark.slow
 def test_without_isolation_it_sees_the_environment(machine: Machine, witness: Path) -> None:
-    machine.spec(spec(more='no-build-isolation = ["fast"]'))
-    machine.locked()
+    machine.locked(spec=spec(more='no-build-isolation = ["fast"]'))
     install(machine)
     assert witness.read_text().startswith("other 1.0, part 1.0, tool 1.0 |")
 
 
 @pytest.mark.slow
 def test_a_kept_wheel_that_was_changed_is_built_again(machine: Machine, witness: Path) -> None:
-    machine.spec(spec())
-    machine.locked()
+    machine.locked(spec=spec())
     install(machine)
     (kept,) = machine.cache.glob("built-v1/*/*.whl")
     kept.write_bytes(b"other")
@@ -128,13 +121,11 @@ def test_what_a_build_declares_must_be_locked(machine: Machine, index: Index, tm
     path = machine.base / "witness"
     index.add(compiled(path, "['part>=1', 'maker']"), wheel("tool", "1.0", "part"), wheel("part", "1.0"))
     index.add(wheel("other", "1.0"), wheel("maker", "3.0"))
-    machine.spec(spec())
-    machine.locked()
+    machine.locked(spec=spec())
     said = install(machine, status=2)
     assert "the build of fast 1.0 needs maker, which it wouldn't see" in said
     assert 'build-dependencies = { fast = ["tool", "maker"] }' in said
-    machine.spec(spec(more='build-dependencies = { fast = ["tool", "maker"] }'))
-    machine.locked()
+    machine.locked(spec=spec(more='build-dependencies = { fast = ["tool", "maker"] }'))
     install(machine)
     assert path.read_text().startswith("maker 3.0, part 1.0, tool 1.0 |")
 
@@ -144,8 +135,7 @@ def test_builds_that_need_each_other_come_in_order(machine: Machine, index: Inde
     more = sdist("more", "1.0", "fast", files={"backend.py": source_files("more", "1.0", ["fast"])["backend.py"]})
     index.add(more)
     text = spec(more='build-dependencies = { fast = ["tool"], more = ["fast"] }')
-    machine.spec(text.replace("['fast']", "['fast', 'more']").replace("'other'", "'other', 'more'"))
-    machine.locked()
+    machine.locked(spec=text.replace("['fast']", "['fast', 'more']").replace("'other'", "'other', 'more'"))
     install(machine)
     # `more` sees the wheel of `fast` that was built for it
     assert len(witness.read_text().splitlines()) == 1
@@ -153,8 +143,7 @@ def test_builds_that_need_each_other_come_in_order(machine: Machine, index: Inde
 
 @pytest.mark.slow
 def test_a_failed_build_says_what_to_do(machine: Machine, index: Index, witness: Path) -> None:
-    machine.spec(spec(more='build-dependencies = { fast = ["part"] }'))
-    machine.locked()
+    machine.locked(spec=spec(more='build-dependencies = { fast = ["part"] }'))
     said = install(machine, status=3)
     assert "the build of fast 1.0 failed" in said and "No module named 'tool'" in said
     assert "[pip] build-dependencies" in said
@@ -179,8 +168,7 @@ def project(machine: Machine, index: Index) -> Path:
     index.add(maker(backend), wheel("part", "1.0"))
     (machine.folder / "pyproject.toml").write_text(PYPROJECT)
     text = f"[env]\npython = '{PYTHON}'\nproject = '..'\n[targets.here]\nplatform = '{SUBDIR}'\nglibc = '2.17'\n"
-    machine.spec(text)
-    machine.locked()
+    machine.locked(spec=text)
     return machine.folder
 
 
@@ -229,8 +217,7 @@ def test_a_project_that_leaves_the_spec_leaves_the_environment(machine: Machine,
     (project / "own.txt").write_text("answer = 1\n")
     install(machine)
     text = (project / "specs" / "demo.toml").read_text()
-    machine.spec(text.replace("project = '..'\n", "[pip]\ndependencies = ['part']\n"))
-    machine.locked()
+    machine.locked(spec=text.replace("project = '..'\n", "[pip]\ndependencies = ['part']\n"))
     assert "- pip   own 1.0" in install(machine)
 
 

@@ -49,11 +49,10 @@ def served(channel: Channel) -> Iterator[tuple[str, list[str]]]:
 def test_a_channel_at_the_root_of_a_server(machine: Machine, served: tuple[str, list[str]]) -> None:
     """It has no name but its host and port: the lock reads back, is fresh, and installs; each file is fetched once."""
     url, asked = served
-    machine.spec(
-        f"[env]\npython = '{PYTHON}'\n[conda]\nchannels = ['{url}']\ndependencies = ['tool']\n"
+    lock = machine.locked(
+        spec=f"[env]\npython = '{PYTHON}'\n[conda]\nchannels = ['{url}']\ndependencies = ['tool']\n"
         f"[targets.here]\nplatform = '{SUBDIR}'\nglibc = '2.17'\n"
     )
-    lock = machine.locked()
     name = url.removeprefix("http://").replace(":", "-")
     assert {pin.index for pin in lock.targets[0].pins} == {f"{name}/noarch", f"{name}/{SUBDIR}"}
     assert machine.envspec("check", SPEC).status == 0

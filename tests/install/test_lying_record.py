@@ -51,8 +51,7 @@ def with_record(change: Callable[[str], str]) -> Dist:
 )
 def test_a_record_that_lies_is_told(machine: Machine, index: Index, change: Callable[[str], str], said: str) -> None:
     index.add(with_record(change))
-    machine.spec(SPEC.format(PYTHON, SUBDIR))
-    machine.locked()
+    machine.locked(spec=SPEC.format(PYTHON, SUBDIR))
     for words in (said, ""):
         ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env")
         assert ran.status == 0 and words in ran.err, ran.err
@@ -62,8 +61,7 @@ def test_a_record_that_lies_is_told(machine: Machine, index: Index, change: Call
 
 def test_a_record_that_uv_refuses_names_the_wheel(machine: Machine, index: Index) -> None:
     index.add(with_record(lambda text: "no row\n" + text))
-    machine.spec(SPEC.format(PYTHON, SUBDIR))
-    machine.locked()
+    machine.locked(spec=SPEC.format(PYTHON, SUBDIR))
     ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env")
     assert ran.status == 3 and "`odd==1.0`: `RECORD` file is invalid" in ran.error
     assert (

@@ -47,8 +47,7 @@ def installed(machine: Machine, index: Index) -> Callable[..., Path]:
     """Lock and install a spec, twice: the second run has nothing to do. Gives the folder of packages."""
 
     def install(*asked: str) -> Path:
-        machine.spec(SPEC.format(PYTHON, list(asked), SUBDIR))
-        machine.locked()
+        machine.locked(spec=SPEC.format(PYTHON, list(asked), SUBDIR))
         for words in ("", "already"):
             ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env")
             assert ran.status == 0 and words in ran.out, ran.err
@@ -111,8 +110,7 @@ def test_what_is_overwritten_is_told_and_mended(installed: Callable[..., Path], 
 def test_a_bundle_leaves_the_content_of_pips_order(machine: Machine, index: Index, tmp_path: Path, by: str) -> None:
     """pip installs by the name alone where it is told to leave dependencies out, and uv side by side."""
     index.add(tool("a"), tool("b", "1.0", "a"), tool("c", "1.0", "b"))
-    machine.spec(SPEC.format(PYTHON, ["c"], SUBDIR))
-    machine.locked()
+    machine.locked(spec=SPEC.format(PYTHON, ["c"], SUBDIR))
     ran = machine.envspec("bundle", "specs/demo.toml", "--target", "here", "-o", str(tmp_path / "b.tar"))
     assert ran.status == 0, ran.err
     with tarfile.open(tmp_path / "b.tar") as tar:

@@ -27,8 +27,7 @@ def test_the_lock_names_what_is_overwritten(machine: Machine, index: Index) -> N
     tool("zeta")
     tool("acme", "zeta", "beta; extra == 'none'")
     tool("beta", "acme")
-    machine.spec(SPEC)
-    lock = machine.locked()
+    lock = machine.locked(spec=SPEC)
     over = {target.name: {pin.name: pin.overwrites for pin in target.pins} for target in lock.targets}
     assert over == {
         "a": {"acme": ("zeta",), "zeta": ()},

@@ -162,9 +162,16 @@ class Machine:
         return load(self.lock_path(name))
 
     def locked(
-        self, *arguments: str, name: str = "demo", env: Mapping[str, str] | None = None, seconds: float = 90
+        self,
+        *arguments: str,
+        name: str = "demo",
+        spec: str = "",
+        seconds: float = 90,
+        env: Mapping[str, str] | None = None,
     ) -> Lock:
-        """Run `envspec lock specs/<name>.toml`, which must succeed, and read the lock."""
+        """Run `envspec lock specs/<name>.toml`, which must succeed, and read the lock. `spec` is its text, if new."""
+        if spec:
+            self.spec(spec, name)
         ran = self.envspec("lock", f"specs/{name}.toml", *arguments, env=env, seconds=seconds)
         assert ran.status == 0, ran.err
         return self.lock(name)

@@ -52,8 +52,7 @@ def torches(index: Index) -> Index:
 @pytest.mark.slow
 def test_an_extension_is_built_with_the_target_s_torch(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch", "ninja"))
-    machine.spec(spec("torch==2.9.1", "ext"))
-    found = built_with(machine.locked())
+    found = built_with(machine.locked(spec=spec("torch==2.9.1", "ext")))
     assert found["torch"] == ("2.9.1+cu126", "pytorch/cu126")
     assert found["setuptools"] == ("80.0", "pypi") and found["ninja"] == ("1.11", "pypi")
     assert "nvidia-cublas" not in found and "nvidia-cublas-cu12" in found
@@ -63,26 +62,22 @@ def test_an_extension_is_built_with_the_target_s_torch(machine: Machine, torches
 @pytest.mark.slow
 def test_it_is_resolved_anew_with_the_target_s_torch(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch"), *stand_ins("cu126", "2.8.0"))
-    machine.spec(spec("torch==2.8.0", "ext"))
-    assert built_with(machine.locked())["torch"][0] == "2.8.0+cu126"
-    machine.spec(spec("torch==2.9.1", "ext"))
-    assert built_with(machine.locked())["torch"][0] == "2.9.1+cu126"
+    assert built_with(machine.locked(spec=spec("torch==2.8.0", "ext")))["torch"][0] == "2.8.0+cu126"
+    assert built_with(machine.locked(spec=spec("torch==2.9.1", "ext")))["torch"][0] == "2.9.1+cu126"
 
 
 @pytest.mark.slow
 def test_each_target_has_its_own(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
     both = targets(a=CUDA.format("12.6"), b=CUDA.format("13.0"), c="platform = 'linux-64'")
-    machine.spec(cpu("torch==2.9.1", "ext", extra="allow-source = ['ext']", targets=both))
-    lock = machine.locked()
+    lock = machine.locked(spec=cpu("torch==2.9.1", "ext", extra="allow-source = ['ext']", targets=both))
     assert [built_with(lock, name)["torch"][1] for name in "abc"] == ["pytorch/cu126", "pytorch/cu130", "pytorch/cpu"]
 
 
 @pytest.mark.slow
 def test_a_build_that_wants_another_torch_is_refused(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch>=2.14"))
-    machine.spec(spec("torch==2.9.1", "ext"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec("torch==2.9.1", "ext")))
     assert ran.status == 1 and "torch>=2.14" in ran.error and "2.9.1+cu126" in ran.error, ran
     assert "build-dependencies = { ext = " in ran.hint
 
@@ -90,8 +85,7 @@ def test_a_build_that_wants_another_torch_is_refused(machine: Machine, torches: 
 @pytest.mark.slow
 def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch", needs="ninja"))
-    machine.spec(spec("ext"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec("ext")))
     assert ran.status == 2 and "the build of ext 1.0 requires torch 2.14.1, but the target has none of pip" in ran.error
     assert "build-dependencies" in ran.hint
 
@@ -115,8 +109,7 @@ def test_a_build_has_the_target_s_numpy_or_one_that_builds_for_it(
     machine: Machine, index: Index, asks: str, has: str, gets: str
 ) -> None:
     index.add(*TOOLS, *NUMPIES, extension(asks, needs="numpy"))
-    machine.spec(cpu(f"numpy=={has}", "ext", extra="allow-source = ['ext']"))
-    found = built_with(machine.locked(), "cpu")
+    found = built_with(machine.locked(spec=cpu(f"numpy=={has}", "ext", extra="allow-source = ['ext']")), "cpu")
     assert found["numpy"] == (gets, "pypi")
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
@@ -126,8 +119,7 @@ def test_a_build_has_the_target_s_numpy_or_one_that_builds_for_it(
 @pytest.mark.parametrize(("asks", "has"), [("numpy>=2.1", "1.26.4"), ("numpy<2", "2.2.6"), ("numpy>=2.4", "2.2.6")])
 def test_a_numpy_for_which_nothing_builds_is_refused(machine: Machine, index: Index, asks: str, has: str) -> None:
     index.add(*TOOLS, *NUMPIES, extension(asks, needs="numpy"))
-    machine.spec(cpu(f"numpy=={has}", "ext", extra="allow-source = ['ext']"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(f"numpy=={has}", "ext", extra="allow-source = ['ext']")))
     assert ran.status == 1 and asks in ran.error, ran
 
 
@@ -138,8 +130,7 @@ def test_what_the_target_has_from_a_named_index_its_builds_have_from_there(machi
         index.add(*TOOLS, extension("acme-build", needs="acme-core"), wheel("acme-build", "1.0", "acme-core"))
         index.add(wheel("acme-core", "99.0"))
         said = f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme-core = 'internal' }}"
-        machine.spec(cpu("acme-core<1.1", "ext", extra=f"allow-source = ['ext']\n{said}"))
-        lock = machine.locked()
+        lock = machine.locked(spec=cpu("acme-core<1.1", "ext", extra=f"allow-source = ['ext']\n{said}"))
         assert built_with(lock, "cpu")["acme-core"] == ("1.0", "internal")
 
 

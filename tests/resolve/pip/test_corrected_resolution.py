@@ -30,8 +30,7 @@ def test_what_metadata_requires_is_bounded_under_its_own_marker(machine: Machine
     """opencv-python 4.9 requires numpy, and is compiled for NumPy 1; 4.10.0.84 isn't."""
     line = "numpy>=1.21.2; python_version >= '3.10'"
     numpys.add(wheel("opencv-python", "4.9.0.80", line), wheel("opencv-python", "4.10.0.84", line))
-    machine.spec(cpu("opencv-python<4.10", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("opencv-python<4.10", targets=LINUX)))
     assert ran.status == 0, ran.err
     assert versions(machine) == {"numpy": "1.26.4", "opencv-python": "4.9.0.80"}
     assert "note: t: numpy<2 added, because opencv-python 4.10.0.82 and older" in ran.err
@@ -53,8 +52,7 @@ def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
 ) -> None:
     """pyarrow names no NumPy at all, so the first solution has 26, which refuses NumPy 1."""
     numpys.add(wheel("old", "1.0", "numpy<2"))
-    machine.spec(cpu("old", "pyarrow", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("old", "pyarrow", targets=LINUX)))
     assert ran.status == 0, ran.err
     assert versions(machine) == {"numpy": "1.26.4", "old": "1.0", "pyarrow": "25.0.0"}
     assert "note: t: pyarrow 25.0.0 locked, because pyarrow 26 refuses NumPy 1" in ran.err
@@ -64,16 +62,14 @@ def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
 def test_a_constraint_adds_no_package(machine: Machine, numpys: Index) -> None:
     """numpy leaves with helper 2.0, and the line that bounds it must not keep it."""
     numpys.add(wheel("helper", "1.0"), wheel("helper", "2.0", "numpy<2"))
-    machine.spec(cpu("pyarrow>=26", "helper", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("pyarrow>=26", "helper", targets=LINUX)))
     assert ran.status == 0, ran.err
     assert versions(machine) == {"helper": "1.0", "pyarrow": "26.0.0"}
 
 
 def test_what_metadata_leaves_out_is_added(machine: Machine, numpys: Index) -> None:
     numpys.add(wheel("faiss-cpu", "1.7.4"))
-    machine.spec(cpu("faiss-cpu", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("faiss-cpu", targets=LINUX)))
     assert ran.status == 0, ran.err
     assert versions(machine) == {"faiss-cpu": "1.7.4", "numpy": "1.26.4"}
     assert "numpy added, because faiss-cpu 1.7.4 and older import numpy" in ran.err
@@ -83,8 +79,7 @@ def test_what_metadata_leaves_out_is_added(machine: Machine, numpys: Index) -> N
 def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> None:
     """The METADATA that a user can look up doesn't say what uv was shown."""
     numpys.add(wheel("opencv-python", "4.9.0.80", "numpy"))
-    machine.spec(cpu("opencv-python", "numpy>=2", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("opencv-python", "numpy>=2", targets=LINUX)))
     assert ran.status == 1
     assert "envspec adds numpy<2 to opencv-python" in ran.error.replace("\n", " ") + ran.err
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
@@ -121,6 +116,5 @@ def test_a_correction_is_told_that_sends_others_back_to_what_says_the_same(machi
     index.add(wheel("huggingface-hub", "1.33.0"))
     told = "huggingface-hub<1 added, because gradio 4.9 to 5.8 import HfFolder"
     for asked, said in (("transformers", True), ("transformers<5", False)):
-        machine.spec(cpu("gradio", asked))
-        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+        ran = machine.envspec("lock", machine.spec(cpu("gradio", asked)), "--upgrade")
         assert ran.status == 0 and (told in ran.err) == said, ran.err

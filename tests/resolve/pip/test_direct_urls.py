@@ -39,8 +39,7 @@ def test_it_is_fetched_once(machine: Machine, index: Index, host: Index) -> None
     assert locked(machine) == {"app": ("1.0", "url"), "base": ("1.0", "pypi")}
     assert [(one.method, one.path) for one in host.asked] == [("GET", f"/files/{app.file}")]
     host.asked.clear()
-    machine.spec(cpu(by_url(host, app, fragment=f"#sha256={app.sha256}"), "more"))
-    machine.locked()
+    machine.locked(spec=cpu(by_url(host, app, fragment=f"#sha256={app.sha256}"), "more"))
     assert not host.asked
 
 
@@ -56,16 +55,13 @@ def test_without_a_hash_the_server_is_asked_each_time(machine: Machine, index: I
     index.add(wheel("more", "1.0"), wheel("other", "1.0"))
     host.add(app)
     host.fail("^/files/", with_etag)
-    machine.spec(cpu(by_url(host, app)))
-    machine.locked()
-    machine.spec(cpu(by_url(host, app), "more"))
-    machine.locked()
+    machine.locked(spec=cpu(by_url(host, app)))
+    machine.locked(spec=cpu(by_url(host, app), "more"))
     assert statuses == [200, 304]
     # a new file under the same address
     newer = wheel("app", "1.0", "other")
     host.add(newer)
-    machine.spec(cpu(by_url(host, app), "more", "other"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(by_url(host, app), "more", "other"))
     pin = target.pin("app")
     assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == newer.sha256
     assert pin.dependencies == ("other",)
@@ -75,8 +71,7 @@ def test_offline(machine: Machine, index: Index, host: Index) -> None:
     app = wheel("app", "1.0")
     index.add(wheel("more", "1.0"))
     host.add(app)
-    machine.spec(cpu("more", by_url(host, app)))
-    ran = machine.envspec("lock", "specs/demo.toml", "--offline")
+    ran = machine.envspec("lock", machine.spec(cpu("more", by_url(host, app))), "--offline")
     assert ran.status == 3 and f"not in the cache: {app.file}" in ran.error and not host.asked, ran.err
     machine.locked()
     first = machine.lock_path().read_bytes()
@@ -110,14 +105,13 @@ def test_a_source_in_a_folder_of_an_archive(machine: Machine, index: Index, host
     inside = source_files("app", "1.0", ["base"])
     app = sdist("app", "1.0", static=static, files={f"python/{path}": text for path, text in inside.items()})
     host.add(app)
-    machine.spec(
-        cpu(
+    (target,) = machine.locked(
+        spec=cpu(
             by_url(host, app, fragment="#subdirectory=python"),
             extra="allow-source = ['app']",
             python="{}.{}".format(*sys.version_info),
         )
     )
-    (target,) = machine.locked()
     pin = target.pin("app")
     assert pin is not None and pin.url == f"{host.file_url(app)}#subdirectory=python"
     assert pin.dependencies == ("base",)
@@ -139,14 +133,12 @@ def test_a_source_in_a_folder_of_an_archive(machine: Machine, index: Index, host
 def test_what_is_refused(machine: Machine, host: Index, path: str, told: str) -> None:
     host.add(wheel("other", "1.0"))
     extra = "" if path == "app" else "allow-source = ['app']"
-    machine.spec(cpu(f"app @ {host.origin}/files/{path}", extra=extra))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(f"app @ {host.origin}/files/{path}", extra=extra)))
     assert ran.status in (2, 3) and told in ran.error, ran.err
 
 
 def test_metadata_that_is_no_requirement(machine: Machine, host: Index) -> None:
     app = wheel("app", "1.0", "dep >= ; extra == 'more'")
     host.add(app)
-    machine.spec(cpu(by_url(host, app)))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(by_url(host, app))))
     assert ran.status == 3 and "isn't a valid requirement" in ran.error, ran.err

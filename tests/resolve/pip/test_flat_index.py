@@ -45,8 +45,7 @@ def scatter(machine: Machine) -> Pin:
 
 
 def test_a_page_without_hashes(machine: Machine, flat: FlatIndex, index: Index) -> None:
-    machine.spec(spec(flat.page))
-    machine.locked()
+    machine.locked(spec=spec(flat.page))
     pin = scatter(machine)
     assert (pin.version, pin.index) == (SCATTER.version, "pyg")
     assert pin.artifact and (pin.artifact.sha256, pin.artifact.size) == (SCATTER.sha256, len(SCATTER.content))
@@ -63,8 +62,7 @@ def test_a_page_without_hashes(machine: Machine, flat: FlatIndex, index: Index) 
 
 def test_a_page_with_hashes(machine: Machine, flat: FlatIndex) -> None:
     flat.hashed = True
-    machine.spec(spec(flat.page))
-    machine.locked()
+    machine.locked(spec=spec(flat.page))
     pin = scatter(machine)
     assert pin.artifact and pin.artifact.sha256 == SCATTER.sha256
 
@@ -72,15 +70,13 @@ def test_a_page_with_hashes(machine: Machine, flat: FlatIndex) -> None:
 def test_a_file_that_its_page_lies_about(machine: Machine, flat: FlatIndex) -> None:
     flat.hashed = True
     flat.lie_about(SCATTER, "0" * 64)
-    machine.spec(spec(flat.page))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(flat.page)))
     assert ran.status == 3 and "the index says 000000" in ran.err
 
 
 @pytest.mark.slow
 def test_a_file_that_was_replaced_is_refused(machine: Machine, flat: FlatIndex) -> None:
-    machine.spec(spec(flat.page))
-    machine.locked()
+    machine.locked(spec=spec(flat.page))
     flat.fail(r"/files/torch_scatter", other_bytes)
     ran = machine.envspec("bundle", "specs/demo.toml", "--target", "t", "-o", "b.tar")
     assert ran.status == 3 and SCATTER.sha256 in ran.err
@@ -88,8 +84,7 @@ def test_a_file_that_was_replaced_is_refused(machine: Machine, flat: FlatIndex) 
 
 @pytest.mark.slow
 def test_a_lock_of_a_flat_index_is_bundled_and_exported(machine: Machine, flat: FlatIndex) -> None:
-    machine.spec(spec(flat.page))
-    machine.locked()
+    machine.locked(spec=spec(flat.page))
     ran = machine.envspec("bundle", "specs/demo.toml", "--target", "t", "-o", "b.tar")
     assert ran.status == 0, ran.err
     ran = machine.envspec("export", "specs/demo.toml", "--format", "pylock", "-o", "-")
@@ -104,8 +99,7 @@ def test_a_lock_of_a_flat_index_is_bundled_and_exported(machine: Machine, flat: 
 
 def test_exclude_newer_does_not_bound_it_and_this_is_told(machine: Machine, flat: FlatIndex, index: Index) -> None:
     index.add(wheel("lib", "1.0"), uploaded="2020-01-01T00:00:00Z")
-    machine.spec(spec(flat.page, env="exclude-newer = '2024-01-01'"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(flat.page, env="exclude-newer = '2024-01-01'")))
     assert ran.status == 0, ran.err
     assert "the index pyg has no upload times: exclude-newer doesn't bound what comes from it" in ran.err
 
@@ -114,8 +108,7 @@ def test_exclude_newer_does_not_bound_it_and_this_is_told(machine: Machine, flat
 def test_a_flat_index_among_the_simple_ones_is_told(machine: Machine, flat: FlatIndex, code: int) -> None:
     flat.fail(r"\.html/.", status(code))
     text = spec(flat.page).replace("find-links", "indexes")
-    machine.spec(text)
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(text))
     assert ran.status == 3
     line = 1 + text.splitlines().index(f"indexes = {{ pyg = '{flat.page}' }}")
     assert f'error: specs/demo.toml:{line}:19: t: the index "pyg" is a flat index' in ran.error
@@ -125,8 +118,7 @@ def test_a_flat_index_among_the_simple_ones_is_told(machine: Machine, flat: Flat
 def test_a_simple_index_among_the_flat_ones_is_told(machine: Machine, index: Index) -> None:
     with Index() as own:
         own.add(wheel("torch-scatter", "1.0"))
-        machine.spec(spec(f"{own.url}/torch-scatter-no-such/"))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(spec(f"{own.url}/torch-scatter-no-such/")))
         assert ran.status == 3 and "belongs in indexes" in ran.hint
 
 
@@ -134,23 +126,20 @@ def test_a_simple_index_among_the_flat_ones_is_told(machine: Machine, index: Ind
 def test_what_the_page_has_and_its_packages_require_needs_a_source(machine: Machine, flat: FlatIndex) -> None:
     """Else whoever owns the name on PyPI supplies it."""
     flat.add(wheel("lib", "1.5"))
-    machine.spec(spec(flat.page))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(flat.page)))
     assert ran.status == 1 and 'the index "pyg" has packages that the solution needs' in ran.error
     assert ran.error.startswith("error: specs/demo.toml:5:17: t: ")
     assert 'lib = "pyg"' in ran.hint
 
 
 def test_a_flat_index_that_no_package_comes_from_is_told(machine: Machine, flat: FlatIndex) -> None:
-    machine.spec(spec(flat.page, sources=""))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(flat.page, sources="")))
     assert "warning: specs/demo.toml" in ran.err or "no package comes from the flat index pyg" in ran.err
     assert 'sources = { PACKAGE = "pyg" }' in ran.err
 
 
 def test_another_page_makes_the_lock_stale(machine: Machine, flat: FlatIndex) -> None:
-    machine.spec(spec(flat.page))
-    machine.locked()
+    machine.locked(spec=spec(flat.page))
     machine.spec(spec(flat.page.replace("2.8.0", "2.9.0")))
     ran = machine.envspec("check", "specs/demo.toml")
     assert ran.status == 1
@@ -164,8 +153,7 @@ def test_a_target_that_lacks_the_page_of_what_it_asks_for(machine: Machine, flat
         targets=f"[targets.t]\nplatform = 'linux-64'\n[targets.t.pip]\nfind-links = {{ pyg = '{flat.page}' }}\n"
         "[targets.u]\nplatform = 'linux-64'",
     )
-    machine.spec(text)
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(text))
     assert ran.status == 2
     assert "u asks for torch-scatter, which comes from pyg, and has no page of that name" in ran.error
     assert "[targets.u.pip]" in ran.hint
@@ -178,8 +166,7 @@ def test_it_is_installed(machine: Machine, index: Index, tmp_path: Path) -> None
         import sys
 
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        machine.spec(spec(flat.page).replace("'3.12'", f"'{python}'"))
-        machine.locked()
+        machine.locked(spec=spec(flat.page).replace("'3.12'", f"'{python}'"))
         prefix = tmp_path / "prefix"
         ran = machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", str(prefix))
         assert ran.status == 0, ran.err

@@ -25,8 +25,7 @@ def test_a_page_without_sha256(machine: Machine, index: Index, form: str, hash: 
     """uv takes its files too. What is locked is the hash of what came."""
     index.form, index.hash = form, hash
     index.add(APP, LIB, wheel("lib", "0.9"))
-    machine.spec(cpu("app"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("app")))
     assert ran.status == 0, ran.err
     assert f"the index's page has no sha256 of {APP.file}, {LIB.file}: lock read the whole" in ran.err
     for dist in (APP, LIB):
@@ -42,8 +41,7 @@ def test_a_source_without_sha256(machine: Machine, index: Index) -> None:
     index.hash = ""
     source = sdist("app", "1.0", "lib")
     index.add(source, LIB)
-    machine.spec(cpu("app", extra="allow-source = ['app']"))
-    machine.locked()
+    machine.locked(spec=cpu("app", extra="allow-source = ['app']"))
     pin = machine.lock().targets[0].pin("app")
     assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == source.sha256
 
@@ -51,8 +49,7 @@ def test_a_source_without_sha256(machine: Machine, index: Index) -> None:
 def test_another_file_under_the_locked_name_is_still_told(machine: Machine, index: Index) -> None:
     index.hash = ""
     index.add(APP, LIB)
-    machine.spec(cpu("app"))
-    machine.locked()
+    machine.locked(spec=cpu("app"))
     index.add(replace(LIB, content=wheel("lib", "1.0", padding=1).content))
     assert machine.envspec("verify", "specs/demo.toml").status == 1
 
@@ -64,8 +61,7 @@ def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: I
     with Index(form=form, prefix="/team/a/simple") as own:
         own.add(APP)
         own.fail("^/simple/app/$", to("/team/a/simple/app/"))
-        machine.spec(cpu("app", extra=NAMED.format(f"{own.origin}/simple")))
-        machine.locked()
+        machine.locked(spec=cpu("app", extra=NAMED.format(f"{own.origin}/simple")))
         assert machine.versions("cpu") == {"app": "1.0", "lib": "1.0"}
         for command in ("verify", "audit"):
             assert "404" not in machine.envspec(command, "specs/demo.toml").err
@@ -75,14 +71,11 @@ def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: I
 @pytest.mark.slow
 def test_what_was_published_a_moment_ago_is_found_before_a_conflict_is_told(machine: Machine, index: Index) -> None:
     index.add(LIB)
-    machine.spec(cpu("lib"))
-    machine.locked()
+    machine.locked(spec=cpu("lib"))
     index.add(wheel("lib", "2.0"))
-    machine.spec(cpu("lib>=2"))
-    machine.locked()
+    machine.locked(spec=cpu("lib>=2"))
     assert machine.versions("cpu") == {"lib": "2.0"}
-    machine.spec(cpu("lib>=3"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib>=3")))
     assert ran.status == 1 and "lib" in ran.error
 
 
@@ -94,8 +87,7 @@ def test_an_index_of_the_spec_s_own_without_upload_times(machine: Machine, index
         own.add(APP)
         text = cpu("app", extra=NAMED.format(own.url)).replace("[pip]", "exclude-newer = '2024-01-01'\n[pip]", 1)
         for round in ("cold", "warm"):
-            machine.spec(text)
-            ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+            ran = machine.envspec("lock", machine.spec(text), "--upgrade")
             assert ran.status == 0, ran.err
             assert "the index own has no upload times: exclude-newer doesn't bound what comes from it" in ran.err, round
         more = "[env.exclude-newer-index]\nown = { reason = 'ours' }\n[pip]"

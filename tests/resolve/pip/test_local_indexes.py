@@ -195,8 +195,7 @@ def by_envspec(machine: Machine, names: list[str], place: str, key: str) -> dict
     sources = ", ".join(f"{name} = 'own'" for name in names)
     extra = f"{key} = {{ own = {json.dumps(place)} }}\nsources = {{ {sources} }}"
     shutil.rmtree(machine.locks, ignore_errors=True)
-    machine.spec(cpu(*names, extra=extra, python=PYTHON))
-    machine.locked()
+    machine.locked(spec=cpu(*names, extra=extra, python=PYTHON))
     return machine.versions("cpu")
 
 

@@ -43,8 +43,7 @@ def hydra(index: Index, machine: Machine) -> str:
 
 @pytest.mark.parametrize("asked", ["hydra", "hydra>=1.3.2"])
 def test_the_newest_is_told_and_what_it_needs(machine: Machine, hydra: str, asked: str) -> None:
-    machine.spec(cpu(asked))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(asked)))
     assert ran.status == 1 and ran.out == ""
     assert f"{NO_WHEEL}antlr 4.9.3 (hydra → antlr, pure Python, requirements unproved); " in ran.error
     assert "what antlr requires is certain only after a build" in ran.error
@@ -56,8 +55,7 @@ def test_the_newest_is_told_and_what_it_needs(machine: Machine, hydra: str, aske
 def test_what_is_allowed_gives_the_newest(machine: Machine, index: Index) -> None:
     index.add(wheel("hydra", "0.11.3"), wheel("hydra", "1.3.8", "antlr==4.9.*"), wheel("hydra", "1.4.0rc3"))
     index.add(sdist("antlr", "4.9.3", static=False), wheel("antlr", "4.13.2"))
-    machine.spec(cpu("hydra>=1.3.2", extra="allow-source = ['antlr']"))
-    machine.locked()
+    machine.locked(spec=cpu("hydra>=1.3.2", extra="allow-source = ['antlr']"))
     assert machine.versions("cpu") == {"antlr": "4.9.3", "hydra": "1.3.8"}
 
 
@@ -66,8 +64,7 @@ def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -
     index.add(sdist("fast", "3.0", files={"src/fast.cu": ""}))
     targets = "[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'osx-arm64'\n"
     targets += "[targets.b.pip]\ndependencies = ['fast']\n"
-    machine.spec(cpu("app", targets=targets))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("app", targets=targets)))
     assert ran.status == 1
     assert "a, b: the newest solution needs 3 packages published only as source: " in ran.error
     assert "deep 0.1 (app → lib → deep, pure Python, requirements unknown)" in ran.error
@@ -80,8 +77,7 @@ def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -
 def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "2.0", "deep"), sdist("deep", "0.1", "later", static=False), sdist("later", "1.0"))
     spec = "# mine\n" + cpu("lib").replace("[pip]\n", "[pip]  # what we use\n")
-    machine.spec(spec)
-    ran = machine.envspec("lock", "specs/demo.toml", "--allow-needed")
+    ran = machine.envspec("lock", machine.spec(spec), "--allow-needed")
     assert ran.status == 0, ran.err
     # what deep requires is known only once it may be built
     assert ran.err.count("wrote allow-source into specs/demo.toml: ") == 2
@@ -125,8 +121,7 @@ def test_allow_needed_adds_to_what_is_there(machine: Machine, index: Index) -> N
 
 def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_39_x86_64"), sdist("lib", "2.0"))
-    machine.spec(cpu("lib"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib")))
     assert ran.status == 0, ran.err
     assert ran.err.splitlines() == [
         "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked; "
@@ -134,14 +129,12 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
     ]
     # what stays from the old lock was told when it was chosen
     index.add(wheel("more", "1.0"))
-    machine.spec(cpu("lib", "more"))
-    assert machine.envspec("lock", "specs/demo.toml").err == ""
+    assert machine.envspec("lock", machine.spec(cpu("lib", "more"))).err == ""
 
 
 def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
-    machine.spec(cpu("lib"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib")))
     assert ran.status == 1
     assert "needs a package from source: lib 2.0 (pure Python, none of its wheels fits)" in ran.error
     assert 'allow-source = ["lib"]' in ran.hint
@@ -151,22 +144,19 @@ def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine:
 def test_nor_is_it_passed_over_for_an_older_source(machine: Machine, index: Index) -> None:
     """fairseq: 0.10.0 is a source alone, and 0.12.2 has wheels for older Pythons, and a source too."""
     index.add(sdist("lib", "1.0"), wheel("lib", "2.0", tag="cp38-cp38-manylinux_2_17_x86_64"), sdist("lib", "2.0"))
-    machine.spec(cpu("lib"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib")))
     assert ran.status == 1
     assert "needs a package from source: lib 2.0 (pure Python, none of its wheels fits)" in ran.error
     assert machine.envspec("lock", "specs/demo.toml", "--allow-needed").status == 0
     assert machine.versions("cpu") == {"lib": "2.0"}
     # what the requirements leave out stays out
-    machine.spec(cpu("lib<2"))
-    assert "lib 1.0 (pure Python)" in machine.envspec("lock", "specs/demo.toml").error
+    assert "lib 1.0 (pure Python)" in machine.envspec("lock", machine.spec(cpu("lib<2"))).error
 
 
 @pytest.mark.slow
 def test_such_a_release_is_built_where_it_may_be(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
-    machine.spec(cpu("lib", extra="allow-source = ['lib']"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu("lib", extra="allow-source = ['lib']"))
     assert [pin.artifact.file for pin in target.pins if pin.artifact] == ["lib-2.0.tar.gz"]
 
 
@@ -174,8 +164,7 @@ def test_a_pre_release_that_a_package_asks_for_is_taken(machine: Machine, index:
     index.add(wheel("wandb", "1.0", "cw==0.0.1b1", "otel==0.47b0", "mixed==2.0b1"))
     index.add(wheel("cw", "0.0.1b1"), sdist("cw", "0.0.1b2"), wheel("cw", "0.0.1b2"))
     index.add(wheel("otel", "0.47b0"), sdist("otel", "0.48b0"), wheel("mixed", "1.0"), wheel("mixed", "2.0b1"))
-    machine.spec(cpu("wandb"))
-    machine.locked()
+    machine.locked(spec=cpu("wandb"))
     assert machine.versions("cpu") == {"cw": "0.0.1b1", "mixed": "2.0b1", "otel": "0.47b0", "wandb": "1.0"}
 
 
@@ -183,14 +172,11 @@ def test_a_pre_release_that_a_package_asks_for_is_taken(machine: Machine, index:
 def test_a_pre_release_that_nothing_asks_for_is_not(machine: Machine, index: Index) -> None:
     """uv takes it once it has ruled out all final releases of the range; here one of those is wrong for the other."""
     index.add(wheel("lib", "1.0", "num<2"), wheel("lib", "2.0rc1"), wheel("num", "1.0"), wheel("num", "2.0"))
-    machine.spec(cpu("lib>=1", "num"))
-    machine.locked()
+    machine.locked(spec=cpu("lib>=1", "num"))
     assert machine.versions("cpu") == {"lib": "1.0", "num": "1.0"}
-    machine.spec(cpu("lib>=1", "num>=2"))
-    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    ran = machine.envspec("lock", machine.spec(cpu("lib>=1", "num>=2")), "--upgrade")
     assert ran.status == 1 and ran.hint.startswith("hint: only a pre-release of lib fits")
-    machine.spec(cpu("lib>=2.0rc0", "num>=2"))
-    machine.locked("--upgrade")
+    machine.locked("--upgrade", spec=cpu("lib>=2.0rc0", "num>=2"))
     assert machine.versions("cpu") == {"lib": "2.0rc1", "num": "2.0"}
 
 
@@ -199,24 +185,20 @@ def test_a_named_index_has_stand_ins_too(machine: Machine, index: Index) -> None
     with Index() as internal:
         internal.add(wheel("acme", "1.0"), sdist("acme", "2.0"))
         named = f"indexes = {{ mine = '{internal.url}' }}\nsources = {{ acme = 'mine' }}"
-        machine.spec(cpu("acme", extra=named))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(cpu("acme", extra=named)))
         assert ran.status == 1 and f"{NO_WHEEL}acme 2.0" in ran.error
-        machine.spec(cpu("acme", extra=f"{named}\nallow-source = ['acme']"))
-        (target,) = machine.locked()
+        (target,) = machine.locked(spec=cpu("acme", extra=f"{named}\nallow-source = ['acme']"))
         assert [(pin.index, pin.artifact.file) for pin in target.pins if pin.artifact] == [("mine", "acme-2.0.tar.gz")]
 
 
 def test_only_sources_that_uv_asks_about_are_fetched(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "1.0"), sdist("lib", "2.0"), sdist("never", "1.0"))
-    machine.spec(cpu("lib"))
-    machine.envspec("lock", "specs/demo.toml")
+    machine.envspec("lock", machine.spec(cpu("lib")))
     assert index.paths("^/files/") == ["/files/lib-2.0.tar.gz"]
 
 
 def test_offline_gives_the_same_answer(machine: Machine, hydra: str, index: Index) -> None:
-    machine.spec(cpu("hydra"))
-    told = machine.envspec("lock", "specs/demo.toml")
+    told = machine.envspec("lock", machine.spec(cpu("hydra")))
     index.asked.clear()
     again = machine.envspec("lock", "specs/demo.toml", "--offline")
     assert (again.status, again.err) == (1, told.err) and index.asked == []
@@ -225,8 +207,7 @@ def test_offline_gives_the_same_answer(machine: Machine, hydra: str, index: Inde
 def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, index: Index) -> None:
     """llguidance 1.7.6, which vllm requires, has wheels for glibc 2.31."""
     index.add(wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_31_x86_64"), sdist("lib", "2.0"))
-    machine.spec(cpu("lib==2.0"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib==2.0")))
     assert ran.status == 1
     assert "its wheels are for glibc 2.31 and later" in ran.error
     assert 'if the machines have it, set glibc = "2.31" in the target; or building from source' in ran.hint
@@ -241,22 +222,19 @@ def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(
     """langdetect 1.0.9 has a wheel for Python 2, and a source that every Python builds."""
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="py2-none-any"), sdist("lib", "2.0"))
     index.add(wheel("app", "1.0", "lib==2.0"))
-    machine.spec(cpu(asked))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(asked)))
     assert ran.status == 1
     path = "app → lib, " if asked == "app" else ""
     assert f"needs a package from source: lib 2.0 ({path}pure Python, none of its wheels fits)" in ran.error
     assert 'allow-source = ["lib"]' in ran.hint
-    machine.spec(cpu(asked, extra="allow-source = ['lib']"))
-    machine.locked()
+    machine.locked(spec=cpu(asked, extra="allow-source = ['lib']"))
     assert machine.versions("cpu")["lib"] == "2.0"
 
 
 @pytest.mark.slow
 def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="py2-none-any"))
-    machine.spec(cpu("lib==2.0"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib==2.0")))
     assert ran.status == 1 and "lib==2.0 has no wheel for this target's Python" in ran.error
 
 
@@ -264,10 +242,8 @@ def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Mach
 def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Machine, index: Index) -> None:
     for glibc in ("2_35_x86_64", "2_38_x86_64", "2_17_aarch64"):
         index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))
-    machine.spec(cpu("lib"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib")))
     assert ran.status == 1
     told = 'lib 1.0 has wheels for glibc 2.35 and later: if the machines have it, set glibc = "2.35" in the target'
     assert ran.hint.startswith(f"hint: {told}; or loosen")
-    machine.spec(cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))
-    machine.locked()
+    machine.locked(spec=cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))

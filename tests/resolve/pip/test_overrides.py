@@ -37,8 +37,7 @@ def libraries(index: Index) -> Index:
 
 
 def test_a_constraint_bounds_what_is_pulled_in_and_asks_for_nothing(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec("cross", terms='constraints = ["lib<2.5", "nobody-has-it<1"]'))
-    lock = machine.locked()
+    lock = machine.locked(spec=spec("cross", terms='constraints = ["lib<2.5", "nobody-has-it<1"]'))
     assert versions(lock) == {"cross": "1.0", "lib": "2.0"}
     assert machine.envspec("check", "specs/demo.toml").status == 0
     forged = _with_version(lock, "lib", "3.0")
@@ -50,15 +49,13 @@ def test_a_constraint_bounds_what_is_pulled_in_and_asks_for_nothing(machine: Mac
 def test_a_constraint_holds_for_its_own_target_alone(machine: Machine, libraries: Index) -> None:
     own = "[targets.t.pip]\nconstraints = ['lib<2']\n[targets.u]\nplatform = 'linux-64'\n"
     own += "[targets.u.pip]\nconstraints = ['lib>2']"
-    machine.spec(spec("cross", target=own))
-    lock = machine.locked()
+    lock = machine.locked(spec=spec("cross", target=own))
     found = {target.name: {pin.name: pin.version for pin in target.pins}["lib"] for target in lock}
     assert found == {"t": "1.0", "u": "3.0"}
 
 
 def test_an_override_takes_the_place_of_what_packages_require(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec("old", terms=OVERRIDE))
-    lock = machine.locked()
+    lock = machine.locked(spec=spec("old", terms=OVERRIDE))
     assert versions(lock) == {"lib": "3.0", "old": "1.0"}
     assert machine.envspec("check", "specs/demo.toml").status == 0
     why = machine.envspec("why", "specs/demo.toml", "lib")
@@ -71,8 +68,7 @@ def test_an_override_takes_the_place_of_what_packages_require(machine: Machine, 
 
 @pytest.mark.slow
 def test_a_lock_without_the_override_that_it_was_made_with_is_unsound(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec("old", terms=OVERRIDE))
-    lock = machine.locked()
+    lock = machine.locked(spec=spec("old", terms=OVERRIDE))
     (target,) = lock
     bare = replace(lock, targets=(replace(target, inputs=replace(target.inputs, overrides=())),))
     assert [(flaw.code, flaw.message) for flaw in judge(bare)] == [
@@ -92,8 +88,7 @@ def test_an_override_drops_the_marker_that_it_replaces(machine: Machine, librari
 
 def test_an_override_whose_marker_does_not_hold_removes_the_requirement(machine: Machine, libraries: Index) -> None:
     terms = "overrides = [{ requirement = \"lib; sys_platform == 'win32'\", reason = 'unused' }]"
-    machine.spec(spec("cross", "old", terms=terms))
-    assert versions(machine.locked()) == {"cross": "1.0", "old": "1.0"}
+    assert versions(machine.locked(spec=spec("cross", "old", terms=terms))) == {"cross": "1.0", "old": "1.0"}
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
@@ -108,8 +103,7 @@ def test_an_overridden_package_stays_on_its_own_index(machine: Machine, librarie
     with Index() as own:
         own.add(wheel("lib", "2.2"))
         named = f'indexes = {{ own = "{own.url}" }}\nsources = {{ lib = "own" }}\n'
-        machine.spec(spec("old", terms=named + OVERRIDE))
-        lock = machine.locked()
+        lock = machine.locked(spec=spec("old", terms=named + OVERRIDE))
         assert versions(lock) == {"lib": "2.2", "old": "1.0"}
         (target,) = lock
         assert [pin.index for pin in target.pins] == ["own", "pypi"]
@@ -120,27 +114,23 @@ def test_an_overridden_package_that_its_index_lacks_comes_from_nowhere_else(mach
     with Index() as own:
         own.add(wheel("other", "1.0"))
         named = f'indexes = {{ own = "{own.url}" }}\nsources = {{ lib = "own" }}\n'
-        machine.spec(spec("old", terms=named + OVERRIDE))
-        assert machine.envspec("lock", "specs/demo.toml").status == 1
+        assert machine.envspec("lock", machine.spec(spec("old", terms=named + OVERRIDE))).status == 1
 
 
 def test_an_override_by_address(machine: Machine, libraries: Index) -> None:
     url = libraries.file_url(wheel("lib", "2.0"))
     digest = wheel("lib", "2.0").sha256
     terms = f'overrides = [{{ requirement = "lib @ {url}#sha256={digest}", reason = "a fix" }}]'
-    machine.spec(spec("old", terms=terms))
-    assert versions(machine.locked()) == {"lib": "2.0", "old": "1.0"}
+    assert versions(machine.locked(spec=spec("old", terms=terms))) == {"lib": "2.0", "old": "1.0"}
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
 @pytest.mark.slow
 def test_a_diff_shows_the_reason_of_a_new_override(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec("old"))
-    machine.locked()
+    machine.locked(spec=spec("old"))
     before = machine.folder / "before.lock"
     before.write_bytes(machine.lock_path().read_bytes())
-    machine.spec(spec("old", terms=OVERRIDE))
-    machine.locked()
+    machine.locked(spec=spec("old", terms=OVERRIDE))
     told = machine.envspec("diff", "before.lock", str(machine.lock_path())).out
     assert "lib>=2 overrides what packages require, because its tests pass" in " ".join(told.split())
 
@@ -161,8 +151,7 @@ def test_a_wheel_by_address_must_run_on_the_target(machine: Machine, libraries: 
     for tag in ("cp312-cp312-manylinux_2_28_aarch64", "cp311-cp311-manylinux_2_28_x86_64"):
         dist = wheel("labelled", "1.0", tag=tag)
         libraries.add(dist)
-        machine.spec(spec(f"labelled @ {libraries.file_url(dist)}"))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(spec(f"labelled @ {libraries.file_url(dist)}")))
         assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:5:"), ran.err
         assert f"{dist.file} doesn't run on linux-64 with Python 3.12 and glibc 2.28" in ran.error
         libraries.remove(dist)

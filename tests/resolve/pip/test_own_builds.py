@@ -179,8 +179,7 @@ def test_what_a_source_was_built_into_is_judged_as_it_is_installed(
     if by == "built-with":
         more = "build-dependencies = { flash-attn = ['tool'] }\n"
     extra = f"allow-source = ['flash-attn']\n{more}"
-    machine.spec(cpu(asked, extra=extra, targets=targets(t=TARGET.format("12.8", "H100")), python=PYTHON))
-    machine.locked()
+    machine.locked(spec=cpu(asked, extra=extra, targets=targets(t=TARGET.format("12.8", "H100")), python=PYTHON))
     ran = machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", "env")
     assert ran.status == (1 if refusal else 0) and (refusal or "") in said(ran), ran.err
     again = machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", "env")

@@ -30,8 +30,7 @@ def learn(index: Index) -> Index:
 
 
 def test_what_conda_forge_found_bounds_the_solution_and_is_told(machine: Machine, learn: Index) -> None:
-    machine.spec(cpu("scikit-learn==1.3.0", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", targets=LINUX)))
     assert ran.status == 0, ran.err
     assert numpy(machine) == "1.26.4"
     assert "note: t: numpy<2 added, because conda-forge found that scikit-learn 1.3.0 and older need numpy<2" in ran.err
@@ -40,8 +39,7 @@ def test_what_conda_forge_found_bounds_the_solution_and_is_told(machine: Machine
 
 @pytest.mark.slow
 def test_it_gives_way_to_requirements_in_one_line(machine: Machine, learn: Index) -> None:
-    machine.spec(cpu("scikit-learn==1.3.0", "numpy>=2", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "numpy>=2", targets=LINUX)))
     assert ran.status == 0, ran.err
     assert numpy(machine) == "2.2.6"
     assert (
@@ -65,8 +63,7 @@ def test_it_gives_way_in_a_target_that_is_solved_beside_others(machine: Machine,
 def test_one_that_was_proved_stays(machine: Machine, learn: Index) -> None:
     """And in its conflict, those that give way aren't named."""
     learn.add(wheel("opencv-python", "4.9.0.80", "numpy"))
-    machine.spec(cpu("scikit-learn==1.3.0", "opencv-python", "numpy>=2", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "opencv-python", "numpy>=2", targets=LINUX)))
     assert ran.status == 1
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
 
@@ -75,8 +72,7 @@ def test_one_that_was_proved_stays(machine: Machine, learn: Index) -> None:
 def test_its_marker_decides(machine: Machine, learn: Index, python: str, locked: str) -> None:
     """pint 0.23 can't have NumPy 1 on Python 3.13: there is none."""
     learn.add(wheel("pint", "0.23", "numpy; python_version >= '3.9'"))
-    machine.spec(cpu("pint", "numpy", targets=LINUX, python=python))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("pint", "numpy", targets=LINUX, python=python)))
     assert ran.status == 0, ran.err
     assert numpy(machine) == locked
     assert ("conda-forge-pint-numpy" in ran.err) == (python == "3.12")
@@ -95,8 +91,7 @@ def test_an_override_counts_for_more_than_any_correction(machine: Machine, learn
 def test_one_that_rules_out_nothing_is_not_told(machine: Machine, learn: Index) -> None:
     """numpy 2.2.6 is out of reach in any case: for a requirement of other METADATA, or for its wheels."""
     learn.add(wheel("old", "1.0", "numpy<2.2"), wheel("pywavelets", "1.4.1", "numpy"))
-    machine.spec(cpu("scikit-learn==1.3.0", "pywavelets", "old", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "pywavelets", "old", targets=LINUX)))
     assert (ran.status, numpy(machine)) == (0, "1.26.4")
     assert "correction" not in ran.err
 
@@ -104,7 +99,6 @@ def test_one_that_rules_out_nothing_is_not_told(machine: Machine, learn: Index) 
 def test_one_beyond_what_is_on_offer_is_not_told(machine: Machine, index: Index) -> None:
     index.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6", tag="cp313-cp313-manylinux_2_17_x86_64"))
     index.add(wheel("scikit-learn", "1.3.0", "numpy"))
-    machine.spec(cpu("scikit-learn", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn", targets=LINUX)))
     assert (ran.status, numpy(machine)) == (0, "1.26.4")
     assert "correction" not in ran.err

@@ -308,8 +308,7 @@ def test_a_web_proxy_is_not_asked_for_the_index_proxy(machine: Machine, index: I
 
 def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0"))
-    machine.spec(cpu("alpha", targets=targets(x="platform = 'linux-64'")))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets=targets(x="platform = 'linux-64'")))
     with Index() as later:
         later.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"))
         machine.default = later.url
@@ -320,8 +319,7 @@ def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: 
 
 def test_a_mirror_that_fails_is_told_by_its_own_address(machine: Machine, index: Index) -> None:
     machine.configure('pytorch = "http://127.0.0.1:9/whl"')
-    machine.spec(cpu("torch==99.0", targets=targets(t=CUDA.format("12.6"))))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("torch==99.0", targets=targets(t=CUDA.format("12.6")))))
     assert ran.status == 3 and "http://127.0.0.1:9/whl/cu126/torch/" in ran.error
 
 
@@ -330,8 +328,7 @@ def test_what_loses_its_dependencies_is_not_shared(machine: Machine, index: Inde
     index.add(
         wheel("alpha", "0.1"), wheel("alpha", "2.0", "beta"), wheel("beta", "1.0", tag="cp312-cp312-macosx_11_0_arm64")
     )
-    machine.spec(cpu("alpha", targets=targets(a="platform = 'osx-arm64'", b="platform = 'linux-64'")))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", targets=targets(a="platform = 'osx-arm64'", b="platform = 'linux-64'")))
     assert machine.versions("a") == {"alpha": "2.0", "beta": "1.0"}
     assert machine.versions("b") == {"alpha": "0.1"}
 

@@ -27,14 +27,12 @@ def refused(machine: Machine, *arguments: str, status: int) -> str:
 def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "0.3.dev5"), sdist("alpha", "1.0"), wheel("app", "1.0", "alpha"))
     for asked in ("alpha", "app"):
-        machine.spec(cpu(asked))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(cpu(asked)))
         assert ran.status == 1, ran.err
         assert ran.error.startswith("error: specs/demo.toml:4:17: cpu: the newest solution needs a package ")
         assert ("alpha 1.0 (pure Python)" if asked == "alpha" else "alpha 1.0 (app → alpha, pure Python)") in ran.error
         assert 'add to [pip]: allow-source = ["alpha"]' in ran.hint
-    machine.spec(cpu("alpha==0.3.dev5"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha==0.3.dev5"))
     assert machine.versions("cpu") == {"alpha": "0.3.dev5"}
 
 
@@ -54,14 +52,12 @@ def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index:
     newer = replace(sdist("alpha", "1.0"), requires_python=">=3.13")
     index.add(wheel("alpha", "0.3b5"), sdist("alpha", "0.3b5"), newer)
     index.add(sdist("alpha", "1.1"), yanked="broken")
-    machine.spec(cpu("alpha"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha"))
     assert machine.versions("cpu") == {"alpha": "0.3b5"}
     # judged when it was chosen: the page isn't asked for again
     index.add(wheel("beta", "1.0"))
     index.asked.clear()
-    machine.spec(cpu("alpha", "beta"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", "beta"))
     assert machine.versions("cpu") == {"alpha": "0.3b5", "beta": "1.0"}
     assert len(index.paths("/simple/alpha/")) <= 1
 
@@ -74,8 +70,7 @@ def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, t
     err = refused(machine, status=1)
     assert 'add to [pip]: allow-source = ["alpha"]' in err
     assert not witness.exists(), "its code ran though nobody allowed it"
-    machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu("alpha", extra="allow-source = ['alpha']"))
     alpha, beta = target.pins
     assert alpha.artifact is not None and alpha.artifact.file == "alpha-1.0.tar.gz"
     assert alpha.artifact.sha256 == sdist("alpha", "1.0", "beta", static=static, witness=str(witness)).sha256
@@ -89,8 +84,7 @@ def test_source_that_is_only_pulled_in(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", "beta"), sdist("beta", "1.0"))
     machine.spec(cpu("alpha"))
     assert 'allow-source = ["beta"]' in refused(machine, status=1)
-    machine.spec(cpu("alpha", extra="allow-source = ['beta']"))
-    machine.locked()
+    machine.locked(spec=cpu("alpha", extra="allow-source = ['beta']"))
 
 
 @pytest.mark.slow
@@ -99,8 +93,7 @@ def test_a_wheel_is_taken_where_there_is_one_though_source_is_allowed(
 ) -> None:
     witness = tmp_path / "ran"
     index.add(sdist("alpha", "1.0", static=False, witness=str(witness)), wheel("alpha", "2.0"), sdist("beta", "1.0"))
-    machine.spec(cpu("alpha", "beta", extra="allow-source = ['alpha', 'beta']"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu("alpha", "beta", extra="allow-source = ['alpha', 'beta']"))
     assert [pin.artifact.file for pin in target.pins if pin.artifact] == [
         "alpha-2.0-py3-none-any.whl",
         "beta-1.0.tar.gz",
@@ -147,8 +140,7 @@ def test_git_is_pinned_to_a_full_commit(machine: Machine, index: Index, tmp_path
     fragment = f"#subdirectory={below}" if below else ""
     machine.spec(cpu(f"clip @ git+{url}@main{fragment}"))
     assert 'allow-source = ["clip"]' in refused(machine, status=2)
-    machine.spec(cpu(f"clip @ git+{url}@main{fragment}", extra="allow-source = ['clip']"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(f"clip @ git+{url}@main{fragment}", extra="allow-source = ['clip']"))
     clip = target.pin("clip")
     assert clip is not None and clip.git is not None
     assert (clip.index, clip.version, clip.artifact, clip.dependencies) == ("git", "1.0", None, ("beta",))
@@ -167,11 +159,9 @@ def test_git_stays_at_its_commit_when_something_else_changes(machine: Machine, i
     index.add(wheel("beta", "1.0"), wheel("alpha", "1.0"))
     commit = repository(tmp_path / "clip", source_files("clip", "1.0", ["beta"]))
     requirement = f"clip @ git+{(tmp_path / 'clip').as_uri()}@main"
-    machine.spec(cpu(requirement, extra="allow-source = ['clip']"))
-    machine.locked()
+    machine.locked(spec=cpu(requirement, extra="allow-source = ['clip']"))
     repository(tmp_path / "clip", source_files("clip", "2.0", ["beta"]))
-    machine.spec(cpu(requirement, "alpha", extra="allow-source = ['clip']"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(requirement, "alpha", extra="allow-source = ['clip']"))
     clip = target.pin("clip")
     assert clip is not None and clip.git is not None and clip.git.commit == commit
     (target,) = machine.locked("--upgrade-package", "clip")
@@ -189,8 +179,7 @@ def test_a_git_revision_that_is_not_there(machine: Machine, tmp_path: Path) -> N
 def test_a_wheel_by_its_url(machine: Machine, index: Index) -> None:
     alpha = wheel("alpha", "1.0", "beta")
     index.add(alpha, wheel("beta", "1.0"))
-    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}#sha256={alpha.sha256}"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(f"alpha @ {index.file_url(alpha)}#sha256={alpha.sha256}"))
     pin = target.pin("alpha")
     assert pin is not None and pin.artifact is not None
     assert (pin.index, pin.url, pin.artifact.sha256) == ("url", index.file_url(alpha), alpha.sha256)
@@ -200,8 +189,7 @@ def test_a_wheel_by_its_url(machine: Machine, index: Index) -> None:
 def test_a_wheel_by_its_url_without_a_hash(machine: Machine, index: Index) -> None:
     alpha = wheel("alpha", "1.0")
     index.add(alpha)
-    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu(f"alpha @ {index.file_url(alpha)}")))
     if ran.status == 0:
         pin = next(iter(machine.lock())).pin("alpha")
         assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == alpha.sha256
@@ -232,8 +220,7 @@ def test_a_package_comes_from_its_named_index_alone(machine: Machine, index: Ind
     index.add(wheel("acme", "99.0"), wheel("numpy", "2.0"))
     with Index() as internal:
         internal.add(wheel("acme", "1.0", "numpy"), wheel("numpy", "99.0"))
-        machine.spec(named("acme", url=internal.url, more=", numpy = 'pypi'"))
-        (target,) = machine.locked()
+        (target,) = machine.locked(spec=named("acme", url=internal.url, more=", numpy = 'pypi'"))
         assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
             "acme": ("1.0", "internal"),
             "numpy": ("2.0", "pypi"),
@@ -246,8 +233,7 @@ def test_also_when_it_is_only_pulled_in(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"))
     with Index() as internal:
         internal.add(wheel("acme", "1.0"))
-        machine.spec(named("app", url=internal.url))
-        (target,) = machine.locked()
+        (target,) = machine.locked(spec=named("app", url=internal.url))
         assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
             "acme": ("1.0", "internal"),
             "app": ("1.0", "pypi"),
@@ -271,8 +257,7 @@ def test_a_package_that_two_others_pull_in_through_each_other(machine: Machine, 
         extra = (
             f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme = 'internal', acme-core = 'internal' }}"
         )
-        machine.spec(cpu("app", extra=extra))
-        machine.locked()
+        machine.locked(spec=cpu("app", extra=extra))
     assert machine.versions("cpu") == {"acme": "1.0", "acme-core": "1.0", "app": "1.0"}
 
 
@@ -280,15 +265,13 @@ def test_a_mirror_replaces_a_named_index(machine: Machine, index: Index) -> None
     with Index() as mirror:
         mirror.add(wheel("acme", "1.0"))
         machine.configure(f'internal = "{mirror.url}"')
-        machine.spec(named("acme", url="https://unreachable.invalid/simple"))
-        (target,) = machine.locked()
+        (target,) = machine.locked(spec=named("acme", url="https://unreachable.invalid/simple"))
     assert [pin.index for pin in target.pins] == ["internal"]
 
 
 def test_legacy_requirements_in_metadata(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", "beta>=1.0.*", "gamma (>=1.0,)"), wheel("beta", "1.0"), wheel("gamma", "1.0"))
-    machine.spec(cpu("alpha"))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu("alpha"))
     assert target.pins[0].dependencies == ("beta>=1.0", "gamma>=1.0")
 
 

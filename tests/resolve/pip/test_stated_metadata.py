@@ -44,8 +44,7 @@ def names(machine: Machine) -> list[str]:
 
 
 def test_a_stated_source_is_locked_without_running_it(machine: Machine, witness: Path) -> None:
-    machine.spec(cpu("flashy", extra=ALLOWED + STATED))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu("flashy", extra=ALLOWED + STATED))
     flashy = target.pin("flashy")
     assert flashy is not None and flashy.dependencies == ("einops", "numpy")
     assert flashy.artifact is not None and flashy.artifact.file == "flashy-1.0.tar.gz"
@@ -56,8 +55,7 @@ def test_a_stated_source_is_locked_without_running_it(machine: Machine, witness:
 
 @pytest.mark.slow
 def test_what_is_stated_is_part_of_the_lock_and_a_change_is_seen(machine: Machine, witness: Path) -> None:
-    machine.spec(cpu("flashy", extra=ALLOWED + STATED))
-    before = machine.locked()
+    before = machine.locked(spec=cpu("flashy", extra=ALLOWED + STATED))
     machine.spec(cpu("flashy", extra=ALLOWED + STATED.replace('"einops"', '"scales"')))
     ran = machine.envspec("check", "specs/demo.toml")
     assert ran.status == 1
@@ -65,14 +63,12 @@ def test_what_is_stated_is_part_of_the_lock_and_a_change_is_seen(machine: Machin
     after = machine.locked()
     assert names(machine) == ["flashy", "numpy", "scales"], "uv took METADATA from its cache"
     assert [t.inputs for t in before] != [t.inputs for t in after] and before.inputs == after.inputs
-    machine.spec(cpu("flashy", extra=ALLOWED + STATED))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", extra=ALLOWED + STATED))
     assert names(machine) == ["einops", "flashy", "numpy"]
 
 
 def test_edges_that_are_not_the_stated_ones_are_a_flaw(machine: Machine, witness: Path) -> None:
-    machine.spec(cpu("flashy", "einops", extra=ALLOWED + STATED))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", "einops", extra=ALLOWED + STATED))
     path = machine.lock_path()
     head, pip = path.read_text().split("[[pip]]", 1)
     pip = re.sub(r'(name = "flashy"[^[]*dependencies = \[\n)  "einops",\n', r"\1", pip)
@@ -83,8 +79,7 @@ def test_edges_that_are_not_the_stated_ones_are_a_flaw(machine: Machine, witness
 
 
 def test_it_allows_nothing(machine: Machine, witness: Path) -> None:
-    machine.spec(cpu("flashy", extra=STATED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("flashy", extra=STATED)))
     assert ran.status == 1 and "flashy 1.0 (pure Python)" in ran.error, ran.err
     assert "certain only after a build" not in ran.error
     assert not witness.exists()
@@ -92,58 +87,49 @@ def test_it_allows_nothing(machine: Machine, witness: Path) -> None:
 
 def test_a_wheel_keeps_its_own_metadata(machine: Machine, index: Index, witness: Path) -> None:
     index.add(wheel("flashy", "1.0", "scales"))
-    machine.spec(cpu("flashy", extra=ALLOWED + STATED))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", extra=ALLOWED + STATED))
     assert names(machine) == ["flashy", "scales"]
 
 
 @pytest.mark.slow
 def test_other_versions_are_as_they_were(machine: Machine, index: Index, witness: Path) -> None:
     index.add(sdist("flashy", "2.0", "scales"))
-    machine.spec(cpu("flashy", extra=ALLOWED + STATED))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", extra=ALLOWED + STATED))
     assert names(machine) == ["flashy", "scales"]
-    machine.spec(cpu("flashy<2", extra=ALLOWED + STATED))
-    machine.locked()
+    machine.locked(spec=cpu("flashy<2", extra=ALLOWED + STATED))
     assert names(machine) == ["einops", "flashy", "numpy"]
 
 
 def test_extras_and_markers_are_followed(machine: Machine, witness: Path) -> None:
     lines = "[\"numpy; sys_platform == 'win32'\", \"einops; extra == 'fast'\"]"
     stated = f'metadata = [{{ name = "flashy", dependencies = {lines} }}]'
-    machine.spec(cpu("flashy", extra=ALLOWED + stated))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", extra=ALLOWED + stated))
     assert names(machine) == ["flashy"]
-    machine.spec(cpu("flashy[fast]", extra=ALLOWED + stated))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("flashy[fast]", extra=ALLOWED + stated)))
     assert ran.status == 0 and "extra" not in ran.err, ran.err
     assert names(machine) == ["einops", "flashy"]
 
 
 def test_a_package_of_a_named_index(machine: Machine, index: Index, witness: Path) -> None:
     own = f'indexes = {{ own = "{index.url}" }}\nsources = {{ flashy = "own", einops = "own", numpy = "own" }}\n'
-    machine.spec(cpu("flashy", extra=own + ALLOWED + STATED))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", extra=own + ALLOWED + STATED))
     assert names(machine) == ["einops", "flashy", "numpy"] and not witness.exists()
 
 
 @pytest.mark.slow
 def test_the_error_gives_the_line_to_add(machine: Machine, witness: Path) -> None:
-    machine.spec(cpu("flashy", extra=ALLOWED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("flashy", extra=ALLOWED)))
     assert ran.status == 3 and "flashy-1.0.tar.gz failed: it imports numpy, which the build doesn't have" in ran.error
     line = ran.hint.partition("add to [pip]: ")[2]
     assert "einops; python_version >= '3.8'" in line
-    machine.spec(cpu("flashy", extra=ALLOWED + line))
-    machine.locked()
+    machine.locked(spec=cpu("flashy", extra=ALLOWED + line))
     assert names(machine) == ["einops", "flashy", "numpy"]
 
 
 @pytest.mark.slow
 def test_the_error_says_when_nothing_is_known(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(needs_numpy(tmp_path / "ran", "2.0", "install_requires=open('needs.txt').read().split()"))
-    machine.spec(cpu("flashy", extra=ALLOWED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("flashy", extra=ALLOWED)))
     said = 'metadata = [{ name = "flashy", version = "2.0", dependencies = ["numpy"] }]'
     assert ran.hint == f"hint: add to [pip], with all that its README says it requires: {said}"
 
@@ -152,8 +138,7 @@ def test_the_error_says_when_nothing_is_known(machine: Machine, index: Index, tm
 def test_what_egg_info_says_comes_first(machine: Machine, index: Index) -> None:
     files = {"backend.py": BACKEND, "setup.py": SETUP, "flashy.egg-info/requires.txt": "scales>=1\n"}
     index.add(sdist("flashy", "1.0", static=False, files=files))
-    machine.spec(cpu("flashy", extra=ALLOWED))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("flashy", extra=ALLOWED)))
     assert 'dependencies = ["scales>=1"]' in ran.hint, ran.err
 
 
@@ -166,8 +151,7 @@ def test_a_git_checkout_is_not_built_either(machine: Machine, witness: Path, tmp
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"]):
         author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
-    machine.spec(cpu(f"flashy @ git+{folder.as_uri()}@main", extra=ALLOWED + STATED))
-    (target,) = machine.locked()
+    (target,) = machine.locked(spec=cpu(f"flashy @ git+{folder.as_uri()}@main", extra=ALLOWED + STATED))
     flashy = target.pin("flashy")
     assert flashy is not None and flashy.git is not None
     assert (flashy.version, flashy.dependencies) == ("1.0", ("einops", "numpy"))

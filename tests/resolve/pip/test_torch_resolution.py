@@ -122,8 +122,7 @@ def test_a_mirror_of_the_pytorch_index_serves_what_the_facts_do_not_know(
 @pytest.mark.slow
 def test_offline_takes_torch_from_the_facts_and_the_rest_from_the_cache(machine: Machine, index: Index) -> None:
     index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cpu", "2.9.1"))
-    machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"), cpu="platform = 'linux-64'")))
-    machine.locked()
+    machine.locked(spec=cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"), cpu="platform = 'linux-64'")))
     before = machine.files()
     index.asked.clear()
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", "--offline")
@@ -135,7 +134,6 @@ def test_torch_that_goes_back_for_what_it_requires_is_told(machine: Machine, ind
     """Its newer releases cap setuptools, and the spec has a floor of its own."""
     index.add(wheel("setuptools", "81.0"), wheel("setuptools", "83.0"))
     index.add(*(wheel("torch", f"2.{minor}.0", "setuptools<82") for minor in range(9, 14)), wheel("torch", "2.8.0"))
-    machine.spec(cpu("torch", "setuptools>=83", targets=targets(mac=MAC)))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("torch", "setuptools>=83", targets=targets(mac=MAC))))
     said = "torch 2.8.0 is locked, not 2.13.0: what newer ones require doesn't go with setuptools>=83"
     assert ran.status == 0 and f"warning: mac: {said}" in ran.err, ran.err

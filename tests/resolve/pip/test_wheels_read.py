@@ -50,8 +50,7 @@ def pinned(lock: Lock, name: str) -> Pin:
 def test_a_wheel_compiled_for_numpy_1_bounds_numpy(machine: Machine, numpys: Index) -> None:
     """acme 1.0 was compiled for NumPy 1 as well: the solver doesn't go back to it."""
     numpys.add(compiled("acme", "1.0"), compiled("acme", "2.0"), compiled("newer", "1.0", NUMPY_2))
-    machine.spec(cpu("numpy", "acme", "newer", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("numpy", "acme", "newer", targets=LINUX)))
     assert ran.status == 0, ran.err
     lock = machine.lock()
     assert machine.versions("t") == {"acme": "2.0", "newer": "1.0", "numpy": "1.26.4"}
@@ -67,8 +66,7 @@ def test_a_wheel_compiled_for_numpy_1_bounds_numpy(machine: Machine, numpys: Ind
 def test_the_same_inputs_give_the_same_bytes_and_read_no_wheel_twice(machine: Machine, numpys: Index) -> None:
     numpys.add(compiled("acme", "2.0"), importing("board", "1.0"))
     text = cpu("acme", "board", targets=LINUX)
-    machine.spec(text)
-    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    assert machine.envspec("lock", machine.spec(text)).status == 0
     first = machine.lock_path().read_bytes()
     assert machine.versions("t") == {"acme": "2.0", "board": "1.0", "numpy": "1.26.4", "setuptools": "81.0.0"}
     asked = len(numpys.asked)
@@ -89,31 +87,27 @@ def test_the_same_inputs_give_the_same_bytes_and_read_no_wheel_twice(machine: Ma
 def test_what_imports_pkg_resources_gets_a_setuptools_that_has_it(machine: Machine, numpys: Index) -> None:
     """board requires setuptools, other forgets to."""
     numpys.add(importing("board", "1.0", "setuptools>=41"), importing("other", "1.0"))
-    machine.spec(cpu("other", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("other", targets=LINUX)))
     assert ran.status == 0, ran.err
     lock = machine.lock()
     assert machine.versions("t") == {"other": "1.0", "setuptools": "81.0.0"}
     assert pinned(lock, "other").dependencies == ("setuptools<82",)
     assert "note: t: setuptools<82 added, because other 1.0 imports pkg_resources (other)" in ran.err
-    machine.spec(cpu("board", "other", targets=LINUX))
-    assert machine.envspec("lock", "specs/demo.toml", "-U").status == 0
+    assert machine.envspec("lock", machine.spec(cpu("board", "other", targets=LINUX)), "-U").status == 0
     assert [row.package for row in machine.lock().corrections] == ["board", "other"]
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
 def test_a_young_wheel_is_not_asked_for_pkg_resources(machine: Machine, numpys: Index) -> None:
     numpys.add(importing("board", "1.0"), uploaded="2026-09-01T00:00:00Z")
-    machine.spec(cpu("board", targets=LINUX))
-    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    assert machine.envspec("lock", machine.spec(cpu("board", targets=LINUX))).status == 0
     assert machine.versions("t") == {"board": "1.0"}
 
 
 @pytest.mark.slow
 def test_what_nothing_can_mend_names_the_wheels_word(machine: Machine, numpys: Index) -> None:
     numpys.add(compiled("acme", "1.0"), compiled("acme", "2.0"))
-    machine.spec(cpu("acme", "numpy>=2", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("acme", "numpy>=2", targets=LINUX)))
     assert ran.status == 1
     assert "envspec adds numpy<2 to acme<=2.0: acme 2.0 is compiled for NumPy 1" in ran.err.replace("\n", " ")
     assert 'without-corrections = ["acme-read-numpy"]' in ran.err
@@ -124,14 +118,12 @@ def test_a_wheel_that_cant_be_read_stops_lock(machine: Machine, numpys: Index) -
     numpys.add(acme)
     numpys.fail(rf"/files/{acme.file}$", status(403))
     text = cpu("acme", targets=LINUX)
-    machine.spec(text)
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(text))
     assert ran.status == 3
     assert f"{acme.file} of the index pypi can't be read" in ran.err.replace("\n", " ")
     assert "add inspect = false to [pip]" in ran.err.replace("\n", " ")
     assert not machine.lock_path().exists()
-    machine.spec(text.replace("[pip]", "[pip]\ninspect = false"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(text.replace("[pip]", "[pip]\ninspect = false")))
     assert (ran.status, machine.versions("t")["numpy"]) == (0, "2.2.6")
     assert "note: t: wheels aren't read (inspect = false)" in ran.err
 
@@ -142,8 +134,7 @@ def test_targets_differ_in_what_their_wheels_say(machine: Machine, numpys: Index
     arm = "cp312-cp312-manylinux_2_17_aarch64"
     numpys.add(compiled("acme", "2.0"), compiled("acme", "2.0", NUMPY_2, tag=arm))
     targets = LINUX + "\n[targets.arm]\nplatform = 'linux-aarch64'\n[targets.unread]\nplatform = 'linux-64'\n"
-    machine.spec(cpu("acme", targets=f"{targets}[targets.unread.pip]\ninspect = false"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("acme", targets=f"{targets}[targets.unread.pip]\ninspect = false")))
     assert ran.status == 0, ran.err
     lock = machine.lock()
     assert [(row.package, row.file) for row in lock.corrections] == [("acme", f"acme-2.0-{TAG}.whl")]
@@ -165,8 +156,7 @@ def test_of_an_index_of_the_specs_own_its_own_wheels_count(machine: Machine, num
         netrc.chmod(0o600)
         extra = f"indexes = {{ internal = '{internal.url}' }}\nsources = {{ acme = 'internal', tool = 'internal' }}"
         text = cpu("acme", "tool", extra=extra, targets=LINUX)
-        machine.spec(text)
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(text))
         assert ran.status == 0, ran.err
         assert machine.versions("t") == {"acme": "2.0", "numpy": "1.26.4", "setuptools": "81.0.0", "tool": "1.0"}
         assert [row.package for row in machine.lock().corrections] == ["acme", "tool"]
@@ -207,15 +197,13 @@ def test_of_a_flat_index_and_of_an_address_too(machine: Machine, numpys: Index) 
 def test_a_forged_row_bounds_nothing(machine: Machine, numpys: Index) -> None:
     """Consistent with the lock, so `check` can't know; but the wheel doesn't say it."""
     numpys.add(compiled("newer", "1.0", NUMPY_2), compiled("tool", "1.0", NUMPY_2))
-    machine.spec(cpu("newer", "numpy<2", targets=LINUX))
-    lock = machine.locked()
+    lock = machine.locked(spec=cpu("newer", "numpy<2", targets=LINUX))
     artifact = pinned(lock, "newer").artifact
     assert artifact is not None and lock.corrections == ()
     row = LockedCorrection("newer", "1.0", artifact.file, artifact.sha256, "numpy<2", "it says so")
     machine.lock_path().write_text(dumps(replace(lock, corrections=(row,))), encoding="utf-8")
     assert machine.envspec("check", "specs/demo.toml").status == 0
-    machine.spec(cpu("newer", "numpy", "tool", targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml", "-P", "numpy")
+    ran = machine.envspec("lock", machine.spec(cpu("newer", "numpy", "tool", targets=LINUX)), "-P", "numpy")
     assert ran.status == 0, ran.err
     assert (machine.versions("t")["numpy"], machine.lock().corrections) == ("2.2.6", ())
     assert f"the old lock says that newer 1.0 needs numpy<2, and {artifact.file} doesn't say so" in ran.err

@@ -32,8 +32,7 @@ def test_a_torch_that_no_table_knows(machine: Machine, index: Index, gpu: str, r
     with Index() as mirror:
         mirror.add(TORCH)
         machine.configure(f'"pytorch/cu150" = "{mirror.url}"')
-        machine.spec(cpu("torch>=99", targets=targets(t=TARGET.format("15.0", gpu))))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(cpu("torch>=99", targets=targets(t=TARGET.format("15.0", gpu)))))
         assert all(one.range for one in mirror.asked if one.path.endswith(".whl"))
     assert ran.status == (0 if runs else 1), ran.err
     known, lacks = "its wheel says CUDA 15.0 and sm_90, sm_100, PTX of 10.0", "has no code for sm_80 (A100 40GB"
@@ -83,8 +82,7 @@ def test_a_wheel_that_loads_another_cuda_is_refused_before_it_is_downloaded(
     machine: Machine, index: Index, cuda: str, fits: bool
 ) -> None:
     index.add(ACME)
-    machine.spec(cpu("xformers", targets=targets(t=TARGET.format(cuda, "H100"))))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("xformers", targets=targets(t=TARGET.format(cuda, "H100")))))
     assert ran.status == (0 if fits else 1), ran.err
     assert fits or "xformers 99.0 is built for CUDA 12, as xformers/_C.so in its wheel says" in " ".join(
         ran.err.split()
@@ -94,6 +92,5 @@ def test_a_wheel_that_loads_another_cuda_is_refused_before_it_is_downloaded(
 def test_a_jetson_with_pypis_wheels_of_cuda_12_is_refused(machine: Machine, index: Index) -> None:
     index.add(wheel("nvidia-cublas-cu12", "12.6.4.1", tag="py3-none-manylinux_2_28_aarch64"))
     orin = "platform = 'linux-aarch64'\ncuda = '12.6'\ngpus = ['Orin']"
-    machine.spec(cpu("nvidia-cublas-cu12", targets=targets(t=orin)))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("nvidia-cublas-cu12", targets=targets(t=orin))))
     assert ran.status == 1 and "nvidia-cublas-cu12 12.6.4.1 is a wheel" in ran.err

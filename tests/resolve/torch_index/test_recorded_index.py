@@ -103,8 +103,7 @@ def test_uv_resolves_the_newest_torch_of_each_variant(
 
 def test_envspec_takes_it_for_a_mirror(recorded: RecordedIndex, plain: Index, machine: Machine) -> None:
     machine.configure(f'pytorch = "{recorded.whl}"')
-    machine.spec(cpu("torch==2.7.1"))
-    lock = machine.locked()
+    lock = machine.locked(spec=cpu("torch==2.7.1"))
     (torch,) = (pin for pin in lock.targets[0].pins if pin.name == "torch")
     assert (torch.version, torch.index) == ("2.7.1+cpu", "pytorch/cpu") and torch.artifact is not None
     sha256, _ = pages()["cpu"]["torch"]["2.7.1+cpu"]["files"][torch.artifact.file]

@@ -31,8 +31,7 @@ def libraries(index: Index) -> Index:
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_package_of_another_cuda_is_refused_with_the_way_to_accept_it(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec())
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec()))
     assert ran.status == 1 and "belongs to CUDA 12" in ran.error
     assert 'accept = { cuda-major-mixed = { acme-kernels-cu12 = "why" } }' in ran.err
 
@@ -58,19 +57,16 @@ def test_a_finding_is_accepted_of_one_package(machine: Machine, libraries: Index
     """Of another one it stays an error, and the lock, its judge and `diff` know of which."""
     libraries.add(wheel("other-cu12", "1.0"))
     own = 'accept = { cuda-major-mixed = { Acme_Kernels-CU12 = "it loads its own" } }'
-    machine.spec(spec(own))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(own)))
     assert ran.status == 0 and "accepted [cuda-major-mixed]: it loads its own" in ran.err, ran.err
     assert (
         '{ code = "cuda-major-mixed:acme-kernels-cu12", reason = "it loads its own" }'
         in machine.lock_path().read_text()
     )
     assert machine.envspec("check", "specs/demo.toml").status == 0
-    machine.spec(spec(own).replace("'acme-kernels'", "'acme-kernels', 'other-cu12'"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(own).replace("'acme-kernels'", "'acme-kernels', 'other-cu12'")))
     assert ran.status == 1 and "other-cu12 1.0 belongs to CUDA 12" in ran.error
-    machine.spec(spec(own, name="plain"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(own, name="plain")))
     assert ran.status == 0 and "[pip] accepts cuda-major-mixed of acme-kernels-cu12, which no target has" in ran.err
 
 
@@ -104,8 +100,7 @@ def test_a_package_s_own_libraries_for_two_cudas(
     names = [line.partition(";")[0] for line in requires]
     index.add(wheel("dsl", "4.8.1", *requires, extras=["cu12", "cu13"]))
     index.add(*(wheel(name, "4.8.1", files={files.format(name[-4:]): b""}) for name in names))
-    machine.spec(cpu("dsl[cu12]", targets=TARGET.replace("13.0", cuda)))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("dsl[cu12]", targets=TARGET.replace("13.0", cuda))))
     assert said in ran.error if said else ran.status == 0, ran.err
     if said is None:
         assert machine.envspec("check", "specs/demo.toml").status == 0
@@ -117,15 +112,13 @@ def test_a_package_s_own_libraries_for_two_cudas(
 @pytest.mark.e2e
 def test_two_packages_don_t_make_two_cudas_right(machine: Machine, index: Index) -> None:
     index.add(wheel("dsl", "1.0", OLD), wheel("other", "1.0", NEW), wheel(OLD, "1.0"), wheel(NEW, "1.0"))
-    machine.spec(cpu("dsl", "other", targets=TARGET))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("dsl", "other", targets=TARGET)))
     assert ran.status == 1 and "acme-libs-cu12 1.0 belongs to CUDA 12" in ran.error, ran
 
 
 @pytest.mark.e2e
 def test_a_lock_without_it_is_unsound(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec(ACCEPT))
-    machine.locked()
+    machine.locked(spec=spec(ACCEPT))
     machine.spec(spec())
     ran = machine.envspec("check", "specs/demo.toml")
     assert ran.status == 1 and "the accepted finding cuda-major-mixed was removed" in ran.out
@@ -134,8 +127,7 @@ def test_a_lock_without_it_is_unsound(machine: Machine, libraries: Index) -> Non
 
 @pytest.mark.e2e
 def test_what_is_accepted_and_does_not_occur_is_told(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec(ACCEPT, name="plain"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec(ACCEPT, name="plain")))
     assert ran.status == 0, ran.err
     assert "[pip] accepts cuda-major-mixed, which no target has" in ran.err
 
@@ -146,8 +138,7 @@ def test_torch_of_another_cuda_is_not_covered(machine: Machine, libraries: Index
     with Index() as own:
         own.add(wheel("torch", "2.9.1+cu126"))
         named = f"indexes = {{ own = '{own.url}' }}\nsources = {{ torch = 'own' }}\n{ACCEPT}"
-        machine.spec(spec(named, name="torch"))
-        ran = machine.envspec("lock", "specs/demo.toml")
+        ran = machine.envspec("lock", machine.spec(spec(named, name="torch")))
         assert ran.status == 1 and "cu126" in ran.err
 
 
@@ -176,6 +167,5 @@ def test_the_docs_list_what_can_be_accepted() -> None:
 
 @pytest.mark.e2e
 def test_an_unknown_code_names_its_place(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec('accept = { cuda-mixed-major = "x" }'))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(spec('accept = { cuda-mixed-major = "x" }')))
     assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:5:")

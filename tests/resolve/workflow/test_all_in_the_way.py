@@ -36,8 +36,7 @@ def everything(index: Index) -> str:
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_all_that_stands_in_the_way_is_told_at_once(machine: Machine, index: Index) -> None:
-    machine.spec(everything(index))
-    ran = machine.envspec("lock", "specs/demo.toml", "--json")
+    ran = machine.envspec("lock", machine.spec(everything(index)), "--json")
     assert ran.status == 1 and not machine.lock_path().exists(), ran.err
     errors = valid(ran.out, "error")["errors"]
     assert [one["code"] for one in errors] == [

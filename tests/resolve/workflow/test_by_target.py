@@ -39,8 +39,7 @@ def test_each_target_has_its_own(machine: Machine, index: Index, tmp_path: Path)
     (member / "pyproject.toml").write_text(
         "[project]\nname = 'own'\nversion = '1'\n[project.optional-dependencies]\ntrain = ['gamma']\n"
     )
-    machine.spec(SPEC)
-    machine.locked()
+    machine.locked(spec=SPEC)
     assert list(machine.versions("cpu")) == ["alpha", "fast"]
     assert list(machine.versions("other")) == ["beta", "fast", "gamma", "tool"]
     assert not (tmp_path / "ran").exists(), "no code ran"

@@ -35,8 +35,7 @@ def pyproject(machine: Machine, index: Index) -> Path:
 def test_its_dependencies_are_locked(machine: Machine, pyproject: Path) -> None:
     (target,) = machine.locked()
     assert [(pin.name, pin.direct) for pin in target.pins] == [("alpha", True)]
-    machine.spec(SPEC.format('{ path = "..", extras = ["train"] }'))
-    machine.locked()
+    machine.locked(spec=SPEC.format('{ path = "..", extras = ["train"] }'))
     assert machine.versions("cpu") == {"alpha": "2.0", "beta": "1.0"}
     assert machine.envspec("check").status == 0
 

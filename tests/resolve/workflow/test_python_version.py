@@ -25,8 +25,7 @@ def versions(lock: Lock) -> dict[str, str]:
 
 def test_a_floor_within_the_minor_version_is_met_by_the_build(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "2.0", requires_python=">=3.12.8"), wheel("lib", "1.0", requires_python=">=3.9"))
-    machine.spec(cpu("lib", python="3.12"))
-    assert versions(machine.locked()) == {"lib": "2.0"}
+    assert versions(machine.locked(spec=cpu("lib", python="3.12"))) == {"lib": "2.0"}
     assert machine.lock().targets[0].pins[0].requires_python == ">=3.12.8"
     machine.spec(cpu("lib", python="3.12.5"))
     assert versions(machine.locked()) == {"lib": "1.0"}, "older than the floor: a release that fits is an answer"
@@ -35,10 +34,8 @@ def test_a_floor_within_the_minor_version_is_met_by_the_build(machine: Machine, 
 def test_markers_see_the_build(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0", "late; python_full_version >= '3.12.8'", "early; python_full_version < '3.12.8'"))
     index.add(wheel("late", "1.0"), wheel("early", "1.0"))
-    machine.spec(cpu("lib", python="3.12"))
-    assert set(versions(machine.locked())) == {"lib", "late"}
-    machine.spec(cpu("lib", python="3.12.5"))
-    assert set(versions(machine.locked())) == {"lib", "early"}
+    assert set(versions(machine.locked(spec=cpu("lib", python="3.12")))) == {"lib", "late"}
+    assert set(versions(machine.locked(spec=cpu("lib", python="3.12.5")))) == {"lib", "early"}
     assert machine.envspec("check").status == 0
 
 
@@ -50,11 +47,9 @@ def test_an_exact_python_is_that_build_and_an_unknown_one_is_refused_with_those_
     machine.spec(cpu("lib", python=known[0]))
     assert [one.version for one in machine.locked().pythons] == [known[0]]
     assert f'python-range = "=={known[0]}"' in machine.lock_path().read_text("utf-8")
-    machine.spec(cpu("lib", python="3.12.99"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12.99")))
     assert ran.status == 2 and "'3.12.99' admits no Python" in ran.error
-    machine.spec(cpu("lib", python="3.12.0"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12.0")))
     assert ran.status == 1 and ran.error.startswith("error: specs/demo.toml:2:")
     assert "no build of Python 3.12.0 for linux-64" in ran.error and known[-1] in ran.hint
 
@@ -65,8 +60,7 @@ def test_a_range_takes_the_newest_build_and_keeps_it(machine: Machine, index: In
     assert newest and older
     machine.spec(cpu("lib", python=">=3.11,<3.14"))
     assert [one.version for one in machine.locked().pythons] == [newest.version]
-    machine.spec(cpu("lib", python="3.12"))
-    machine.locked()
+    machine.locked(spec=cpu("lib", python="3.12"))
     machine.spec(cpu("lib", "more", python=">=3.11,<3.14"))
     assert "Python changed from 3.12 to <3.14,>=3.11" in machine.envspec("check").out
     assert [one.version for one in machine.locked().pythons] == [older.version], "what the range admits stays"
@@ -76,8 +70,7 @@ def test_a_range_takes_the_newest_build_and_keeps_it(machine: Machine, index: In
 
 def test_check_refuses_a_cap_that_the_python_breaks(machine: Machine, index: Index) -> None:
     index.add(wheel("server", "2.0", requires_python=">=3.9,<3.13"))
-    machine.spec(cpu("server", python="3.12"))
-    lock = machine.locked()
+    lock = machine.locked(spec=cpu("server", python="3.12"))
     assert lock.targets[0].pins[0].requires_python == "<3.13,>=3.9"
     text = dumps(lock).replace("<3.13,>=3.9", "<3.12,>=3.9")
     machine.lock_path().write_text(text, encoding="utf-8")
@@ -90,8 +83,7 @@ def test_check_refuses_a_cap_that_the_python_breaks(machine: Machine, index: Ind
 def test_a_lock_of_schema_2_stays_fresh_with_one_note_until_it_is_locked(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "2.0", requires_python=">=3.9,<3.13"), wheel("early", "1.0"))
     index.add(wheel("other", "1.0", "early; python_full_version < '3.12.4'"))
-    machine.spec(cpu("lib", "other", "early", python="3.12"))
-    lock = machine.locked()
+    lock = machine.locked(spec=cpu("lib", "other", "early", python="3.12"))
     early = ('early; python_full_version < "3.12.4"',)
     pins = tuple(
         replace(pin, requires_python=None, dependencies=early if pin.name == "other" else ())
@@ -109,17 +101,14 @@ def test_a_lock_of_schema_2_stays_fresh_with_one_note_until_it_is_locked(machine
 @pytest.mark.parametrize("marker", ["python_full_version >= '3.12.4'", "implementation_version > '3.12.3'"])
 def test_the_machines_python_needs_one_answer(machine: Machine, index: Index, marker: str) -> None:
     index.add(wheel("lib", "1.0", f"late; {marker}"), wheel("late", "1.0"))
-    machine.spec(cpu("lib", python="3.12") + BASE)
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12") + BASE))
     assert ran.status == 1 and "lib requires late; " in ran.error and "the machine brings its own" in ran.error
-    machine.spec(cpu("lib", python=">=3.12.4,<3.13") + BASE)
-    assert set(versions(machine.locked())) == {"lib", "late"}
+    assert set(versions(machine.locked(spec=cpu("lib", python=">=3.12.4,<3.13") + BASE))) == {"lib", "late"}
     assert machine.envspec("check").status == 0
 
 
 def test_what_only_metadata_caps_is_refused_with_the_word_for_it(machine: Machine, index: Index) -> None:
     index.add(replace(wheel("lib", "1.0", requires_python=">=3.9,!=3.12.*"), requires_python=None))
-    machine.spec(cpu("lib", python="3.12"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12")))
     assert ran.status == 1 and "report" not in ran.err
     assert "accept = { requires-python = { lib" in ran.hint

@@ -26,8 +26,7 @@ def known(platform: str = "linux-64", before: str | None = None) -> LockedPython
 
 def locked(machine: Machine, index: Index, text: str, *arguments: str) -> Lock:
     index.add(wheel("lib", "1.0"))
-    machine.spec(text)
-    return machine.locked(*arguments)
+    return machine.locked(*arguments, spec=text)
 
 
 def write(machine: Machine, lock: Lock) -> None:
@@ -48,8 +47,7 @@ def test_it_is_kept_until_it_is_upgraded(machine: Machine, index: Index) -> None
     lock = locked(machine, index, SPEC)
     old = known(before=OLD)
     write(machine, replace(lock, pythons=(old,)))
-    machine.spec(SPEC.replace('"lib"', '"lib", "more"'))
-    assert machine.locked().pythons == (old,)
+    assert machine.locked(spec=SPEC.replace('"lib"', '"lib", "more"')).pythons == (old,)
     ran = machine.envspec("lock", "specs/demo.toml", "--upgrade-package", "python")
     assert f"changed python for linux-64 {old.version}+{old.build} -> {known().version}+{known().build}" in ran.out
     assert machine.lock().pythons == (known(),)
@@ -60,14 +58,12 @@ def test_it_is_kept_until_it_is_upgraded(machine: Machine, index: Index) -> None
 def test_exclude_newer_holds_for_it(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), uploaded="2025-01-01T00:00:00Z")
     for text, before in ((SPEC, None), (with_exclude_newer(OLD), OLD)):
-        machine.spec(text)
-        assert machine.locked().pythons == (known(before=before),)
+        assert machine.locked(spec=text).pythons == (known(before=before),)
 
 
 def test_without_a_known_build_the_lock_names_none_and_says_so(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), uploaded="2019-01-01T00:00:00Z")
-    machine.spec(with_exclude_newer("2020-01-01"))
-    ran = machine.envspec("lock", "specs/demo.toml")
+    ran = machine.envspec("lock", machine.spec(with_exclude_newer("2020-01-01")))
     assert ran.status == 0 and machine.lock().pythons == ()
     assert "cpu: envspec knows no build of Python 3.12 released before 2020-01-01" in ran.err
 
