@@ -157,11 +157,6 @@ def show_token(host: str, path: str) -> str:
     return f"/{path}".replace(_HIDDEN, f"/t/{token}/", 1)[1:] if token else path
 
 
-def has_tokens() -> bool:
-    """Say whether any host has a token in its paths, which only this process can hide and show."""
-    return bool(_tokens)
-
-
 def forget() -> None:
     """Forget all registered secrets: mask by place alone again."""
     global _pattern

@@ -8,9 +8,7 @@ PyTorch index that it knows.
     address       what the proxy's URLs say: the file behind each, its hash, its size
     pages         upstream pages, fetched and made for uv
     shown         a page's files as uv is shown them, with stand-ins for sources
-    making        large pages, made in a process of their own
     corrected     METADATA with what it lacks, as uv is shown it
-    ahead         pages that uv asks for next, read before it does
     releases      what a page holds, a line a release, kept for questions after the resolution
     torch_family  the torch family's pages, out of the facts that ship with envspec
     provided      what conda installs, as pages

@@ -14,15 +14,13 @@ from functools import cached_property
 from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
-from envspec.base.redact import has_tokens, redact
+from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
-from envspec.net import limits
-from envspec.net.fetch import Fetcher, Reply, local_path
+from envspec.net.fetch import Fetcher, local_path
 from envspec.net.file_store import FileStore
 from envspec.net.flat_page import FlatPages, project_of
 from envspec.net.index_proxy.address import FileAddress
-from envspec.net.index_proxy.making import LARGE, PageMaker, RawPage
 from envspec.net.index_proxy.releases import (
     Machine,
     Release,
@@ -135,14 +133,12 @@ class Pages:
     store    keeps releases on disk
     files    fetches files before the proxy answers: uv gets none from anywhere else
     offline  use the cache alone
-    maker    makes large pages; None where that isn't worth a process
     """
 
     fetcher: Fetcher
     store: ReleaseStore
     files: FileStore
     offline: bool = False
-    maker: PageMaker | None = None
     _flat: FlatPages = field(init=False)
     _variants: VariantReader = field(init=False)
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
@@ -265,26 +261,12 @@ class Pages:
             return ServedPage(404) if upstream.only is None else self._make(upstream, project, [], None)
         if reply.status != 200:
             raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
-        made = None if upstream.named else self._make_in_process(upstream, project, reply)
-        if made is not None:
-            return made
         rows = read_page(reply.body, reply.url, self.fetcher)
         if not rows:
             refuse_foreign_page(url, reply.body)
         if upstream.named and not any(row.get("upload-time") for row in rows):
             rows = [{**row, "upload-time": NO_DATE} for row in rows]
         return self._make(upstream, project, rows, reply.etag)
-
-    def _make_in_process(self, upstream: Upstream, project: str, reply: Reply) -> ServedPage | None:
-        """Have a large page made in another process; None where this one has to."""
-        if self.maker is None or len(reply.body) < LARGE or has_tokens():
-            return None
-        made = self.maker.make(RawPage(reply.url, reply.body, project, upstream.sources(project), limits.LIMITS))
-        if made is None:
-            return None
-        self.fetcher.learn_hosts(reply.url, made.hosts)
-        self.store.put_text(upstream.root, project, made.kept)
-        return ServedPage(200, made.body, self._etag(upstream, project, reply.etag, made.body), holds=bool(made.kept))
 
     def _make(self, upstream: Upstream, project: str, rows: Page, etag: str | None) -> ServedPage:
         files = by_version(rows, project)

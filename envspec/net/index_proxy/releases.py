@@ -131,11 +131,6 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
 _KEPT = ("version", "wheels", "source", "yanked", "requires_python", "uploaded", "unsuited", "differing", "late")
 
 
-def kept_text(releases: Iterable[Release]) -> str:
-    """Write releases as they are kept, a line each."""
-    return "\n".join(json.dumps([getattr(one, name) for name in _KEPT]) for one in releases)
-
-
 @dataclass(frozen=True)
 class KeptReleases(Sequence[Release]):
     """Releases as they are kept, one JSON line each. A line is read when it is asked for, as a `target` sees it, and as
@@ -184,13 +179,10 @@ class ReleaseStore:
         return self._read.get(page)
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
-        self.put_text(root, project, kept_text(releases))
-
-    def put_text(self, root: str, project: str, kept: str) -> None:
-        """Keep a page's releases, as `kept_text` writes them."""
-        path = self._path(root, project)
+        """Keep a page's releases, a line each."""
+        kept = "\n".join(json.dumps([getattr(one, name) for name in _KEPT]) for one in releases)
         self._read.pop((root, project), None)
-        keep_entry(path, f"{_checksum(kept.encode()).decode()}\n{kept}")
+        keep_entry(self._path(root, project), f"{_checksum(kept.encode()).decode()}\n{kept}")
 
     def _path(self, root: str, project: str) -> Path:
         return self._folder / root / f"{project}.jsonl"

@@ -34,7 +34,6 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.fetch import local_path
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
-from envspec.net.index_proxy.ahead import PagesAhead
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.shown import Glibc, by_number, proxied_row
 from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
@@ -100,7 +99,6 @@ class IndexProxy:
     the shipped facts, and `file(url)` gives the index's file behind a URL."""
 
     base: str
-    ahead: PagesAhead
     provided: Sequence[Provided] = ()
     pages: Pages | None = None
     roots: dict[str, Upstream] = field(default_factory=dict, compare=False)
@@ -237,7 +235,6 @@ class _Handler(BaseHTTPRequestHandler):
         if wants_metadata and self.metadata is not None:
             said = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
             metadata = correct_metadata(said, self.proxy.corrections(root))
-            self.proxy.ahead.read_requirements(metadata)
             # a file without a hash on its page may be another one tomorrow
             age = 365 * 86400 if address.sha256 else 0
             return self._reply(200, metadata, "text/plain", age=age)
@@ -283,7 +280,6 @@ class _Handler(BaseHTTPRequestHandler):
         if wheel is None:
             return self._reply(404, b"no such wheel", "text/plain")
         metadata = correct_metadata(wheels.metadata_text(wheel), corrections)
-        self.proxy.ahead.read_requirements(metadata)
         self._reply(200, metadata, "text/plain", age=365 * 86400 if self.proxy.lasts(variant) else 0)
 
     def _serve_stub(self, parts: Sequence[str]) -> None:
@@ -403,15 +399,13 @@ def open_proxy(
     handler = type("Handler", (_Handler,), answers)
     server = _listen(handler, secret, lasting=folder is not None)
     base = f"http://{server.server_address[0]!s}:{server.server_address[1]}/{token}"
-    ahead = PagesAhead(pages)
-    proxy = IndexProxy(base, ahead, provided, pages, live=tuple(live or ()))
+    proxy = IndexProxy(base, provided, pages, live=tuple(live or ()))
     handler.proxy = proxy  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
         yield proxy
     finally:
-        ahead.close()
         with suppress(OSError):
             # wakes it up; on some systems it looks up by itself alone
             server.socket.shutdown(socket.SHUT_RDWR)

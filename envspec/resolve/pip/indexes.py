@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 
 from envspec.base.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
-from envspec.net.index_proxy.ahead import AskedRoots
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release, by_version
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.variant_rows import has_variants
-from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.compile import UvIndex
@@ -70,7 +68,6 @@ class UvIndexes:
         if not self.default_index:
             return [*ordered, *pytorch]
         special, usual = self._special(request), self._usual(request)
-        proxy.ahead.expect(_asked_roots(request, (special, usual)), request.requirements)
         if special.only:
             # uv asks an index that must be named for these packages alone, any other for all
             direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
@@ -211,15 +208,6 @@ class UvIndexes:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]
             return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
-
-
-def _asked_roots(request: Request, upstreams: tuple[Upstream, ...]) -> AskedRoots:
-    """Give these roots as those where uv looks for what has no other place: what the spec takes from an index of its
-    own or by its address, what it overrides, what conda installs, and PyTorch's packages."""
-    named = [name for name, _ in (*request.sources, *request.provided)]
-    placed = [requirement_name(text) for text in request.addressed if "@" in text]
-    elsewhere = _PYTORCH.union(named, placed, map(requirement_name, request.overrides))
-    return AskedRoots(upstreams, elsewhere, markers_of(request.platform, request.full_python))
 
 
 def _own_names(request: Request) -> frozenset[str]:

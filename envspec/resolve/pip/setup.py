@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from envspec.lock.inputs import page_name
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
-from envspec.net.index_proxy.making import PageMaker
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.remote_file import FileHashes
@@ -84,7 +83,7 @@ def pip_resolver(
 
     places = WheelPlaces(indexes, flat, default)
     reader = WheelReader(WheelStore(settings.cache()), readers.pages.files)
-    with scratch_folder(settings.cache()) as scratch, closing(PageMaker()) as readers.pages.maker:
+    with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(
             uv=uv,
             wheels=readers.wheels,
