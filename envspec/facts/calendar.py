@@ -1,4 +1,4 @@
-"""Packages whose first number is a year of two digits."""
+"""The promises of a version's numbers: packages that count years, and those whose versions below 1.0 broke users."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from envspec.facts.tables import read
+from envspec.packages.version_numbers import numbers_in
 
 _FOR_CUDA = re.compile(r"-cu\d+")
 
@@ -18,3 +19,15 @@ def _package_names() -> frozenset[str]:
 def counts_years(name: str) -> bool:
     """Say whether the first number of a package's versions (normalised name) is a year of two digits."""
     return _FOR_CUDA.sub("", name) in _package_names()
+
+
+def breaks_below_one(name: str, old: str, new: str) -> tuple[str, ...]:
+    """List what broke users of a package (normalised name) in the minor versions below 1.0 between two releases, those
+    behind the old one."""
+    was, now = (numbers_in(version.partition("+")[0]) for version in (old, new))
+    found = []
+    # an older edition of the facts has no such rows
+    for row in read("calendar").get("breaking", ()):
+        if row["name"] == name and (not row["version"] or was < numbers_in(row["version"]) <= now):
+            found.append(f"{row['version']}: {row['what']}" if row["version"] else row["what"])
+    return tuple(found)

@@ -11,6 +11,7 @@ from typing import Any
 from envspec.facts import edition, tables, wheels
 
 NAMED_BY = {
+    "calendar.breaking": "name version",
     "calendar.packages": "name",
     "conda_builds.builds": "pytorch cuda platform arm-variant",
     "corrections.corrections": "name",

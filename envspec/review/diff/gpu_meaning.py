@@ -196,13 +196,15 @@ def _compiled_architectures(gpu: _Gpu, target: LockedTarget) -> _Compiled | None
 
 def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     old_pin, new_pin = was.libraries.get(family), now.libraries.get(family)
-    if old_pin is None or new_pin is None or (old_pin.name, old_pin.version) == (new_pin.name, new_pin.version):
+    if old_pin is None or new_pin is None or old_pin.version == new_pin.version:
         return
     # what the runtime package says is said already where the target's own CUDA moved
     if family == "cuda-runtime" and was.cuda != now.cuda:
         return
     far = jump(new_pin.kind, old_pin.version, new_pin.version).kind
-    heavy = ("epoch", "major", "minor") if family == "triton" else ("epoch", "major")
+    # a new torch brings its triton along
+    alone = family == "triton" and was.torch is not None and was.torch == now.torch
+    heavy = ("epoch", "major", "minor") if alone else ("epoch", "major")
     risk: Risk = "medium" if far in heavy else "low"
     message = f"{title} {old_pin.version} -> {new_pin.version}"
     if family == "triton" and risk == "medium":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 from envspec.base.errors import InternalError
+from envspec.facts.cuda_stack import TORCH, decides
+from envspec.facts.wheels import FAMILY
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.edges import Markers
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import head_of
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
 from envspec.review.diff.common import comparable
@@ -171,21 +175,61 @@ class Circumstances:
 
     def __init__(self, old: Side, new: Side, match: Match) -> None:
         self.are_locks = old.format == new.format == "envspec"
+        self.know_direct = "direct" in old.knows & new.knows
         self.old, self.new = match.old, match.new
 
-    def of(self, change: PinChange) -> Around:
-        """Return what a change has to be seen with."""
-        if change.new is None:
+    def of(self, change: PinChange, via: Collection[str] = ()) -> Around:
+        """Return what a change has to be seen with. `via` requires a package that came."""
+        old, new = change.old, change.new
+        if new is None:
             return ALONE
-        if change.old is None:
-            known = (change.new.kind, change.new.name) in self._names
-            return Around(news=bool(self.old.targets) and not known, first=not self.old.targets)
+        inner = self.know_direct and not (new.direct or (old is not None and old.direct))
+        if old is None:
+            known = (new.kind, new.name) in self._names
+            family = _family(new.name, via) if inner else None
+            return Around(
+                news=bool(self.old.targets) and not known, first=not self.old.targets, inner=inner, family=family
+            )
         if not self.are_locks:
-            return ALONE
+            return Around(inner=inner)
         exact = [name for name in change.targets if self._is_exact(name)]
         return Around(
-            exact=bool(exact), moved=self._dependency_changes(change.old, change.new, exact[0]) if exact else ()
+            exact=bool(exact),
+            moved=self._dependency_changes(old, new, exact[0]) if exact else (),
+            inner=inner,
+            lost=self._lost_extras(old, new, change.targets[0]),
+            alone=new.name in TORCH and not any(self._is_built_upon(name, new.name) for name in change.targets),
         )
+
+    def _is_built_upon(self, target: str, torch: str) -> bool:
+        """Say whether something that isn't torch's own is compiled against it: no pure wheel, and torch required."""
+        found = self.new.target(target)
+        return any(
+            any(requirement_name(line) == torch for line in pin.dependencies)
+            for pin in (found.pins if found else ())
+            if not decides(pin.name)
+            and pin.name not in FAMILY
+            and not (pin.artifact and pin.artifact.file.endswith("-none-any.whl"))
+        )
+
+    def _lost_extras(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
+        """List the extras that the spec asks for, and that brought packages which the new release requires no more."""
+        target = self.new.target(name)
+        if old.dependencies == new.dependencies or new.kind != "pip" or not target or not old.direct:
+            return ()
+        asked = [head_of(line) for line in target.inputs.requirements]
+        extras = sorted({extra for head in asked if head.name == new.name for extra in head.extras})
+        if not extras:
+            return ()
+        markers = Markers(target.inputs.platform, target.inputs.full_python)
+
+        def of_extra(pin: Pin, extra: str) -> tuple[set[str], set[str]]:
+            found = {line: _holds(markers, line) for line in pin.dependencies if _holds(markers, line, (extra,))}
+            own = {requirement_name(line) for line, plain in found.items() if not plain}
+            return own, {requirement_name(line) for line in found}
+
+        sides = ((extra, of_extra(old, extra)[0], *of_extra(new, extra)) for extra in extras)
+        return tuple(extra for extra, before, own, every in sides if before - every and not own)
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, str]]:
@@ -204,6 +248,14 @@ class Circumstances:
             markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.full_python)
             lines = {line for line in lines - _correction_lines(new) if _holds(markers, line)}
         return tuple(sorted(_describe_lines(old, new, lines)))
+
+
+def _family(name: str, via: Collection[str]) -> str | None:
+    """Return the much used package that requires another one, and whose name begins with the same word."""
+    from envspec.facts.most_used import names
+
+    word = name.partition("-")[0]
+    return next((one for one in via if len(word) > 3 and one.startswith(word) and one in names()), None)
 
 
 def _is_stated(target: LockedTarget, pin: Pin) -> bool:
@@ -231,10 +283,10 @@ def _describe_lines(old: Pin, new: Pin, lines: set[str]) -> Iterator[str]:
     yield from (f"no longer requires {line}" for line in lines & {*old.dependencies})
 
 
-def _holds(markers: Markers, line: str) -> bool:
-    """Say whether a requirement holds whatever extras are asked for. One that can't be read counts."""
+def _holds(markers: Markers, line: str, extras: tuple[str, ...] = ()) -> bool:
+    """Say whether a requirement holds with these extras. One that can't be read counts."""
     try:
-        return markers.hold(line)
+        return markers.hold(line, extras)
     except ValueError:
         return True
 
@@ -353,8 +405,9 @@ class _Reviewer:
     def _torches(self) -> Iterator[Fact]:
         was, now = self.before.torches, self.after.torches
         if len(now) > 1 and was.keys() != now.keys() and self.before.targets:
+            risk: Risk = "low" if len(was) > 1 else "medium"
             for release, names in now.items():
-                yield Fact("medium", "torch-differs", f"not all targets have one torch: here it is {release}", names)
+                yield Fact(risk, "torch-differs", f"not all targets have one torch: here it is {release}", names)
 
     def _sizes(self) -> tuple[TargetSize, ...]:
         touched = {name for package in self.change.packages for one in package.changes for name in one.targets}
@@ -466,7 +519,8 @@ class _Reviewer:
         """Return one exact change of a pin."""
         old, new, (needs, drops) = change.old, change.new, edges
         partner = self._partner(package, change)
-        around = self.around.of(change)
+        via = self.relations.demand(package.kind, package.name, change.targets[0], True)[1] if old is None else ()
+        around = self.around.of(change, via or ())
         found = facts(old, new, replace(around, news=False) if partner else around)
         action = "added" if old is None else "removed" if new is None else "changed"
         kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]

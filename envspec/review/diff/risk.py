@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envspec.facts.calendar import counts_years
+from envspec.facts.calendar import breaks_below_one, counts_years
 from envspec.facts.cuda_stack import TORCH
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same, judge
+from envspec.packages.version_numbers import numbers_in
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.jump import Jump, jump
 
@@ -50,6 +51,9 @@ def _rank(licence: str) -> int:
     return CLASSES.index(next((name for name, pattern in _PATTERNS if pattern.search(text)), "unknown"))
 
 
+_ROUTINE = 10
+"""A project that counts so far makes major versions as a matter of course (cryptography 46, pyarrow 22, pillow 12)."""
+
 LARGE_GROWTH = 100_000_000
 """Bytes. A download that grows by this and by a fifth is worth a line: it costs image size, pull time and quota."""
 
@@ -69,12 +73,21 @@ class Around:
     first   there is no old lock
     moved   requirements that came or went and that hold in the target whatever extras are asked for, without those
             that the spec states or envspec's corrections add
+    inner   both sides know what their spec asks for by name, and the package isn't among it: whatever requires it
+            admits the new version
+    lost    extras that the spec asks for, and that bring nothing any more
+    family  a much used package whose name begins alike, and that requires it
+    alone   of torch: nothing else in its targets is compiled against it
     """
 
     exact: bool = False
     news: bool = False
     first: bool = False
     moved: tuple[str, ...] = ()
+    inner: bool = False
+    lost: tuple[str, ...] = ()
+    family: str | None = None
+    alone: bool = False
 
 
 ALONE = Around()
@@ -90,7 +103,7 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
         *_hash(old, new, around),
         *_requirements(old, new, around),
         *_source(old, new),
-        *_version(old, new),
+        *_version(old, new, around),
         *_form(old, new),
         *_index(old, new),
         *_build(old, new),
@@ -144,7 +157,12 @@ def _risks_of_addition(new: Pin, around: Around) -> Iterator[Fact]:
     if new.url:
         yield Fact("medium", "from-url", f"comes from {new.url}, which no index vouches for")
     if not new.git and jump(new.kind, "0", new.version).to_prerelease:
-        yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
+        yield _pre_release(new, around)
+
+
+def _pre_release(new: Pin, around: Around) -> Fact:
+    asked = ", which whatever requires it asks for" if around.inner else ""
+    return Fact("low" if around.inner else "medium", "pre-release", f"{new.version} is a pre-release{asked}")
 
 
 def _name(new: Pin, around: Around) -> Iterator[Fact]:
@@ -156,7 +174,11 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     if known := lookalike(new.name):
         yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: find out which of the two is meant")
     elif around.news and new.name not in names():
-        yield Fact("medium", "new-package", "new here, and not among the most used packages: see whose it is")
+        said = "new here, and not among the most used packages"
+        if around.family:
+            yield Fact("low", "new-package", f"{said}; {around.family} requires it")
+        else:
+            yield Fact("medium", "new-package", f"{said}: see whose it is")
 
 
 def _risks_of_removal(old: Pin) -> Iterator[Fact]:
@@ -251,24 +273,32 @@ def _host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].lower()
 
 
-def _version(old: Pin, new: Pin) -> Iterator[Fact]:
+def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     found = far(old, new)
     if found.down:
-        # what follows from others may have to
-        asked = old.direct or new.direct
-        yield Fact("high" if asked else "medium", "downgrade", "goes back to an older version")
+        yield Fact("high", "downgrade", "goes back to an older version")
     elif found.kind == "epoch":
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
     elif found.kind == "major":
-        yield Fact("medium", "major-jump", "a major version may break its users")
+        if around.inner:
+            yield Fact("low", "major-jump", "a major version, which whatever requires it admits")
+        elif numbers_in(old.version)[0] >= _ROUTINE:
+            yield Fact("low", "major-jump", "a major version, of which it has many")
+        else:
+            yield Fact("medium", "major-jump", "a major version may break its users")
     elif found.kind == "minor" and new.name in TORCH:
-        yield Fact("medium", "torch-jump", "what was compiled against the old one must be compiled anew")
-    elif found.kind == "minor" and old.version.startswith("0."):
-        yield Fact("medium", "zero-minor-jump", "below 1.0, a minor version may break its users too")
+        if around.alone:
+            yield Fact("low", "torch-jump", "nothing else in the lock is compiled against it")
+        else:
+            yield Fact("medium", "torch-jump", "what was compiled against the old one must be compiled anew")
+    elif found.kind == "minor" and (broke := breaks_below_one(new.name, old.version, new.version)):
+        yield Fact("medium", "zero-minor-jump", f"below 1.0, and has broken its users: {'; '.join(broke)}")
     elif found.kind == "local" and new.index == "pypi" and "+" in new.version:
         yield Fact("high", "local-version", f"{new.version} can't be from PyPI, which takes no local versions")
     if found.to_prerelease:
-        yield Fact("medium", "pre-release", f"{new.version} is a pre-release")
+        yield _pre_release(new, around)
+    for extra in around.lost:
+        yield Fact("high", "extra-lost", f"its extra {extra}, which the spec asks for, brings nothing any more")
 
 
 def _form(old: Pin, new: Pin) -> Iterator[Fact]:
@@ -309,9 +339,9 @@ def _licence(old: Pin, new: Pin) -> Iterator[Fact]:
         yield Fact("low", "licence-changed", f"licence no longer stated (was {was})")
     else:
         before, after = licence_class(was), licence_class(now)
-        # the class of an unknown licence isn't known, and a permissive one now is nothing to worry about
-        kept = after == "permissive" if before == "unknown" else after == before
-        yield Fact("low" if kept else "medium", "licence-changed", f"licence {was} -> {now}")
+        # the class of an unknown licence isn't known; a lighter one is nothing to worry about
+        lighter = CLASSES.index(after) <= CLASSES.index(before) if before != "unknown" else after == "permissive"
+        yield Fact("low" if lighter else "medium", "licence-changed", f"licence {was} -> {now}")
 
 
 def _size(old: Pin, new: Pin) -> Iterator[Fact]:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
-from envspec.packages.version_numbers import numbers
+from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.facts import Fact, Risk
 from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
@@ -215,11 +215,15 @@ def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -
 
 
 def of_pythons(moves: Iterable[PythonMove]) -> Iterator[Fact]:
-    """Tell of the builds of Python that moved: all packages of a target run in them."""
+    """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine."""
     for move in moves:
-        sides = (move.old, move.new)
-        words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in sides)
-        yield Fact("medium", "python-build-moved", f"Python for {move.platform}: {' -> '.join(words)}")
+        old, new = move.old, move.new
+        words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in (old, new))
+        risk: Risk = "medium"
+        if old and new:
+            was, now = ((numbers_in(one.version), one.build) for one in (old, new))
+            risk = "high" if now < was or (was == now) else "low" if was[0][:2] == now[0][:2] else "medium"
+        yield Fact(risk, "python-build-moved", f"Python for {move.platform}: {' -> '.join(words)}")
 
 
 def _short(digest: str) -> str:

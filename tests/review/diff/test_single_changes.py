@@ -27,7 +27,7 @@ from diff_samples import (
     wheel,
 )
 
-from envspec.lock.model import Artifact, GitSource, Lock, LockedImage
+from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, Pin
 from envspec.packages.stated import StatedMetadata
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.html import html
@@ -46,17 +46,19 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("patch", version("1.4.3", "app"), "app", "1.4.2 -> 1.4.3 patch direct", "low", ""),
     ("minor", version("1.5.0", "app"), "app", "1.4.2 -> 1.5.0 minor direct", "low", ""),
     ("major", version("2.0", "app"), "app", "1.4.2 -> 2.0 major direct", "medium", "major-jump"),
-    ("minor below 1", version("0.6.0", "beta"), "beta", "0.5.0 -> 0.6.0 minor via clip, lib", "medium", "zero-minor-jump"),
+    ("minor below 1", version("0.6.0", "beta"), "beta", "0.5.0 -> 0.6.0 minor via clip, lib", "low", ""),
     ("a year", version("2027.1", "year"), "year", "2026.1.0 -> 2027.1 minor required by nothing", "low", ""),
+    ("major of what others require", version("3.0", "lib"), "lib", "2.5.1 -> 3.0 major via app", "low", "major-jump"),
     ("epoch", version("1!1.0", "lib"), "lib", "2.5.1 -> 1!1.0 epoch via app", "medium", "epoch-jump"),
     ("downgrade of what is asked for", version("1.4.1", "app"), "app", "1.4.2 -> 1.4.1 patch down direct", "high", "downgrade"),
-    ("downgrade", version("2.4", "lib"), "lib", "2.5.1 -> 2.4 minor down via app", "medium", "downgrade"),
-    ("pre-release", version("2.6rc1", "lib"), "lib", "2.5.1 -> 2.6rc1 minor via app", "medium", "pre-release"),
+    ("downgrade", version("2.4", "lib"), "lib", "2.5.1 -> 2.4 minor down via app", "high", "downgrade"),
+    ("pre-release", version("1.5rc1", "app"), "app", "1.4.2 -> 1.5rc1 minor direct", "medium", "pre-release"),
+    ("pre-release of what others require", version("2.6rc1", "lib"), "lib", "2.5.1 -> 2.6rc1 minor via app", "low", "pre-release"),
     ("post-release", version("2.5.1.post1", "lib"), "lib", "2.5.1 -> 2.5.1.post1 post-release via app", "low", ""),
     ("one target", version("2.5.2", "lib", "volta"), "lib", "2.5.1 -> 2.5.2 patch via app [volta]", "low", ""),
     ("conda patch", version("3.5.4", "openssl"), "openssl", "3.5.0 -> 3.5.4 patch via ffmpeg", "low", ""),
-    ("conda major", version("4.0", "openssl"), "openssl", "3.5.0 -> 4.0 major via ffmpeg", "medium", "major-jump"),
-    ("conda order", version("3.5.0a", "openssl"), "openssl", "3.5.0 -> 3.5.0a pre-release down via ffmpeg", "medium", "downgrade"),
+    ("conda major", version("4.0", "openssl"), "openssl", "3.5.0 -> 4.0 major via ffmpeg", "low", "major-jump"),
+    ("conda order", version("3.5.0a", "openssl"), "openssl", "3.5.0 -> 3.5.0a pre-release down via ffmpeg", "high", "downgrade"),
     ("build", fields("openssl", build="h9_1"), "openssl", "3.5.0 via ffmpeg", "low", "build-changed"),
     ("hash", artifact("lib", sha256=sha("other")), "lib", "2.5.1 via app", "high", "hash-changed"),
     ("hash of conda", artifact("openssl", sha256=sha("other")), "openssl", "3.5.0 via ffmpeg", "high", "hash-changed"),
@@ -69,7 +71,7 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("a requirement of an extra", fields("lib", dependencies=("beta", "inner", "year; extra == 'all'")), "lib", "2.5.1 via app", "low", "metadata-changed"),
     ("a requirement that feigns an extra", fields("lib", dependencies=("beta", "inner", "year; extra != 'all'")), "lib", "2.5.1 via app", "high", "requirements-changed"),
     ("conda's record is patched", fields("openssl", dependencies=("beta",)), "openssl", "3.5.0 via ffmpeg", "medium", "requirements-changed"),
-    ("torch minor", version("2.10.0+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.10.0+cpu minor direct [cpu]", "medium", "torch-jump"),
+    ("torch minor", version("2.10.0+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.10.0+cpu minor direct [cpu]", "low", "torch-jump"),
     ("torch patch", version("2.9.2+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.9.2+cpu patch direct [cpu]", "low", ""),
     ("another CUDA's build", added(wheel("cupy-cuda13x", "13.6.0")), "cupy-cuda13x", "new 13.6.0 required by nothing",
      "medium", "new-package"),
@@ -388,9 +390,62 @@ def test_a_first_lock_is_all_new() -> None:
     assert len(found.rows) == 12 and all(move.action == "added" for row in found.rows for move in row.moves)
 
 
+def moved(*sides: Pin) -> tuple[tuple[str, str], ...]:
+    """The risks and codes of what a package means that moved, beside all others."""
+    (old, new), rest = sides[:2], sides[2:]
+    locks = [both(*(added(pin) for pin in (one, *rest)))(base()) for one in (old, new)]
+    (row,) = between(*locks).rows
+    return tuple((fact.risk, fact.code) for fact in row.moves[0].facts)
+
+
+def test_below_one_counts_where_it_broke_users() -> None:
+    def httpx(version: str) -> Pin:
+        return wheel("httpx", version, direct=True)
+
+    assert moved(httpx("0.27.2"), httpx("0.28.1")) == (("medium", "zero-minor-jump"),)
+    assert moved(httpx("0.28.0"), httpx("0.29.0")) == moved(httpx("0.25.0"), httpx("0.27.0")) == ()
+    assert moved(wheel("jax", "0.9.0"), wheel("jax", "0.10.0")) == (("medium", "zero-minor-jump"),)
+
+
+def test_a_project_with_many_majors_makes_them_as_a_matter_of_course() -> None:
+    sides = [wheel("cryptography", version, direct=True) for version in ("46.0.1", "47.0.0")]
+    assert moved(*sides) == (("low", "major-jump"),)
+
+
+def test_torch_counts_where_something_is_compiled_against_it() -> None:
+    torch = [wheel("torch", version, index="pytorch/cpu", direct=True) for version in ("2.9.1+cpu", "2.10.0+cpu")]
+    kernels = wheel("kernels", "1.0", "torch", artifact=Artifact("kernels-1.0-cp312-cp312-linux_x86_64.whl", sha("k")))
+    for more, risk in (((), "low"), ((kernels,), "medium"), ((replace(kernels, name="torchvision"),), "low")):
+        cpu = base().targets[0]
+        old, new = (
+            replace(base(), targets=(replace(cpu, pins=(*(p for p in cpu.pins if p.name != "torch"), *more, pin)),))
+            for pin in torch
+        )
+        assert [row.risk for row in between(old, new).rows] == [risk]
+
+
+def test_an_extra_that_is_gone_is_a_lost_feature() -> None:
+    old = both(
+        fields("app", dependencies=("lib>=1", 'beta; extra == "fast"')), every_target(requirements=("app[fast]", "lib"))
+    )(base())
+    lost = both(version("1.5.0", "app"), fields("app", dependencies=("lib>=1",)))
+    kept = both(version("1.5.0", "app"), fields("app", dependencies=("lib>=1", "beta")))
+    assert [fact.code for fact in between(old, lost(old)).rows[0].moves[0].facts] == ["extra-lost"]
+    assert between(old, lost(old)).risk == "high" and between(old, kept(old)).risk == "low"
+
+
+def test_a_new_package_of_a_much_used_family_is_low() -> None:
+    old = both(added(wheel("requests", "2.32.5", "lib", direct=True)), every_target(requirements=("requests", "app")))(
+        base()
+    )
+    for name, risk in (("requests-core", "low"), ("core-of-requests", "medium")):
+        new = both(added(wheel(name, "1.0")), fields("requests", dependencies=("lib", name), version="2.33.0"))(old)
+        assert [row.risk for row in between(old, new).rows if row.new] == [risk]
+
+
 def test_the_gravest_comes_first() -> None:
-    found = reviewed(both(version("1.4.3", "app"), version("3.0", "lib"), fields("inner", index="pypi")))
-    assert [(row.risk, row.name) for row in found.rows] == [("high", "inner"), ("medium", "lib"), ("low", "app")]
+    found = reviewed(both(version("3.0", "app"), fields("inner", index="pypi"), version("2.5.2", "lib")))
+    assert [(row.risk, row.name) for row in found.rows] == [("high", "inner"), ("medium", "app"), ("low", "lib")]
     assert found.risk == "high"
 
 
