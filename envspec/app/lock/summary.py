@@ -25,25 +25,28 @@ def _count(number: int, what: str) -> str:
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:
-    """Describe each changed package, build of Python and image digest in one line, by name.
+    """Describe the changes of each package, build of Python and image digest by name, a line each, with the targets
+    where not all that have the package changed alike.
 
     Empty for a first lock, in which everything is new.
     """
     if old is None:
         return []
     before, after = _versions(old), _versions(new)
+    shared = {"", *({target.name for target in old} & {target.name for target in new})}
     lines = []
     for name in sorted({*before, *after}):
-        was, now = before.get(name, ""), after.get(name, "")
-        if was == now:
-            continue
-        lines.append(
-            f"added {name} {now}"
-            if not was
-            else f"removed {name} {was}"
-            if not now
-            else f"changed {name} {was} -> {now}"
-        )
+        was, now = before.get(name, {}), after.get(name, {})
+        moves: dict[tuple[str, str], list[str]] = {}
+        for target in sorted({*was, *now}):
+            if target not in shared and (was.get(target) or now[target]) in (now if target in was else was).values():
+                continue  # a target that came or went, and others have it so
+            moves.setdefault((was.get(target, ""), now.get(target, "")), []).append(target)
+        for (left, right), targets in moves.items():
+            if left != right:
+                where = f" [{', '.join(targets)}]" if len(moves) > 1 else ""
+                said = f"added {name} {right}" if not left else f"removed {name} {left}"
+                lines.append(f"{f'changed {name} {left} -> {right}' if left and right else said}{where}")
     return lines
 
 
@@ -59,12 +62,12 @@ def shorten(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
     return [*ordered[:_MOST], f"… and {left}: {counts} (--verbose lists them)"]
 
 
-def _versions(lock: Lock) -> dict[str, str]:
-    found: dict[str, set[str]] = {}
+def _versions(lock: Lock) -> dict[str, dict[str, str]]:
+    """Return versions by name and target; of what all targets share, under no target."""
+    found: dict[str, dict[str, str]] = {}
     for target in lock:
         for pin in target.pins:
-            found.setdefault(pin.name, set()).add(pin.version)
+            found.setdefault(pin.name, {})[target.name] = pin.version
     for one in lock.pythons:
-        found[f"python for {one.platform}"] = {f"{one.version}+{one.build}"}
-    images = {image.name: image.digest[: len("sha256:") + 12] for image in lock.images}
-    return {**{name: ", ".join(sorted(versions)) for name, versions in found.items()}, **images}
+        found[f"python for {one.platform}"] = {"": f"{one.version}+{one.build}"}
+    return {**found, **{image.name: {"": image.digest[: len("sha256:") + 12]} for image in lock.images}}

@@ -196,7 +196,7 @@ def _compiled_architectures(gpu: _Gpu, target: LockedTarget) -> _Compiled | None
 
 def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     old_pin, new_pin = was.libraries.get(family), now.libraries.get(family)
-    if old_pin is None or new_pin is None or old_pin.version == new_pin.version:
+    if old_pin is None or new_pin is None or (old_pin.name, old_pin.version) == (new_pin.name, new_pin.version):
         return
     # what the runtime package says is said already where the target's own CUDA moved
     if family == "cuda-runtime" and was.cuda != now.cuda:
@@ -209,7 +209,8 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
     message = f"{title} {old_pin.version} -> {new_pin.version}"
     if family == "triton" and risk == "medium":
         message += ": kernels are recompiled, and may behave differently"
-    yield Fact(risk, f"{family}-moved", message, package=new_pin.name)
+    if old_pin.version != new_pin.version:
+        yield Fact(risk, f"{family}-moved", message, package=new_pin.name)
     if family in ("cudnn", "nccl"):
         from envspec.facts import libraries
 

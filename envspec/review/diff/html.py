@@ -76,8 +76,7 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
         yield from _facts("Audit", (), map(_text, review.looked_up.lines()), heading=heading)
     yield from _facts(words.FLAWS, review.flaws, heading=heading)
     yield from _facts("GPU", review.gpu, heading=heading)
-    more = [_text(line) for line in words.targets_came_or_went(review)]
-    more += [_text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
+    more = [_text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
     yield from _facts("Spec and targets", review.settings, more, heading=heading)
     for section in words.sections(review):
         yield f"<details{' open' if section.opened else ''}>"

@@ -25,8 +25,13 @@ _PLAIN = " ,;/+%?-.'"
 """ASCII punctuation without a meaning in Markdown in the middle of a line."""
 
 
+_HEAD = 10
+"""Lines before the first fold."""
+
+
 def markdown(review: Review) -> str:
-    """Render a review as Markdown of at most `LIMIT` characters; what doesn't fit is cut, with a count."""
+    """Render a review as Markdown of at most `LIMIT` characters; what doesn't fit is cut, with a count. It begins like
+    a changelog, in at most `_HEAD` lines."""
     name = f"{inert(review.name)}: " if review.name else ""
     head = [
         f"### {name}{inert(words.summary(review))}",
@@ -34,12 +39,26 @@ def markdown(review: Review) -> str:
         f"{inert(review.old_title)} → {inert(review.new_title)}",
         "",
     ]
-    out = "\n".join(head) + "\n"
+    out = "\n".join((*head, *_changelog(review), "")) + "\n"
     sections = list(_sections(review))
     for number, section in enumerate(sections, 1):
         # whatever comes first, there is room left to say of each of the others that it isn't shown
         out += section.text(LIMIT - len(out) - _NOTE * (len(sections) - number))
     return out
+
+
+def _changelog(review: Review) -> Iterator[str]:
+    gaps = [line for how in (review.asked, review.looked_up) if how for line in how.gaps()]
+    lines = [f"- {_MARKS['medium']} {inert(line)}" for line in gaps]
+    shouted = [f"> **{inert(row.name)}**: {inert(words.fact(fact))}" for row, fact in review.shouted]
+    if shouted:
+        yield from ("> [!CAUTION]", *_first(shouted, 3, "> and {} more of this kind"), "")
+    lines += [f"- {_MARKS[risk]} {inert(line)}" for risk, line in words.changelog(review)]
+    yield from _first(lines, _HEAD - 2 - (min(len(shouted), 4) + 1 if shouted else 0), "- and {} more lines below")
+
+
+def _first(lines: list[str], most: int, more: str) -> list[str]:
+    return lines if len(lines) <= most else [*lines[: most - 1], more.format(len(lines) - most + 1)]
 
 
 def inert(text: str) -> str:
@@ -96,33 +115,27 @@ _NOTE = 200
 
 
 def _sections(review: Review) -> Iterator[_Section]:
-    shouted = [f"> **{inert(row.name)}**: {inert(words.fact(fact))}\n>\n" for row, fact in review.shouted]
-    if shouted:
-        yield _Section(plural(len(shouted), "replaced file"), "> [!CAUTION]\n", tuple(shouted), "\n")
-    chosen = tuple(f"- {inert(line)}\n" for line in review.chosen)
-    if chosen:
-        yield _Section(plural(len(chosen), "line on what was chosen"), "**Chosen**\n\n", chosen, "\n")
-    for heading, how in (("Indexes", review.asked), ("Audit", review.looked_up)):
-        told = tuple(f"- {inert(line)}\n" for line in how.lines()) if how else ()
-        if told:
-            yield _Section(plural(len(told), "line on what was looked up"), f"**{heading}**\n\n", told, "\n")
-    if review.flaws:
-        what = f"{plural(len(review.flaws), 'line')} on what can't be right"
-        yield _Section(what, f"**{words.FLAWS}**\n\n", tuple(map(_bullet, review.flaws)), "\n")
-    if review.gpu:
-        what = f"{plural(len(review.gpu), 'line')} on GPUs"
-        yield _Section(what, "**GPU**\n\n", tuple(map(_bullet, review.gpu)), "\n")
-    more = [f"- {inert(line)}\n" for line in words.targets_came_or_went(review)]
-    more += [f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review)]
-    if review.settings or more:
-        lines = (*map(_bullet, review.settings), *more)
-        what = f"{plural(len(lines), 'line')} on the spec and targets"
-        yield _Section(what, "**Spec and targets**\n\n", lines, "\n")
+    plain = (
+        ("Chosen", "what was chosen", review.chosen),
+        ("Indexes", "what was looked up", review.asked.lines() if review.asked else ()),
+        ("Audit", "what was looked up", review.looked_up.lines() if review.looked_up else ()),
+    )
+    for title, what, told in plain:
+        yield from _folded(title, what, [f"- {inert(line)}\n" for line in told])
+    yield from _folded(words.FLAWS, "what can't be right", map(_bullet, review.flaws))
+    yield from _folded("GPU", "GPUs", map(_bullet, review.gpu))
+    sizes = (f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review))
+    yield from _folded("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
     for section in words.sections(review):
-        opened = " open" if section.opened else ""
         table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
-        before = f"<details{opened}><summary>{_MARKS[section.risk]} {section.title}</summary>\n\n{table}"
+        before = f"<details><summary>{_MARKS[section.risk]} {section.title}</summary>\n\n{table}"
         yield _Section(section.title, before, tuple(map(_row, section.rows)), "\n</details>\n\n")
+
+
+def _folded(title: str, what: str, lines: Iterable[str]) -> Iterator[_Section]:
+    if found := tuple(lines):
+        count = f"{plural(len(found), 'line')} on {what}"
+        yield _Section(count, f"<details><summary>{title}</summary>\n\n", found, "\n</details>\n\n")
 
 
 def _bullet(fact: Fact) -> str:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from envspec.base.errors import InternalError
+from envspec.base.texts import plural
 from envspec.facts.cuda_stack import TORCH, decides
 from envspec.facts.wheels import FAMILY
 from envspec.lock.graph import Graph, Node
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
@@ -217,8 +218,11 @@ class Circumstances:
         target = self.new.target(name)
         if old.dependencies == new.dependencies or new.kind != "pip" or not target or not old.direct:
             return ()
-        asked = [head_of(line) for line in target.inputs.requirements]
-        extras = sorted({extra for head in asked if head.name == new.name for extra in head.extras})
+        asked = [line for line in target.inputs.requirements if requirement_name(line) == new.name]
+        try:
+            extras = sorted({extra for line in asked for extra in head_of(line).extras})
+        except ValueError:
+            return ()
         if not extras:
             return ()
         markers = Markers(target.inputs.platform, target.inputs.full_python)
@@ -313,7 +317,6 @@ class _Reviewer:
         self.around = Circumstances(old, new, self.match)
         self.partners = renames.partners(self.change)
         self.relations = Relations(old, new, self.match.old, self.match.new)
-        self.quiet = 0
 
     def review(self) -> Review:
         gpu = self._gpu()
@@ -330,7 +333,6 @@ class _Reviewer:
             gpu=gpu,
             came=self.came,
             went=self.went,
-            quiet=self.quiet,
             sizes=self._sizes(),
             rows=in_order(rows),
             renamed=self.match.renamed,
@@ -373,16 +375,32 @@ class _Reviewer:
             elif target.new:
                 known = [one.inputs for one in self.before]
                 came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
-        gone = merge_facts(((name, Fact("medium", "target-removed", "no longer locked")) for name in self.went), ())
-        renamed = (
-            Fact("low", "target-renamed", f"target renamed, was {was}", (now,)) for was, now in self.match.renamed
-        )
+        moved = [*self._target_rows()]
         return (
-            *gone,
-            *renamed,
+            *moved,
             *merge_facts(found, self.shared or ("",)),
             *merge_facts(came, () if self.shared else self.came),
         )
+
+    def _target_rows(self) -> Iterator[Fact]:
+        """Yield a fact for each target that came, went or got another name, with the packages that did so with it."""
+        for name in self.went:
+            own = [
+                pin
+                for pin in _pins(self.before.target(name)).values()
+                if not any(t.pin(pin.name, pin.kind) for t in self.after)
+            ]
+            with_it = f", and {plural(len(own), 'package')} with it" if own and self.shared else ""
+            yield Fact("medium", "target-removed", f"target removed{with_it}", (name,))
+        for name in self.came:
+            target = self.after.target(name)
+            pins = target.pins if target else ()
+            same = sum((pin.kind, pin.name, pin.version) in self._known for pin in pins) if self.shared else 0
+            machines = _machines(target.inputs) if target else ""
+            others = f" ({plural(same, 'package')} as in the others)" if same else ""
+            yield Fact("low", "target-added", f"target added{machines}{others}", (name,))
+        for was, now in self.match.renamed:
+            yield Fact("low", "target-renamed", f"target renamed, was {was}", (now,))
 
     def _gpu(self) -> tuple[Fact, ...]:
         from envspec.review.diff.gpu_meaning import concerns, meaning
@@ -418,7 +436,6 @@ class _Reviewer:
     def _row(self, package: PackageChange, gpu_risk: Mapping[str, Risk]) -> Row | None:
         changes = [one for one in (self._worth(package, change) for change in package.changes) if one]
         if not changes:
-            self.quiet += 1
             return None
         groups: dict[tuple[object, ...], list[PinChange]] = {}
         for one in changes:
@@ -434,8 +451,8 @@ class _Reviewer:
         return renames.partner_of(package.name, change, self.partners) if package.kind == "pip" else None
 
     def _worth(self, package: PackageChange, change: PinChange) -> PinChange | None:
-        """Leave out the targets that came or went as a whole, where the rest of the lock has the package, too: then the
-        target is the news, not the package.
+        """Leave out the targets that went as a whole, and those that came where the rest of the lock has the package,
+        too: then the target is the news, not the package.
 
         A replaced file under an old name still counts: a target's new name must not hide it.
         """
@@ -451,7 +468,7 @@ class _Reviewer:
                 return PinChange(replaced, change.new, change.targets)
             known = (package.kind, package.name, change.new.version) in self._known
         else:
-            known = any(target.pin(package.name, package.kind) for target in self.after)
+            known = True
         if not known:
             return change
         rest = tuple(name for name in change.targets if name not in alone)
@@ -542,6 +559,12 @@ class _Reviewer:
         """Return the targets, or none where these are all targets."""
         found = tuple(sorted(targets))
         return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
+
+
+def _machines(inputs: TargetInputs) -> str:
+    """Return ": linux-64, CUDA 12.8, H100"; nothing where a file doesn't say."""
+    words = [inputs.platform, f"CUDA {inputs.cuda}" if inputs.cuda else "", *inputs.gpus]
+    return f": {', '.join(filter(None, words))}" if inputs.platform else ""
 
 
 def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:

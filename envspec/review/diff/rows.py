@@ -30,10 +30,13 @@ class LookedUp:
     unread: tuple[str, ...] = ()
     not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
 
+    def gaps(self) -> Iterator[str]:
+        """Return a line for each thing that wasn't read."""
+        yield from (f"INCOMPLETE: {reason}" for reason in self.unread)
+
     def lines(self) -> Iterator[str]:
         """Return lines for people, the most serious first."""
-        for reason in self.unread:
-            yield f"INCOMPLETE: {reason}"
+        yield from self.gaps()
         as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
         if self.database:
             yield f"looked up in {self.database}{as_of}"
@@ -55,10 +58,14 @@ class Asked:
     refuted: int
     unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def lines(self) -> Iterator[str]:
-        """Return lines for people, the most serious first."""
+    def gaps(self) -> Iterator[str]:
+        """Return a line for each reason for which packages couldn't be asked."""
         for reason, packages in self.unasked:
             yield f"COULDN'T BE ASKED: {few(packages)}: {reason}"
+
+    def lines(self) -> Iterator[str]:
+        """Return lines for people, the most serious first."""
+        yield from self.gaps()
         yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
 
 
@@ -131,10 +138,27 @@ class Row:
     risk: Risk
     new: bool = False
 
+    @property
+    def fixes(self) -> bool:
+        """Whether a move fixes a known vulnerability."""
+        return any(fact.code == "vulnerability-fixed" for move in self.moves for fact in move.facts)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the very same is installed everywhere, and only what is recorded of it changed."""
+        pairs = [(one.old, one.new) for move in self.moves for one in move.exact]
+        return self.risk == "low" and all(old and new and _installed(old) == _installed(new) for old, new in pairs)
+
+
+def _installed(view: View) -> tuple[str | None, ...]:
+    return view.version, view.build, view.sha256, view.source
+
 
 def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Sort rows by risk; of one risk, what the spec asks for by name comes first."""
-    return tuple(sorted(rows, key=lambda row: (RISKS.index(row.risk), not row.direct, row.name, row.kind)))
+    """Sort rows by risk; of one risk, what fixes a vulnerability comes first, then what the spec asks for by name."""
+    return tuple(
+        sorted(rows, key=lambda row: (RISKS.index(row.risk), not row.fixes, not row.direct, row.name, row.kind))
+    )
 
 
 @dataclass(frozen=True)
@@ -162,7 +186,6 @@ class Review:
 
     came, went   targets
     renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
-    quiet        packages of new targets that the other targets had already, in the same version: no rows of their own
     chosen       where universal files were evaluated, and with which extras and groups: whole sentences
     looked_up    where vulnerabilities and the like were looked up (`diff.advisories`), None if they weren't
     flaws        what can't be right in the new lock (`envspec.lock.judge`), and what its indexes don't publish
@@ -177,7 +200,6 @@ class Review:
     gpu: tuple[Fact, ...]
     came: tuple[str, ...]
     went: tuple[str, ...]
-    quiet: int
     sizes: tuple[TargetSize, ...]
     rows: tuple[Row, ...]
     renamed: tuple[tuple[str, str], ...] = ()
@@ -199,9 +221,6 @@ class Review:
     def reaches(self, risk: Risk) -> bool:
         """Return whether something changed and its risk is this high, or higher."""
         return bool(self) and RISKS.index(self.risk) <= RISKS.index(risk)
-
-    def count(self, risk: Risk) -> int:
-        return sum(row.risk == risk for row in self.rows)
 
     @property
     def shouted(self) -> tuple[tuple[Row, Fact], ...]:

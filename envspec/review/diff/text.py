@@ -26,7 +26,7 @@ class _Printer:
     def lines(self, review: Review) -> Iterator[str]:
         name = f"{review.name}: " if review.name else ""
         yield from self._wrap(f"{name}{review.old_title} -> {review.new_title}", style="bold")
-        yield words.summary(review)
+        yield from self._wrap(words.summary(review), hanging=2)
         for line in review.chosen:
             yield from self._wrap(line, hanging=2)
         for told in (review.asked, review.looked_up):
@@ -37,12 +37,11 @@ class _Printer:
             yield from self._wrap(f"!! {row.name}: {words.fact(fact)}", style="high", hanging=3)
         yield from self._facts(words.FLAWS, review.flaws)
         yield from self._facts("GPU", review.gpu)
-        yield from self._facts("Spec", review.settings)
-        targets = list(words.targets_came_or_went(review))
+        yield from self._facts("Spec and targets", review.settings)
         sizes = [f"download {size} {words.where(names)}" for size, names in words.downloads(review)]
-        if targets or sizes:
+        if sizes:
             yield ""
-            for line in (*targets, *sizes):
+            for line in sizes:
                 yield from self._wrap(line, hanging=2)
         for section in words.sections(review):
             yield from self._rows(section)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from envspec.base.texts import plural
+from envspec.facts.cuda_stack import TORCH
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest
 from envspec.review.diff.renames import fold_renames
 from envspec.review.diff.rows import Move, Review, Row, TargetSize
@@ -38,13 +39,16 @@ def sections(review: Review) -> Iterator[Section]:
     `title`, which counts them."""
     rows = fold_renames(review.rows)
     for risk in RISKS:
-        found = tuple(row for row in rows if row.risk == risk and not row.new)
+        found = tuple(row for row in rows if row.risk == risk and not row.new and not row.stays)
         if found:
             yield Section(f"{plural(len(found), 'package')} at {risk} risk", f"{risk} risk", found, risk, risk != "low")
         if risk == "high" and (new := tuple(row for row in rows if row.new)):
             yield Section(
                 plural(len(new), "new package"), "new packages", new, highest(row.risk for row in new), opened=True
             )
+    if kept := tuple(row for row in rows if row.stays):
+        title = f"{plural(len(kept), 'package')} as installed before"
+        yield Section(title, "as installed before", kept, "low", opened=False)
 
 
 def bytes_text(size: int) -> str:
@@ -64,12 +68,56 @@ def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
 
 
 def summary(review: Review) -> str:
-    """Sum a review up in one line: the highest risk, how many packages changed, and how many at each risk."""
+    """Sum a review up in one line: the highest risk, the vulnerabilities fixed, how many packages changed, and how many
+    at each risk."""
     if not review:
         return "no difference"
-    risks = ", ".join(f"{review.count(risk)} {risk}" for risk in RISKS if review.count(risk))
-    packages = f"{plural(len(review.rows), 'package')} changed"
-    return f"{review.risk} risk: {packages}" + (f" ({risks})" if risks else "")
+    moved = [row for row in review.rows if not row.stays]
+    risks = ", ".join(f"{count} {risk}" for risk in RISKS if (count := sum(row.risk == risk for row in moved)))
+    packages = f"{plural(len(moved), 'package')} changed" + (f" ({risks})" if risks else "")
+    kept = f", {len(review.rows) - len(moved)} stayed as installed" if len(moved) < len(review.rows) else ""
+    return f"{review.risk} risk: {', '.join((*_fixes(review), packages))}{kept}"
+
+
+def _fixes(review: Review) -> Iterator[str]:
+    names = [row.name for row in review.rows if row.fixes]
+    if names:
+        yield f"known vulnerabilities fixed in {join_names(names)}"
+
+
+def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
+    """Yield what a reader needs first, a line each, the gravest first: what is fixed, what isn't routine, targets, new
+    packages, then what the spec asks for by name, and how much else moved. What is shouted has been said."""
+    said = {row.name for row, _ in review.shouted}
+    rows = [row for row in fold_renames(review.rows) if not row.stays and row.name not in said]
+    for row in (row for row in rows if row.fixes):
+        found = (fact.message for move in row.moves for fact in move.facts if fact.code == "vulnerability-fixed")
+        yield row.risk, f"{moved(row)}: {'; '.join(dict.fromkeys(found))}"
+    others = [row for row in rows if not row.fixes]
+    facts = (*review.flaws, *review.gpu, *review.settings)
+    for risk in RISKS[:2]:
+        yield from ((risk, fact(one)) for one in facts if one.risk == risk)
+        for row in (row for row in others if row.risk == risk):
+            found = (one.message for move in row.moves for one in move.facts if one.risk == risk)
+            yield risk, ": ".join(filter(None, (moved(row), "; ".join(dict.fromkeys(found)))))
+    yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
+    quiet = [row for row in others if row.risk == "low"]
+    if new := [row.name for row in quiet if row.new]:
+        yield "low", f"{plural(len(new), 'new package')}: {join_names(new)}"
+    asked = sorted((row for row in quiet if row.direct and not row.new), key=lambda row: row.name not in TORCH)
+    for start in range(0, len(asked), SHOWN):
+        yield "low", ", ".join(map(moved, asked[start : start + SHOWN]))
+    if rest := len([row for row in quiet if not row.direct and not row.new]):
+        yield "low", f"{plural(rest, 'package')} that others require: routine"
+
+
+_TARGETS = ("target-added", "target-renamed")
+
+
+def moved(row: Row) -> str:
+    """Return "torch 2.9.1 -> 2.10.0 [cpu], 2.9.1 -> 2.11.0 [hopper]"."""
+    moves = (" ".join(filter(None, (versions(move), where(move.targets)))) for move in row.moves)
+    return f"{row.name} {', '.join(dict.fromkeys(moves))}"
 
 
 def versions(move: Move) -> str:
@@ -157,13 +205,6 @@ def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
         if (text := _download(one)) is not None:
             found.setdefault(text, []).append(one.name)
     yield from found.items()
-
-
-def targets_came_or_went(review: Review) -> Iterator[str]:
-    """Return a line for new targets; removed targets have their own fact."""
-    if review.came:
-        quiet = f" ({plural(review.quiet, 'package')} as in the others)" if review.quiet else ""
-        yield f"new {'target' if len(review.came) == 1 else 'targets'}: {join_names(review.came, 8)}{quiet}"
 
 
 def _download(one: TargetSize) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from diff_samples import added, both, fields, pins, reviewed, version, wheel
 
@@ -130,10 +132,10 @@ def test_which_versions_are_asked_about() -> None:
 
 
 def test_a_row_has_the_risk_of_what_is_known() -> None:
-    plain = reviewed(both(version("2.5.2", "lib"), version("0.6.0", "beta")))
-    assert [(row.name, row.risk) for row in plain.rows] == [("beta", "medium"), ("lib", "low")]
+    plain = reviewed(both(version("2.5.2", "lib"), version("2.0", "app")))
+    assert [(row.name, row.risk) for row in plain.rows] == [("app", "medium"), ("lib", "low")]
     review = audited(plain, {lib("2.5.1"): SOUND, lib("2.5.2"): known(flaw(1))})
-    assert [(row.name, row.risk) for row in review.rows] == [("lib", "high"), ("beta", "medium")]
+    assert [(row.name, row.risk) for row in review.rows] == [("lib", "high"), ("app", "medium")]
     assert review.risk == "high" and review.rows[1] == plain.rows[0], "what nobody knows of stays as it is"
 
 
@@ -176,3 +178,12 @@ def test_a_comment_has_a_limit_whatever_is_known() -> None:
 def test_a_licence_alone_is_asked_about_as_well() -> None:
     review = audited(reviewed(both(fields("lib", licence="GPL-3.0-only"))), {lib("2.5.1"): known(flaw(1))})
     assert [fact.code for fact in review.rows[0].moves[0].facts] == ["licence-changed", "still-vulnerable"]
+
+
+@pytest.mark.parametrize("shown", [text, markdown, html], ids=["text", "markdown", "html"])
+def test_what_is_fixed_is_said_first(shown: Callable[[Review], str]) -> None:
+    plain = reviewed(both(version("2.5.2", "lib"), version("1.4.3", "app")))
+    review = audited(plain, {lib("2.5.1"): known(flaw(1)), lib("2.5.2"): SOUND})
+    assert [row.name for row in review.rows] == ["lib", "app"] and review.risk == "low"
+    page = " ".join(shown(review).replace("&#45;", "-").replace("&#58;", ":").split())
+    assert page.index("known vulnerabilities fixed in lib") < page.index("2 packages changed")

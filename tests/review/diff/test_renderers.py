@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import click
 import pytest
-from diff_samples import added, artifact, base, both, fields, reviewed, sha, target, version, wheel
+from diff_samples import added, artifact, base, both, every_target, fields, pins, reviewed, sha, target, version, wheel
 
 from envspec.lock.model import GitSource, Lock
 from envspec.review.diff.html import html
@@ -139,17 +139,17 @@ def test_markdown_fits_a_comment(count: int) -> None:
 def test_markdown_counts_what_it_has_no_room_for() -> None:
     """So much at medium risk that nothing else fits: that there is more at low risk is said all the same."""
     lock = base()
-    pins = [wheel(f"packages-{n}", "1.0", licence="x" * 300, direct=True) for n in range(700)]
-    pins += [wheel(f"quiet-{n}", "1.0") for n in range(50)]
-    old = replace(lock, targets=(replace(lock.targets[0], pins=tuple(pins)),))
-    moved = [replace(pin, version="2.0" if pin.licence != "MIT" else "1.1") for pin in pins]
+    many_pins = [wheel(f"packages-{n}", "1.0", licence="x" * 300, direct=True) for n in range(740)]
+    many_pins += [wheel(f"quiet-{n}" + "y" * 100, "1.0") for n in range(50)]
+    old = replace(lock, targets=(replace(lock.targets[0], pins=tuple(many_pins)),))
+    moved = [replace(pin, version="2.0" if pin.licence != "MIT" else "1.1") for pin in many_pins]
     shown = markdown(
         review(Side("old", old), Side("new", replace(old, targets=(replace(old.targets[0], pins=tuple(moved)),))))
     )
     assert len(shown) <= LIMIT
     rows = sum(line.startswith("| **") for line in shown.splitlines())
     cut = re.search(r"and (\d+) more, cut here", shown)
-    assert cut and rows + int(cut[1]) == 700
+    assert cut and rows + int(cut[1]) == 740
     assert "*50 packages at low risk not shown: `envspec diff` shows them.*" in shown
 
 
@@ -177,3 +177,25 @@ def test_colour_is_all_that_colour_adds() -> None:
     coloured = text(found, lambda line, style: click.style(line, fg="red", bold=True))
     assert "\x1b[31m\x1b[1m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text(found)
+
+
+@pytest.mark.parametrize("count", [0, 2, 40])
+def test_markdown_begins_in_ten_lines_at_most(count: int) -> None:
+    """What counts stands before the first fold, and how much more there is."""
+    hashes = [artifact(name, sha256=sha("evil")) for name in ("lib", "app", "year", "beta", "inner")]
+    more = [both(added(wheel(f"acelerate{n}", "1.0")), every_target(python="3.13")) for n in range(count)]
+    shown = markdown(reviewed(both(version("2.0", "clip"), *hashes[:count], *more)))
+    head = shown.partition("<details")[0].splitlines()
+    assert sum(bool(line) for line in head) <= 10 and "<details open" not in shown
+    assert "clip 1.0 -&#62; 2.0" in shown.partition("<details")[0] or count == 40
+
+
+def test_no_version_is_shown_as_changed_that_is_the_same() -> None:
+    old = base()
+    renamed = pins(lambda pin: replace(pin, name="nvidia-cudnn-cu13"), "nvidia-cudnn-cu12")(old)
+    kept = both(fields("lib", index="pytorch/cu128"), version("1.4.3", "app"))(renamed)
+    found = review(Side("old", old), Side("new", kept))
+    assert not [fact for fact in found.gpu if fact.code == "cudnn-moved"]
+    for shown in (text(found), markdown(found).replace("&#45;&#62;", "->").replace("-&#62;", "->")):
+        assert not re.search(r"(\S+) -> \1(?![\w.+])", shown)
+        assert "1 stayed as installed" in shown

@@ -156,7 +156,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat index pyg not set -> torch-2.8.0+cpu.html", "cpu"),
     ("accepted", target("hopper", accept=(("cuda-major-mixed", "tried"),)), "medium", "accept-added", "the finding cuda-major-mixed is accepted, because tried", "hopper"),
     ("unread", target("hopper", inspect=False), "medium", "inspect-changed", "wheels aren't read any more", "hopper"),
-    ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "no longer locked", "volta"),
+    ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "target removed", "volta"),
 ]  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def test_images() -> None:
         (fact,) = found.settings
         assert (fact.risk, fact.code, fact.targets) == (risk, code, ()) and sentence in fact.message
         assert found and found.risk == risk and not found.rows
-    assert between(nothing("demo"), old).settings == ()
+    assert {fact.code for fact in between(nothing("demo"), old).settings} == {"target-added"}
     # another tool's file says nothing of images
     assert not review(Side("old", without, EVERYTHING - {"licence"}), Side("new", old))
 
@@ -217,14 +217,14 @@ def test_what_a_person_decides_for_a_target_that_came_is_told() -> None:
     )
     codes = ["accept-added", "inspect-changed", "metadata-stated", "override-added"]
     first = between(nothing("demo"), decided(base()))
-    assert sorted(fact.code for fact in first.settings) == codes
-    assert {(fact.risk, fact.targets) for fact in first.settings} == {("medium", ())}
+    assert sorted({fact.code for fact in first.settings} - {"target-added"}) == codes
+    assert {(fact.risk, fact.targets) for fact in first.settings if fact.code != "target-added"} == {("medium", ())}
     # a target beside others: what one of these has already isn't news
     fewer = replace(base(), targets=base().targets[1:])
     came = base().targets[0].name
     added = between(fewer, target(came, accept=(("a", "b"),))(base())).settings
-    assert [(fact.code, fact.targets) for fact in added] == [("accept-added", (came,))]
-    assert between(decided(fewer), decided(base())).settings == ()
+    assert [(fact.code, fact.targets) for fact in added] == [("target-added", (came,)), ("accept-added", (came,))]
+    assert [fact.code for fact in between(decided(fewer), decided(base())).settings] == ["target-added"]
 
 
 def test_a_package_that_moves_in_two_ways_is_one_row() -> None:
@@ -365,14 +365,19 @@ def test_edges_that_appear_and_vanish() -> None:
 def test_a_new_target_is_news_and_its_packages_are_not() -> None:
     old = replace(base(), targets=base().targets[:2])
     found = between(old, base())
-    assert found.came == ("volta",) and found.quiet == 11
+    assert found.came == ("volta",)
+    (fact,) = found.settings
+    assert (fact.code, fact.message) == (
+        "target-added",
+        "target added: linux-64, CUDA 12.6, V100 (11 packages as in the others)",
+    )
     assert [(row.name, row.moves[0].targets) for row in found.rows] == [("torch", ("volta",))]
 
 
-def test_a_target_that_went_takes_only_its_own_packages() -> None:
+def test_a_target_that_went_is_one_row_and_its_packages_none() -> None:
     found = between(base(), replace(base(), targets=base().targets[:1]))
-    assert found.went == ("hopper", "volta")
-    assert [row.name for row in found.rows] == ["nvidia-cudnn-cu12", "nvidia-nccl-cu12", "triton"]
+    assert found.went == ("hopper", "volta") and not found.rows
+    assert {fact.message for fact in found.settings} == {"target removed, and 3 packages with it"}
 
 
 def test_a_new_name_of_a_target_hides_no_hash() -> None:
@@ -386,7 +391,8 @@ def test_a_first_lock_is_all_new() -> None:
     from envspec.review.diff.model import nothing
 
     found = between(nothing("demo"), base())
-    assert found.came == ("cpu", "hopper", "volta") and not found.settings and not found.gpu
+    assert found.came == ("cpu", "hopper", "volta") and not found.gpu
+    assert {fact.code for fact in found.settings} == {"target-added"}
     assert len(found.rows) == 12 and all(move.action == "added" for row in found.rows for move in row.moves)
 
 
