@@ -8,7 +8,9 @@ from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 
 def lock(**targets: str) -> Lock:
     inputs = TargetInputs("linux-64", "3.12", None)
-    found = (LockedTarget(name, inputs, (Pin("pip", "torch", version, "pypi"),)) for name, version in targets.items())
+    found = (
+        LockedTarget(name, inputs, (Pin("pip", "torch", version, "pypi", None),)) for name, version in targets.items()
+    )
     return Lock("demo", SpecInputs(), tuple(found))
 
 
