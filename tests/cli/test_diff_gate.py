@@ -42,7 +42,7 @@ def test_a_replaced_file_fails_the_gate(committed: Project, envspec: Envspec, fo
 def test_what_is_less_than_asked_for_passes(committed: Project, envspec: Envspec) -> None:
     committed.lock(lambda target: changed(demo_pins(target), "fsspec", version="2027.1"))
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 0
-    committed.lock(lambda target: changed(demo_pins(target), "fsspec", version="2024.1"))
+    committed.lock(lambda target: changed(demo_pins(target), "fsspec", version="2027.1", licence="AGPL-3.0-only"))
     assert envspec("diff", "specs/demo.toml", "--fail-on", "high").code == 0
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 1
     assert envspec("diff", "specs/demo.toml", "--fail-on", "high", "--exit-code").code == 1

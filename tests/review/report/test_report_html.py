@@ -137,7 +137,7 @@ def test_what_needs_no_script() -> None:
     assert "cu126-volta" in section(text, "targets") and "2.9.1+cu126" in section(text, "packages")
     assert "GPL-3.0-only" in section(text, "licences") and "denied" in section(text, "licences")
     assert "cuDNN has no code for it" in section(text, "gpus")
-    assert "new targets" in section(text, "changes")
+    assert "target added" in section(text, "changes")
     assert "Not compared: nothing to see." in section(html(page()), "changes")
 
 
