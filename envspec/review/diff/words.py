@@ -92,21 +92,21 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
     rows = [row for row in fold_renames(review.rows) if not row.stays and row.name not in said]
     for row in (row for row in rows if row.fixes):
         found = (fact.message for move in row.moves for fact in move.facts if fact.code == "vulnerability-fixed")
-        yield row.risk, f"{moved(row)}: {'; '.join(dict.fromkeys(found))}"
+        yield row.risk, f"{describe_row(row)}: {'; '.join(dict.fromkeys(found))}"
     others = [row for row in rows if not row.fixes]
     facts = (*review.flaws, *review.gpu, *review.settings)
     for risk in RISKS[:2]:
         yield from ((risk, fact(one)) for one in facts if one.risk == risk)
         for row in (row for row in others if row.risk == risk):
             found = (one.message for move in row.moves for one in move.facts if one.risk == risk)
-            yield risk, ": ".join(filter(None, (moved(row), "; ".join(dict.fromkeys(found)))))
+            yield risk, ": ".join(filter(None, (describe_row(row), "; ".join(dict.fromkeys(found)))))
     yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
     quiet = [row for row in others if row.risk == "low"]
     if new := [row.name for row in quiet if row.new]:
         yield "low", f"{plural(len(new), 'new package')}: {join_names(new)}"
     asked = sorted((row for row in quiet if row.direct and not row.new), key=lambda row: row.name not in TORCH)
     for start in range(0, len(asked), SHOWN):
-        yield "low", ", ".join(map(moved, asked[start : start + SHOWN]))
+        yield "low", ", ".join(map(describe_row, asked[start : start + SHOWN]))
     if rest := len([row for row in quiet if not row.direct and not row.new]):
         yield "low", f"{plural(rest, 'package')} that others require: routine"
 
@@ -114,7 +114,7 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
 _TARGETS = ("target-added", "target-renamed")
 
 
-def moved(row: Row) -> str:
+def describe_row(row: Row) -> str:
     """Return "torch 2.9.1 -> 2.10.0 [cpu], 2.9.1 -> 2.11.0 [hopper]"."""
     moves = (" ".join(filter(None, (versions(move), where(move.targets)))) for move in row.moves)
     return f"{row.name} {', '.join(dict.fromkeys(moves))}"
