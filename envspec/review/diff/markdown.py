@@ -121,18 +121,18 @@ def _sections(review: Review) -> Iterator[_Section]:
         ("Audit", "what was looked up", review.looked_up.lines() if review.looked_up else ()),
     )
     for title, what, told in plain:
-        yield from _folded(title, what, [f"- {inert(line)}\n" for line in told])
-    yield from _folded(words.FLAWS, "what can't be right", map(_bullet, review.flaws))
-    yield from _folded("GPU", "GPUs", map(_bullet, review.gpu))
+        yield from _fold(title, what, [f"- {inert(line)}\n" for line in told])
+    yield from _fold(words.FLAWS, "what can't be right", map(_bullet, review.flaws))
+    yield from _fold("GPU", "GPUs", map(_bullet, review.gpu))
     sizes = (f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review))
-    yield from _folded("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
+    yield from _fold("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
     for section in words.sections(review):
         table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
         before = f"<details><summary>{_MARKS[section.risk]} {section.title}</summary>\n\n{table}"
         yield _Section(section.title, before, tuple(map(_row, section.rows)), "\n</details>\n\n")
 
 
-def _folded(title: str, what: str, lines: Iterable[str]) -> Iterator[_Section]:
+def _fold(title: str, what: str, lines: Iterable[str]) -> Iterator[_Section]:
     if found := tuple(lines):
         count = f"{plural(len(found), 'line')} on {what}"
         yield _Section(count, f"<details><summary>{title}</summary>\n\n", found, "\n</details>\n\n")

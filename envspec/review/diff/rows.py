@@ -147,10 +147,10 @@ class Row:
     def stays(self) -> bool:
         """Whether the very same is installed everywhere, and only what is recorded of it changed."""
         pairs = [(one.old, one.new) for move in self.moves for one in move.exact]
-        return self.risk == "low" and all(old and new and _installed(old) == _installed(new) for old, new in pairs)
+        return self.risk == "low" and all(old and new and _identity(old) == _identity(new) for old, new in pairs)
 
 
-def _installed(view: View) -> tuple[str | None, ...]:
+def _identity(view: View) -> tuple[str | None, ...]:
     return view.version, view.build, view.sha256, view.source
 
 
