@@ -6,7 +6,7 @@ other settings name, is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from envspec.lock.toml_text import key, string, value
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
-from envspec.packages.requirement import head_of, is_requirement
 from envspec.resolve.uv.program import Uv
 
 
@@ -29,13 +28,6 @@ class BuildIndex:
     proxy: IndexProxy
     default: str
     own: tuple[tuple[str, str], ...] = ()
-
-    def expect(self, requires: Iterable[str]) -> None:
-        """Read the pages ahead of what a build requires wherever it is made: should its source be chosen, its build
-        environment is solved as the last step of all."""
-        for line in requires:
-            if "@" not in line and is_requirement(line) and (head := head_of(line)).marker is None:
-                self.proxy.ahead.begin(Upstream(self.default), head.name)
 
     def configuration(self, uv: Uv) -> str:
         """Write uv's configuration for a build: the user's settings that don't change answers, and this index."""

@@ -112,8 +112,6 @@ class SourceReader:
             return cached
         # read as it streams in: what needs no build isn't looked through a second time, to be unpacked
         facts = self.static.read(file, name, version)
-        if self.builds is not None:
-            self.builds.expect(facts.builds)
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
         archive = self._fetch(file)
