@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
@@ -283,7 +282,7 @@ def _visible_width(text: str) -> int:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, str | Path):
+    if isinstance(value, str | os.PathLike):
         return redact(str(value))
     if isinstance(value, dict):
         return {redact(key) if isinstance(key, str) else key: _plain(inner) for key, inner in value.items()}
