@@ -307,21 +307,18 @@ def test_the_application_floor_prints_nothing() -> None:
 
 
 CLI_ALSO: dict[str, tuple[str, ...]] = {
-    # how an answer is written in a format
+    # the spec's format, printed as it stands
     "cli.schema": ("spec.schema",),
-    "cli.smoke": (*("prove.smoke.report.result", "prove.smoke.run.case", "prove.smoke.run.slurm"),),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
-    "cli.bundle": ("install.bundle",),
     "cli.diff": ("packages.marker_environment", "review.diff.foreign.selection"),
-    "cli.doctor": ("prove.doctor.feasibility",),
     "cli.export.command": ("export.folder", "lock.formats.intent"),
     "cli.lock": ("resolve.workflow.keep",),
     "cli.look_up": ("review.audit.learn",),
     "cli.progress": ("prove.smoke.report.words",),
     "cli.sign": ("lock.signing.model",),
+    "cli.smoke": (*("prove.smoke.report.result", "prove.smoke.run.case", "prove.smoke.run.slurm"),),
     "cli.upgrade": ("resolve.workflow.keep",),
-    # an environment that is ready becomes this very process
-    "cli.run": ("install.environments.make", "install.environments.ready"),
+    # a shell in an environment becomes this very process
     "cli.shell": ("install.environments.shells",),
 }
 """What commands import beside `app`, `base` and each other, types aside, and why. One that is gone goes here too."""

@@ -22,6 +22,7 @@ from envspec.export.make import make_plan
 from envspec.export.plan import CARRIED_FOLDER
 from envspec.install.build import BuildRules
 from envspec.install.bundle import (
+    DEFINITION,
     INSTALLER,
     LIMITS,
     LOOK,
@@ -75,6 +76,11 @@ class MadeBundle:
     is_partial: bool
     base: str | None
     title: str | None
+
+    @property
+    def build(self) -> str | None:
+        """The command that builds an image of its base; None without one."""
+        return f"apptainer build --notest {self.title}.sif {DEFINITION}" if self.title else None
 
 
 def make_bundle(asked: BundleRequest) -> MadeBundle:

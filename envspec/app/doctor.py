@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envspec.app import inputs
+from envspec.app.gpu_names import known_gpus
 from envspec.app.site_policy import site_policy
-from envspec.base.errors import LockError, ToolError
+from envspec.base.errors import InputError, LockError, ToolError
 from envspec.base.finding import Finding, errors
+from envspec.base.texts import printable
+from envspec.prove.doctor.feasibility import Hardware
 from envspec.prove.doctor.machine import Result
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
     from envspec.lock.model import Lock
     from envspec.lock.store import LockFile
-    from envspec.prove.doctor.feasibility import Feasibility, Hardware
+    from envspec.prove.doctor.feasibility import Feasibility
     from envspec.spec.model import Spec
 
 
@@ -48,6 +52,23 @@ def examine_machine() -> Diagnosis:
     from envspec.prove.doctor.gather import gather
 
     return Diagnosis((*examine(gather()), *_git_drivers(), *_policy()))
+
+
+_DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
+_GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
+
+
+def described_hardware(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> Hardware | None:
+    """Give the hardware that the options describe, None without such options. Raises InputError."""
+    if not (gpus or driver or glibc):
+        return None
+    given = (("driver", driver, _DRIVER, "570.86.15: nvidia-smi"), ("glibc", glibc, _GLIBC, "2.28: ldd --version"))
+    for name, version, pattern, example in given:
+        if version is not None and not pattern.fullmatch(version):
+            shown = printable(version)
+            raise InputError(f'--{name}: "{shown}" is not a {name} version', hint=f"for example {example} shows it")
+    known_gpus(gpus)
+    return Hardware(gpus=tuple(dict.fromkeys(gpus)), driver=driver, glibc=glibc)
 
 
 def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, locks_dir: Path | None) -> Diagnosis:

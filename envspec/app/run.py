@@ -19,10 +19,10 @@ from envspec.base.progress import Progress
 from envspec.base.texts import plural, printable
 from envspec.install.environments import memo
 from envspec.install.environments.in_use import hold
-from envspec.install.environments.ready import Ready
+from envspec.install.environments.ready import Ready, program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from envspec.base.settings import Settings
     from envspec.install.environment import Installation
@@ -41,6 +41,18 @@ def variables(ready: Ready, *, keep_pythonpath: bool) -> dict[str, str]:
     elif env.get("PYTHONPATH"):
         say("note: PYTHONPATH is unset, as its modules would come before the lock's; `--keep-pythonpath` keeps it")
     return ready.environment(env)
+
+
+def program_in(ready: Ready, words: tuple[str, ...], env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """Give the command that runs a program in an environment, and its file. Raises InputError where there is none of
+    that name."""
+    if program(words[0], env) is None:
+        raise InputError(
+            f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH",
+            hint="add the package that brings it to the spec, and lock again",
+        )
+    whole = ready.command(words, env)
+    return whole, program(whole[0], env) or whole[0]
 
 
 _TRIES = 3
@@ -85,6 +97,14 @@ class Planned:
     @property
     def said(self) -> str:
         return f"target {self.target.name} of {self.spec.name}: {self.because}" if self.because else ""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that the spec and its target give a command."""
+        from envspec.install.environments.make import variables_of
+
+        fixed, own = variables_of(self.spec, self.target)
+        return {**own, **fixed}
 
     def installation(self, asked: RunRequest, progress: Progress) -> Installation:
         from envspec.install.environment import Installation

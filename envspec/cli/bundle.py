@@ -12,7 +12,6 @@ from envspec.app.observer import interruption_says
 from envspec.base.texts import byte_size
 from envspec.cli import options
 from envspec.cli.console import out, say
-from envspec.install.bundle import DEFINITION
 
 EPILOG = """\b
 Examples:
@@ -82,6 +81,6 @@ def command(as_json: bool, **asked: Any) -> int:
     out(f"digest {made.digest}")
     old = " --with DIR" if made.is_partial else ""
     say(f"hint: tar xf {request.output.name} && sh install.sh --expect {made.digest}{old} PREFIX")
-    if made.base:
-        say(f"hint: or an image: apptainer build --notest {made.title}.sif {DEFINITION}")
+    if made.build:
+        say(f"hint: or an image: {made.build}")
     return 0

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from envspec.app.doctor import Diagnosis, examine_machine, judge_spec
+from envspec.app.doctor import Diagnosis, described_hardware, examine_machine, judge_spec
 from envspec.app.edition import tell_edition
-from envspec.app.gpu_names import known_gpus
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out
 from envspec.cli.failure import place_json
 from envspec.cli.table import align_rows, finding_lines
-from envspec.prove.doctor.feasibility import Hardware
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from envspec.base.finding import Finding
+    from envspec.prove.doctor.feasibility import Hardware
 
 EPILOG = """\b
 Examples:
@@ -33,9 +31,6 @@ Examples:
 \b
 Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 """
-
-_DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
-_GLIBC = re.compile(r"2\.(0|[1-9][0-9]?)")
 
 
 @click.command(epilog=EPILOG)
@@ -67,7 +62,7 @@ def command(
         _refuse_without_spec(targets, gpus, driver, glibc)
         found = examine_machine()
     else:
-        found = judge_spec(path, targets, _hardware(gpus, driver, glibc), locks_dir)
+        found = judge_spec(path, targets, described_hardware(gpus, driver, glibc), locks_dir)
     if as_json:
         options.print_json("doctor", _document(path, found))
     else:
@@ -84,19 +79,6 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
         )
     if targets:
         raise InputError("--target needs a SPEC", hint="envspec doctor specs/NAME.toml --target NAME")
-
-
-def _hardware(gpus: tuple[str, ...], driver: str | None, glibc: str | None) -> Hardware | None:
-    """Give the hardware that the options describe, None without such options. Raises InputError."""
-    if not (gpus or driver or glibc):
-        return None
-    given = (("driver", driver, _DRIVER, "570.86.15: nvidia-smi"), ("glibc", glibc, _GLIBC, "2.28: ldd --version"))
-    for name, version, pattern, example in given:
-        if version is not None and not pattern.fullmatch(version):
-            shown = printable(version)
-            raise InputError(f'--{name}: "{shown}" is not a {name} version', hint=f"for example {example} shows it")
-    known_gpus(gpus)
-    return Hardware(gpus=tuple(dict.fromkeys(gpus)), driver=driver, glibc=glibc)
 
 
 def _lines(path: str | None, found: Diagnosis) -> Iterator[str]:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from envspec.app.run import RunRequest, enter, look, variables
+from envspec.app.run import RunRequest, enter, look, program_in, variables
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.become import become
 from envspec.cli.console import out
-from envspec.install.environments.ready import Ready, program
 
 EPILOG = """\b
 Examples:
@@ -83,20 +82,9 @@ def command(
         return _show(asked, words, as_json=as_json)
     if as_json:
         raise InputError("stdout is the command's own, so --json needs --dry-run", hint="add --dry-run")
-    start(enter(asked), words, keep_pythonpath=keep_pythonpath)
-    return 0
-
-
-def start(ready: Ready, words: tuple[str, ...], *, keep_pythonpath: bool = False) -> None:
-    """Replace this process by a program in an environment. Raises InputError where there is none of that name."""
+    ready = enter(asked)
     env = variables(ready, keep_pythonpath=keep_pythonpath)
-    if program(words[0], env) is None:
-        raise InputError(
-            f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH",
-            hint="add the package that brings it to the spec, and lock again",
-        )
-    whole = ready.command(words, env)
-    become(whole, program(whole[0], env) or whole[0], env)
+    become(*program_in(ready, words, env), env)
 
 
 def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -111,10 +99,7 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
 
 def _show(asked: RunRequest, words: tuple[str, ...], *, as_json: bool) -> int:
     """Say what would run, and what would be installed for it."""
-    from envspec.install.environments.make import variables_of
-
     planned, outcome = look(asked)
-    fixed, own = variables_of(planned.spec, planned.target)
     if as_json:
         document = {
             "spec": planned.path,
@@ -124,7 +109,7 @@ def _show(asked: RunRequest, words: tuple[str, ...], *, as_json: bool) -> int:
             "status": _STATUS[outcome.status],
             "packages": len(planned.target.pins),
             "changes": len(outcome.changes),
-            "variables": {**own, **fixed},
+            "variables": planned.variables,
             "command": words,
         }
         options.print_json("run", document)

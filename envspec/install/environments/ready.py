@@ -55,16 +55,12 @@ class Ready:
         """Make the command that runs a program in the environment. `env` are the variables of `environment`."""
         if not self.scripts:
             return tuple(words)
-        shell = _which("bash", env) or "sh"
+        shell = program("bash", env) or "sh"
         return (shell, "-c", '. "$0" && exec "$@"', f"{self.prefix}/{ACTIVATE}", *words)
 
 
 def program(word: str, env: Mapping[str, str]) -> str | None:
     """Find the program that a command's first word means, as exec does; None where there is none."""
-    return _which(word, env)
-
-
-def _which(word: str, env: Mapping[str, str]) -> str | None:
     if os.sep in word:
         return word if _runs(word) else None
     for folder in env.get("PATH", os.defpath).split(os.pathsep):
