@@ -46,7 +46,7 @@ NOT_RUN = {
     "old:gpu": "two locks of uv with such extras: tests/diff/test_uv_lock.py",
     "--extra cu12": "two locks of uv with such extras: tests/diff/test_uv_lock.py",
     "--package torch": "torch's wheels are on PyTorch's own index: tests/cli/test_tree.py",
-    "--database all.zip": "a copy of the database: tests/cli/test_audit_database.py",
+    "--database all.zip": "a copy of the database: tests/cli/test_audit.py",
     "--variants": "asks the live index of variants: tests/cli/test_builds_variants.py",
     "--verify registry": "needs a registry: tests/e2e/test_image_registry.py",
 }

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from lock_samples import LINUX, conda, inputs, wheel
 from packaging.tags import Tag
+from support.installs import pip_pin, write_lock
+from support.machine import Machine
+from support.packages import Dist
 
 from envspec.base.errors import InputError
-from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs
+from envspec.lock.graph import Graph
+from envspec.lock.judge import judge
+from envspec.lock.model import Artifact, BuildPin, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.rules import files, requirements
+from envspec.lock.rules.builds import bounds_of, wrong_build_environments
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.derived import wrong_marks
 from envspec.lock.rules.files import wrong_files
@@ -211,3 +220,188 @@ def test_marker_environment() -> None:
         marker_environment("solaris", "3.12")
     with pytest.raises(InputError, match="solaris"):
         wheel_tags("solaris", "3.12", None)
+
+
+# The judge of what sources are built with: of the target's torch, CUDA and NumPy, none but its own.
+
+
+SOURCE = Artifact("ext-1.0.tar.gz", "0" * 64)
+
+
+def file_of(name: str, version: str) -> str:
+    return f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+
+
+def pin(name: str, version: str, index: str = "pypi", *, kind: str = "pip") -> Pin:
+    return Pin(kind, name, version, index, Artifact(file_of(name, version), "a" * 64))
+
+
+def built(name: str, version: str, sha256: str = "a" * 64) -> BuildPin:
+    return BuildPin(name, version, file_of(name, version), sha256)
+
+
+TORCH = pin("torch", "2.12.1+cu126", "pytorch/cu126")
+
+
+CUBLAS = pin("nvidia-cublas-cu12", "12.6.4.1")
+
+
+def test_a_build_is_bound_to_the_targets_torch_cuda_and_own_packages() -> None:
+    """Those that an index has: a URL, a commit and conda's bind nothing, and NumPy has bounds of its own."""
+    ours, numpy = pin("ours", "2.0", "internal"), pin("numpy", "2.3.1")
+    by_url = replace(pin("theirs", "1.0", ""), url="https://host/theirs-1.0-py3-none-any.whl")
+    by_git = replace(pin("git", "1.0", ""), git=GitSource("https://host/git", "0" * 40))
+    conda = pin("cuda-nvcc", "12.6", "conda-forge/linux-64", kind="conda")
+    plain = pin("idna", "3.1")
+    found = bounds_of([TORCH, CUBLAS, ours, numpy, by_url, by_git, conda, plain])
+    assert found == ("torch==2.12.1+cu126", "nvidia-cublas-cu12==12.6.4.1", "ours==2.0")
+
+
+def told(pins: tuple[Pin, ...], *wheels: BuildPin, cuda: str | None = "12.6") -> list[str]:
+    source = Pin("pip", "ext", "1.0", "pypi", SOURCE, built_with=wheels)
+    target = LockedTarget("t", TargetInputs("linux-64", "3.12", "2.28", cuda), (source, *pins))
+    flaws = tuple(wrong_build_environments(LockedCase(target, SpecInputs())))
+    assert {flaw.code for flaw in flaws} <= {"wrong-build-environment"}
+    return [flaw.message for flaw in flaws]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        built("torch", "2.12.1+cu126"),
+        built("nvidia-cublas-cu12", "12.6.4.1"),
+        built("setuptools", "84.0"),
+        built("nvidia-cuda-nvcc-cu12", "12.9.86"),
+    ],
+)
+def test_the_target_s_own_and_what_shapes_no_build(one: BuildPin) -> None:
+    assert told((TORCH, CUBLAS), one) == []
+
+
+@pytest.mark.parametrize(
+    ("pins", "one", "why"),
+    [
+        ((TORCH,), built("torch", "2.14.1"), "the target has 2.12.1+cu126 from pytorch/cu126"),
+        ((TORCH,), built("torch", "2.12.1+cu126", "b" * 64), "the target has 2.12.1+cu126 from pytorch/cu126"),
+        ((), built("torch", "2.14.1"), "the target has none of pip"),
+        ((TORCH,), built("triton", "3.7.0"), "the target has none of pip"),
+        (
+            (pin("torch", "2.12.1", "conda-forge/linux-64", kind="conda"),),
+            built("torch", "2.12.1"),
+            "the target has that of conda-forge/linux-64",
+        ),
+        ((TORCH, CUBLAS), built("nvidia-cublas-cu12", "12.9.1.4"), "the target has 12.6.4.1"),
+        ((TORCH,), built("nvidia-cudnn-cu13", "9.20"), "the target is for CUDA 12.6"),
+        ((TORCH,), built("nvidia-cuda-runtime", "13.0.96"), "the target is for CUDA 12.6"),
+        ((pin("acme-core", "1.0", "internal"),), built("acme-core", "1.1"), "the target has 1.0 from internal"),
+    ],
+)
+def test_what_makes_a_build_another_than_the_target_s(pins: tuple[Pin, ...], one: BuildPin, why: str) -> None:
+    assert told(pins, one) == [f"ext is built with {one.name} {one.version}, but {why}"]
+
+
+@pytest.mark.parametrize(
+    ("has", "builds", "right"),
+    [
+        # NumPy's numpyconfig.h, NPY_FEATURE_VERSION: 2.0 builds for 1.19, 2.1 for 1.21, 2.3 for 1.23
+        ("1.26.4", "1.26.4", True),
+        ("1.26.4", "1.23.5", True),
+        ("1.26.4", "2.0.2", True),
+        ("1.18.5", "2.0.2", False),
+        ("1.22.4", "2.4.6", False),
+        ("1.23.5", "1.24.4", False),
+        ("2.2.6", "2.0.2", True),
+        ("2.2.6", "2.4.6", False),
+        ("2.2.6", "1.26.4", False),
+    ],
+)
+def test_numpy(has: str, builds: str, right: bool) -> None:
+    found = told((pin("numpy", has),), built("numpy", builds))
+    said = f"ext is built with numpy {builds}, but what that builds doesn't run with the target's {has}"
+    assert found == ([] if right else [said])
+
+
+def test_a_target_without_numpy_has_no_say() -> None:
+    assert told((), built("numpy", "2.4.6"), cuda=None) == []
+
+
+def test_a_build_s_wheels_are_of_the_target_s_indexes() -> None:
+    wheels = (built("torch", "2.12.1+cu126"), built("setuptools", "84.0"))
+    source = Pin("pip", "ext", "1.0", "pypi", SOURCE, built_with=wheels)
+    target = LockedTarget("t", TargetInputs("linux-64", "3.12", "2.28", "12.6"), (source, TORCH))
+    assert [(one.name, one.index) for one in target.build_wheels(source)] == [
+        ("torch", "pytorch/cu126"),
+        ("setuptools", "pypi"),
+    ]
+    assert [one.name for one in target.fetched] == ["ext", "torch", "setuptools"], "each file once"
+
+
+# A lock of thousands of packages: what its targets share is read once for all of them.
+
+
+COUNT = 5000
+"""More than the largest cache had that was smaller than a lock: read in the same order again, it missed every time."""
+
+
+@pytest.mark.slow
+def test_the_second_target_reads_no_file_name_and_no_requirement_again(machine: Machine) -> None:
+    pins = [pip_pin(Dist(f"lib{n}", "1.0", f"lib{n}-1.0-py3-none-any.whl", b"%d" % n, b"")) for n in range(COUNT)]
+    lock = write_lock(machine, {"one": pins, "two": pins}, python="3.12", platform="linux-64")
+    for cached in (files._flaw_of, requirements._contains):
+        cached.cache_clear()
+    assert judge(lock) == ()
+    for cached in (files._flaw_of, requirements._contains):
+        assert cached.cache_info().misses == COUNT
+
+
+def locked(machine: Machine) -> tuple[Lock, LockedTarget]:
+    """A lock of one target, and that target."""
+    pins = [pip_pin(Dist("lib", "1.0", "lib-1.0-py3-none-any.whl", b"x", b""))]
+    lock = write_lock(machine, {"one": pins}, python="3.12", platform="linux-64", glibc="2.28")
+    return lock, lock.targets[0]
+
+
+@pytest.mark.parametrize(
+    ("other", "graphs"),
+    [
+        ({"gpus": ("A100",)}, 1),
+        ({"driver": "550.54.15"}, 1),
+        ({"glibc": "2.31"}, 1),
+        ({"accept": (("x", "y"),)}, 1),
+        ({"platform": "linux-aarch64"}, 2),
+        ({"requirements": ("lib<2",)}, 2),
+        ({"overrides": (("other==1", "why"),)}, 2),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_targets_that_differ_elsewhere_share_their_graph(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any], graphs: int
+) -> None:
+    lock, one = locked(machine)
+    two = LockedTarget("two", replace(one.inputs, **other), one.pins)
+    made: list[LockedTarget] = []
+    of = Graph.of
+
+    def counted(target: LockedTarget) -> Graph:
+        made.append(target)
+        return of(target)
+
+    monkeypatch.setattr(Graph, "of", staticmethod(counted))
+    judge(replace(lock, targets=(one, two)))
+    assert len(made) == graphs
+
+
+def test_what_is_judged_once_is_told_of_each_target(machine: Machine) -> None:
+    lock, one = locked(machine)
+    loose = pip_pin(Dist("loose", "1.0", "loose-1.0-py3-none-any.whl", b"y", b""))
+    wrong = LockedTarget("b", one.inputs, (*one.pins, replace(loose, direct=False)))
+    flaws = judge(replace(lock, targets=(replace(wrong, name="a"), wrong, replace(one, name="c"))))
+    assert [(flaw.package, flaw.targets) for flaw in flaws] == [("loose", ("a", "b"))]
+
+
+def test_each_targets_own_gpus_are_judged(machine: Machine) -> None:
+    """The pins of both are judged once; what is derived from GPUs isn't."""
+    lock, one = locked(machine)
+    two = LockedTarget("two", replace(one.inputs, gpus=("A100",)), one.pins)
+    flaws = judge(replace(lock, targets=(one, two)))
+    assert [(flaw.code, flaw.targets) for flaw in flaws] == [("wrong-architectures", ("two",))]

@@ -1,7 +1,7 @@
 """What is said of a release's variants, where an index has the file about them and where it doesn't.
 
 uv 0.13.8 passes over a release whose file is missing, and gives up where the page names it and it isn't there:
-`tests/resolve/uv/test_variants_of_odd_indexes.py`. PEP 825 lets a tool read the wheels.
+`tests/resolve/uv/test_variants_like_uv.py`. PEP 825 lets a tool read the wheels.
 """
 
 from __future__ import annotations

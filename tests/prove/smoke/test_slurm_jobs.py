@@ -5,19 +5,36 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from runner_samples import HOSTILE, HOSTILE_CASE, PLAIN, case
-from slurm_answers import TWO, plan
+from slurm_answers import FAILED, GONE, TWO, Answers, Then, asking, plan, waited
 from smoke_golden import golden
+from smoke_samples import report
 
 from envspec.base.errors import InputError
+from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.run.apptainer import Apptainer
-from envspec.prove.smoke.run.case import Folders
+from envspec.prove.smoke.run.case import Folders, SmokeCase
 from envspec.prove.smoke.run.command import dry
+from envspec.prove.smoke.run.jobs import (
+    GRACE,
+    TaskState,
+    Unreachable,
+    ask_states,
+    find_lost_jobs,
+    may_have_job,
+    read_sacct,
+    read_scontrol,
+    read_squeue,
+    submit,
+)
+from envspec.prove.smoke.run.process import FinishedProgram
 from envspec.prove.smoke.run.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
+from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, read_submission, write_submission
 
 SITE = Resources(account="team", time="30", gpus_per_node="8", more=("--constraint=a b;c",))
 
@@ -105,3 +122,353 @@ def test_a_partition_takes_what_fits_its_patterns() -> None:
     place = partition_of("a100=*-ampere,cpu")
     assert [place.takes(name) for name in ("cu128-ampere", "cpu", "cu128-hopper")] == [True, True, False]
     assert partition_of("any").takes("whatever")
+
+
+# What Slurm says of a job, as its programs say it.
+
+
+def test_reading_squeue() -> None:
+    text = "12_0|RUNNING|n1|None\n12_1|PENDING||Resources\n13|COMPLETED|n2|None\n12_[2-5]|PENDING||Priority\njunk\n"
+    assert read_squeue(text) == {
+        "12_0": TaskState("RUNNING", "n1"),
+        "12_1": TaskState("PENDING", "", "Resources"),
+        "13": TaskState("COMPLETED", "n2"),
+    }
+
+
+def test_reading_sacct() -> None:
+    text = "12_0|CANCELLED by 1000|n1\n12_1|TIMEOUT|None assigned\n12_[2-3]|PENDING|\n13.batch|FAILED|n1\n"
+    assert read_sacct(text) == {"12_0": TaskState("CANCELLED", "n1"), "12_1": TaskState("TIMEOUT")}
+
+
+def test_reading_scontrol() -> None:
+    text = (
+        "JobId=13 ArrayJobId=12 ArrayTaskId=1 JobName=x JobState=NODE_FAIL Reason=None NodeList=n[1-2] BatchHost=n1\n"
+        "JobId=14 JobName=JobState=FAKE JobState=FAILED NodeList=(null)\n"
+    )
+    assert read_scontrol(text) == {"12_1": TaskState("NODE_FAIL", "n[1-2]"), "14": TaskState("FAILED")}
+
+
+NO_ACCOUNTS = FinishedProgram(1, "Slurm accounting storage is disabled")
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ({"squeue": FinishedProgram(0, "5|RUNNING|n1|None\n")}, {"5": TaskState("RUNNING", "n1")}),
+        ({"squeue": GONE, "sacct": FinishedProgram(0, "5|FAILED|n1\n")}, {"5": TaskState("FAILED", "n1")}),
+        (
+            {
+                "squeue": GONE,
+                "sacct": NO_ACCOUNTS,
+                "scontrol": FinishedProgram(0, "JobId=5 JobState=TIMEOUT NodeList=n1\n"),
+            },
+            {"5": TaskState("TIMEOUT", "n1")},
+        ),
+        ({"squeue": GONE, "scontrol": GONE}, {}),
+        ({"squeue": GONE}, {}),
+    ],
+)
+def test_who_knows_of_a_job(answers: Answers, found: dict[str, TaskState]) -> None:
+    assert ask_states(["5"], asking(answers)) == found
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"squeue": FinishedProgram(1, "Unable to contact slurm controller (connect failure)")},
+        {"squeue": GONE, "scontrol": FinishedProgram(1, "Unable to contact slurm controller (connect failure)")},
+    ],
+)
+def test_a_controller_that_is_away_says_nothing_of_jobs(answers: Answers) -> None:
+    with pytest.raises(Unreachable):
+        ask_states(["5"], asking(answers))
+
+
+# What is known of a job in the end: its report, its state, its log.
+
+
+def submitted(*outputs: str, job: str | None = "5") -> Submitted:
+    return Submitted(
+        (SubmittedJob("envspec-x-0", "main", ("sbatch",), (SubmittedTask("s", "t", "main", outputs),), job),)
+    )
+
+
+def leave(folder: Path, status: int, text: str | None) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if text is not None:
+        (folder / "check.json").write_text(text)
+    (folder / "done.json").write_text(json.dumps({"status": status, "node": "n1", "job": "5"}))
+
+
+OURS = replace(report(), spec="s", target="t")
+
+
+PAUSE: tuple[Then, ...] = (lambda: None,)
+
+
+def passing(results: Path) -> Then:
+    """A task that leaves a report which passed."""
+    return lambda: leave(results / "a", 0, json.dumps(report_json(OURS)))
+
+
+def says(answers: Answers, squeue: str, **more: FinishedProgram) -> Then:
+    """Slurm that says something else from then on."""
+    return lambda: answers.update({"squeue": FinishedProgram(0, squeue), **more})
+
+
+def test_a_report_is_the_run(tmp_path: Path) -> None:
+    leave(tmp_path / "a", 0, json.dumps(report_json(OURS)))
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": GONE})
+    assert (run.status, run.where, run.runner) == ("pass", "n1/main", "slurm")
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("CANCELLED", "the job was cancelled (CANCELLED)"),
+        ("TIMEOUT", "the job reached its time limit (TIMEOUT)"),
+        ("NODE_FAIL", "a node of the job failed (NODE_FAIL)"),
+        ("OUT_OF_MEMORY", "the job ran out of memory"),
+        ("COMPLETED", "the job ended (COMPLETED), and left no result"),
+        ("SOMETHING_NEW", "the job ended (SOMETHING_NEW)"),
+    ],
+)
+def test_an_end_without_a_result_is_an_error_with_the_log(tmp_path: Path, state: str, says: str) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "5.log").write_text("first\nlast words\n")
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": FinishedProgram(0, f"5|{state}|n1|None\n")})
+    assert run.status == "error" and says in (run.reason or "") and (run.reason or "").endswith("last words")
+    assert run.log == str(tmp_path / "jobs" / "5.log")
+
+
+def test_a_job_that_nobody_knows_is_an_error(tmp_path: Path) -> None:
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": GONE})
+    assert run.status == "error" and "doesn't know job 5" in (run.reason or "")
+
+
+def test_a_job_that_was_never_submitted_is_an_error(tmp_path: Path) -> None:
+    (run,) = waited(submitted("a", job=None), tmp_path, {"squeue": GONE})
+    assert run.status == "error" and "never submitted" in (run.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "says"),
+    [
+        (139, None, "status 139 (SIGSEGV), and left no report"),
+        (0, None, "left no report"),
+        (0, json.dumps(report_json(OURS))[:200], "the run may have ended while writing"),
+        (1, json.dumps(report_json(OURS)), "ended with status 1, and their report says pass"),
+        (0, json.dumps(report_json(replace(OURS, target="u"))), "the report is for s × u"),
+    ],
+)
+def test_a_result_that_contradicts_itself_is_no_answer(
+    tmp_path: Path, status: int, text: str | None, says: str
+) -> None:
+    leave(tmp_path / "a", status, text)
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": GONE})
+    assert run.status == "error" and says in (run.reason or "")
+
+
+def test_every_node_and_all_together_are_runs(tmp_path: Path) -> None:
+    for name in ("r/node-0", "r/multi-node"):
+        leave(tmp_path / name, 0, json.dumps(report_json(OURS)))
+    whole = submitted("r/node-0", "r/node-1", "r/multi-node")
+    runs = waited(whole, tmp_path, {"squeue": FinishedProgram(0, "5|NODE_FAIL|n1|None\n")})
+    assert [run.status for run in runs] == ["pass", "error", "pass"]
+    assert [run.where for run in runs] == ["n1/main", "n1/main", "across 2 nodes/main"]
+
+
+def test_the_state_survives_being_written(tmp_path: Path) -> None:
+    whole = replace(submitted("a"), failed=(("s", "u", "why", None),), skipped=(("s", "v", "why"),))
+    write_submission(tmp_path, whole)
+    assert read_submission(tmp_path) == whole
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 1, "jobs": 3}', '{"format": 99}', "[]", "null"])
+def test_a_state_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state.json").write_text(text)
+    with pytest.raises(InputError):
+        read_submission(tmp_path)
+
+
+def test_a_state_leads_nowhere_else(tmp_path: Path) -> None:
+    write_submission(tmp_path, submitted("../../etc"))
+    with pytest.raises(InputError):
+        read_submission(tmp_path)
+
+
+def test_a_job_whose_number_was_lost_is_found_while_waiting(tmp_path: Path) -> None:
+    leave(tmp_path / "a", 139, None)
+    (run,) = waited(
+        submitted("a", job=None),
+        tmp_path,
+        {"--name": FinishedProgram(0, "5|5\n"), "squeue": FinishedProgram(0, "5|CANCELLED|n1|None\n")},
+    )
+    assert "cancelled" in (run.reason or "") and read_submission(tmp_path).jobs[0].job == "5"
+
+
+def test_a_controller_that_is_away_says_nothing_of_lost_jobs(tmp_path: Path) -> None:
+    away = FinishedProgram(1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    answers = {"--name": away, "squeue": away}
+    back = says(answers, "5|RUNNING|n1|None\n", **{"--name": FinishedProgram(0, "5|5\n")})
+    (run,) = waited(submitted("a", job=None), tmp_path, answers, *PAUSE * 50, back, passing(tmp_path), most=3600)
+    assert run.status == "pass"
+
+
+def test_a_result_that_shows_up_late_counts(tmp_path: Path) -> None:
+    """NFS shows a new name up to a minute late."""
+    answers = {"squeue": FinishedProgram(0, "5|COMPLETED|n1|None\n")}
+    (run,) = waited(submitted("a"), tmp_path, answers, *PAUSE * 8, passing(tmp_path))
+    assert run.status == "pass"
+
+
+def test_the_grace_begins_anew_when_the_job_does(tmp_path: Path) -> None:
+    answers = {"squeue": FinishedProgram(0, "5|NODE_FAIL|n1|None\n")}
+    again, gone = says(answers, "5|PENDING||Resources\n"), says(answers, "5|NODE_FAIL|n2|None\n")
+    late = (*PAUSE * 8, again, gone, *PAUSE * 3, passing(tmp_path))
+    (run,) = waited(submitted("a"), tmp_path, answers, *late, most=2 * GRACE)
+    assert run.status == "pass"
+
+
+def test_a_job_that_never_had_a_node_left_nothing(tmp_path: Path) -> None:
+    (run,) = waited(submitted("a"), tmp_path, {"squeue": FinishedProgram(0, "5|CANCELLED||None\n")}, most=0)
+    assert (run.reason or "").startswith("the job was cancelled (CANCELLED)")
+
+
+CUT = report_json(replace(OURS, complete=False))
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["done", "killed"])
+def test_a_job_that_was_ended_shows_its_report(tmp_path: Path, written: bool) -> None:
+    leave(tmp_path / "a", 130, json.dumps(CUT))
+    if not written:
+        (tmp_path / "a" / "done.json").unlink()
+    (run,) = waited(
+        submitted("a"), tmp_path, {"squeue": FinishedProgram(0, "5|TIMEOUT|n1|None\n")}, most=0 if written else 200
+    )
+    assert run.status == "error" and run.report is not None
+    assert run.headline.startswith("no answer: the job reached its time limit (TIMEOUT)")
+    assert "its report: interrupted: " in (run.reason or "")
+
+
+def test_slurm_is_asked_why_a_job_was_ended(tmp_path: Path) -> None:
+    leave(tmp_path / "a", 130, json.dumps(CUT))
+    answers = {"squeue": FinishedProgram(0, "5|COMPLETING|n1|None\n")}
+    (run,) = waited(submitted("a"), tmp_path, answers, *PAUSE, says(answers, "5|PREEMPTED|n1|None\n"))
+    assert "the job was preempted (PREEMPTED)" in (run.reason or "")
+
+
+def test_a_lost_job_is_found_by_its_name() -> None:
+    seen: list[Sequence[str]] = []
+
+    def ask(argv: Sequence[str]) -> FinishedProgram:
+        seen.append(argv)
+        return FinishedProgram(0, "18|17\n17|17\n")
+
+    assert find_lost_jobs(submitted("a", job=None), ask).jobs[0].job == "17"
+    assert "--name=envspec-x-0" in seen[0]
+    assert find_lost_jobs(submitted("a"), ask).jobs[0].job == "5"
+
+
+# Handing jobs to Slurm: refusals, lost answers, and what a job asks for.
+
+
+SBATCH = f"""#!/bin/bash
+refuse() {{
+    echo "{FAILED} $*" >&2
+    exit 1
+}}
+case "$*" in
+*--partition=bad*) refuse no such partition ;;
+*--partition=lost*) refuse Socket timed out on send/recv operation ;;
+*--partition=small*--cpus-per-task*) refuse Requested node configuration is not available ;;
+esac
+echo 42
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Folders]:
+    """Folders, and an sbatch and a squeue in PATH; the squeue does what is given."""
+
+    def make(squeue: str) -> Folders:
+        programs = tmp_path / "bin"
+        programs.mkdir()
+        for name, text in (("sbatch", SBATCH), ("squeue", f"#!/bin/bash\n{squeue}\n")):
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+        return Folders(tmp_path / "cache", tmp_path / "results")
+
+    return make
+
+
+def test_a_refused_job_doesnt_stop_the_others(cluster: Callable[[str], Folders]) -> None:
+    folders = cluster("")
+    made = plan((case(),), [Partition("bad"), Partition("good")], Resources(), folders)
+    whole = submit(made, Submitted(()))
+    assert [job.job for job in whole.jobs] == [None, "42"]
+    assert "no such partition" in (whole.jobs[0].refused or "")
+    assert read_submission(folders.results) == whole
+
+
+def test_a_job_whose_answer_was_lost_is_looked_for(cluster: Callable[[str], Folders]) -> None:
+    made = plan((case(),), [Partition("lost")], Resources(), cluster("echo '17|17'"))
+    assert submit(made, Submitted(())).jobs[0].job == "17"
+
+
+@pytest.mark.parametrize("squeue", ["exit 1", ""], ids=["away", "not yet there"])
+def test_a_job_whose_answer_was_lost_isnt_refused(cluster: Callable[[str], Folders], squeue: str) -> None:
+    folders = cluster(squeue)
+    whole = submit(plan((case(),), [Partition("lost")], Resources(), folders), Submitted(()))
+    (job,) = whole.jobs
+    assert (job.job, job.refused) == (None, None) and "Socket timed out" in (job.unsure or "")
+    assert read_submission(folders.results) == whole
+    # a later envspec finds it, or says what was said
+    assert find_lost_jobs(whole, asking({"--name": FinishedProgram(0, "17|17\n")})).jobs[0].job == "17"
+    (run,) = waited(whole, folders.results, {})
+    assert run.status == "error" and "Socket timed out" in (run.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("done", "may"),
+    [
+        (FinishedProgram(124, "no answer within 120 s"), True),
+        (FinishedProgram(-9), True),
+        (FinishedProgram(0, "a banner of the site"), True),
+        (FinishedProgram(1, f"{FAILED} Unable to contact slurm controller (connect failure)"), True),
+        (FinishedProgram(1, f"{FAILED} Zero Bytes were transmitted or received"), True),
+        (FinishedProgram(1, f"{FAILED} Invalid account or account/partition combination"), False),
+        (FinishedProgram(1, "No clusters can be reached now. Contact your admin to resolve the problem."), False),
+        (FinishedProgram(127, "No such file or directory"), False),
+    ],
+)  # fmt: skip
+def test_which_failures_of_sbatch_say_nothing(done: FinishedProgram, may: bool) -> None:
+    assert may_have_job(done) is may
+
+
+def test_a_site_with_small_nodes_is_asked_for_less(cluster: Callable[[str], Folders], tmp_path: Path) -> None:
+    """Only the default: what was asked for by hand is refused."""
+    folders = cluster("")
+    (job,) = submit(plan(TWO[:1], [Partition("small")], Resources(), folders), Submitted(())).jobs
+    assert job.job == "42" and not any("cpus" in word for word in job.argv)
+    (job,) = submit(plan(TWO[:1], [Partition("small")], Resources(cpus=64), folders), Submitted(())).jobs
+    assert job.job is None and "node configuration" in (job.refused or "")
+
+
+@pytest.mark.parametrize(
+    ("resources", "target", "cpus"),
+    [
+        (Resources(), TWO[0], ["--cpus-per-task=8"]),
+        (Resources(), case(), []),
+        (Resources(cpus=4, memory="32G"), case(), ["--cpus-per-task=4"]),
+        (Resources(more=("--cpus-per-gpu=6",)), TWO[0], ["--cpus-per-gpu=6"]),
+        (Resources(more=("-c12",)), TWO[0], ["-c12"]),
+    ],
+)
+def test_the_cpus_that_a_job_asks_for(resources: Resources, target: SmokeCase, cpus: list[str]) -> None:
+    made = plan((target,), [Partition(None)], resources)
+    argv = made.submission(made.jobs[0]).argv
+    assert [word for word in argv if word.startswith(("--cpus", "-c1"))] == cpus
+    assert ("--mem=32G" in argv) == (resources.memory is not None)

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable
-from envspec.resolve.uv.errors import build_failure, failure, machine_error, offline_failure
+from envspec.resolve.uv.errors import build_failure, cause, failure, machine_error, offline_failure
 
 CONFLICT = """\
 error: No solution found when resolving dependencies
@@ -378,3 +378,33 @@ def test_a_uv_that_the_system_ended(status: int, said: str, message: str) -> Non
     assert isinstance(error, ToolError) and error.message == message and error.hint
     named = machine_error(status, said, "the build of app")
     assert named is not None and named.message.startswith("the build of app ")
+
+
+# uv's chain of causes in one line.
+
+
+CHAIN = """\
+warning: slow
+error: Failed to install cpython-3.12.14-linux-x86_64-gnu
+  cause: Request failed after 3 retries
+  cause: Failed to download https://mirror.example.org/20260814/cpython-3.12.14.tar.gz
+  cause: error sending request
+  cause: dns error:
+         Name or service not known
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            CHAIN,
+            "Failed to install cpython-3.12.14-linux-x86_64-gnu: dns error: Name or service not known",
+        ),
+        ("error: Hash mismatch\n", "Hash mismatch"),
+        ("killed\n", "killed"),
+        ("", ""),
+    ],
+)
+def test_the_first_link_and_the_last(said: str, told: str) -> None:
+    assert cause(said) == told

@@ -8,16 +8,27 @@ from pathlib import Path
 import pytest
 from support.index import Index, status
 from support.packages import Dist, wheel
+from test_what_wheels_say import LINUX, pin
 
+from envspec.base.errors import IndexFailure
+from envspec.base.progress import Progress
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.binaries.import_time import ImportTime
 from envspec.binaries.installed_paths import installed_paths
 from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.binaries.wheel import open_wheel
+from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
+from envspec.resolve.pip.reading import Counting
 from envspec.resolve.uv.answer import FoundFile
+from envspec.resolve.wheels import reader as reader_module
+from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces, build_questions
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.rules.overlaps import problems
+from envspec.rules.wheel_code import WheelBuild
 
 MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"
 EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"
@@ -102,3 +113,138 @@ def test_a_damaged_entry_counts_as_absent(tmp_path: Path, entry: str) -> None:
     (path,) = tmp_path.rglob("*.json")
     path.write_text(entry)
     assert store.get("0" * 64) == WheelSays()
+
+
+# Which wheels are asked for their build, and what an index that can't be read does.
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (pin("torch", "2.99.0"), True),
+        (pin("torch", "2.99.0+cu150", index="pytorch/cu150"), True),
+        (pin("torch", "2.9.1+cu999", index="pytorch/cu999"), True),
+        (pin("torch", "2.9.1"), False),
+        (pin("torch", "2.9.1+cu126", index="pytorch/cu126"), False),
+        (pin("torch", "2.99.0+internal", index="acme"), True),
+        (pin("xformers", "0.0.35"), True),
+        (pin("cupy-cuda12x", "14.0"), True),
+        (pin("jax-cuda12-plugin", "0.9"), True),
+        (pin("flash-attn", "2.8.3", tag="py3-none-any"), False),
+        (pin("nvidia-cudnn-cu12", "9.1"), False),
+        (pin("torchvision", "0.99.0", "torch"), False),
+        (pin("pandas", "2.0.3"), False),
+        (pin("acme", "1.0", "torch>=2"), False),
+        (pin("acme", "1.0", "torch>=2", index="internal"), True),
+        (pin("acme", "1.0+cu12torch2.9", index="internal"), True),
+        (pin("acme", "1.0", index="internal"), True),
+        (pin("acme", "1.0", index="internal", tag="py3-none-any"), False),
+    ],
+)
+def test_what_may_hold_code_is_asked(asked: Pin, expected: bool) -> None:
+    assert bool(build_questions(asked, "12.8", "linux-64")) is expected
+    assert not build_questions(asked, None, "linux-64")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "xformers",
+            "flash-attn",
+            "bitsandbytes",
+            "vllm",
+            "torch-scatter",
+            "torch-sparse",
+            "torch-cluster",
+            "pyg-lib",
+        ),
+        *("torch-spline-conv", "mamba-ssm", "deepspeed", "onnxruntime-gpu", "cupy-cuda13x", "jax-cuda13-plugin"),
+        *("jax-cuda13-pjrt", "tensorflow"),
+    ],
+)
+def test_the_known_families_are_asked(name: str) -> None:
+    assert build_questions(pin(name, "99.0"), "13.0", "linux-64")
+
+
+MEMBER = "xformers/_C.so"
+
+
+XFORMERS = wheel(
+    "xformers",
+    "9.0",
+    tag=f"cp312-cp312-{LINUX}",
+    padding=1 << 20,
+    files={
+        MEMBER: b"\x7fELF\0libcudart.so.12\0",
+        "xformers/cpp_lib.json": b'{"version": {"cuda": 1208}}',
+    },
+)
+
+
+def inspector(index: Index, folder: Path, dist: Dist, asked: Pin) -> WheelInspector:
+    fetcher = Fetcher(credentials={}, env={"HOME": str(folder)}, read_seconds=5)
+    reader = WheelReader(WheelStore(folder), FileStore(folder / "artifacts", fetcher))
+    places = WheelPlaces()
+    assert asked.artifact
+    file = FoundFile(index.file_url(dist), dist.file, dist.sha256, len(dist.content))
+    places._files[asked.index, dist.file, dist.sha256] = file
+    return WheelInspector(reader, places, Counting(Progress()))
+
+
+def pinned(dist: Dist) -> Pin:
+    return Pin("pip", dist.name, dist.version, "pypi", Artifact(dist.file, dist.sha256))
+
+
+def test_what_was_read_is_kept(index: Index, tmp_path: Path) -> None:
+    index.add(XFORMERS)
+    asked = pinned(XFORMERS)
+    one = inspector(index, tmp_path, XFORMERS, asked)
+    found = one.builds([asked], "12.8", "linux-64")["xformers"]
+    assert found.notes == BuildNotes("12.8", member="xformers/cpp_lib.json")
+    assert found.code == DeviceCode(
+        (CompiledLibrary(MEMBER, cuda=("12",), compiler="12"),), read=found.code.read if found.code else 0
+    )
+    asks = len(index.asked)
+    assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")["xformers"] == found
+    assert len(index.asked) == asks
+    assert one.builds([asked], None, "linux-64") == {"xformers": WheelBuild(paths={})}
+
+
+def test_a_wheel_that_is_gone_is_told(index: Index, tmp_path: Path) -> None:
+    asked = pinned(XFORMERS)
+    with pytest.raises(IndexFailure, match="for which GPUs and which CUDA it is built") as failure:
+        inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")
+    assert "inspect = false" in str(failure.value.hint)
+
+
+def test_a_large_wheel_of_a_server_without_ranges_says_nothing(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "WHOLE", 1 << 19)
+    index.ranges = False
+    index.add(XFORMERS)
+    asked = pinned(XFORMERS)
+    builds = inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")
+    assert (builds["xformers"].notes, builds["xformers"].paths) == (None, None)
+    (told,) = problems(["xformers"], builds)
+    assert told.code == "not-inspected" and "xformers aren't compared with other packages'" in told.message
+
+
+def test_all_wheels_are_compared_and_each_is_read_once(index: Index, tmp_path: Path) -> None:
+    dists = [
+        wheel(name, "1.0", files={"tests/__init__.py": name.encode(), f"{name}.py": b""}) for name in ("left", "right")
+    ]
+    index.add(*dists)
+    pins = [*map(pinned, dists), pin("torch", "2.9.1"), pin("nvidia-cudnn-cu12", "9.1")]
+    asking = inspector(index, tmp_path, dists[0], pins[0])
+    asking.places._files.update(inspector(index, tmp_path, dists[1], pins[1]).places._files)
+    builds = asking.builds(pins, None, "linux-64")
+    assert {name: list(one.paths or {}) for name, one in builds.items()} == {
+        "left": ["tests/__init__.py"],
+        "right": ["tests/__init__.py"],
+    }
+    (told,) = problems(["left", "right"], builds)
+    assert told.code == "shared-path" and "tests/__init__.py is in left and right" in told.message
+    asks = len(index.asked)
+    assert asking.builds(pins, None, "linux-64") == builds and len(index.asked) == asks
