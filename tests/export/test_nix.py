@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from recipe_plans import ROOT, alone, of_target, parsed, shipped, shipped_spec
 from support.examples import examples
+from support.golden import golden
 
 from envspec.base.errors import InputError
 from envspec.export import nix
@@ -77,12 +78,9 @@ def evaluate(expression: str, **variables: str) -> Any:
 
 @pytest.mark.parametrize("spec", ["deit-v2.6", "llm-v2.9", "cpu-py311"])
 def test_golden(spec: str) -> None:
-    """ENVSPEC_UPDATE_GOLDEN=1 writes them anew. Versions are cut: a new lock is no new flake."""
+    """Versions are cut: a new lock is no new flake."""
     text = re.sub(r"(PYTORCH_VERSION=)[0-9.]+", r"\g<1>X.Y.Z", nix.render(shipped_spec(spec))[nix.FILE])
-    golden = GOLDEN / f"{spec}.flake.nix"
-    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert golden.read_text(encoding="utf-8") == text
+    assert golden(GOLDEN / f"{spec}.flake.nix", text) == text
 
 
 def test_carries_the_repositorys_own_code() -> None:

@@ -1,17 +1,13 @@
-"""Golden files of this folder. ENVSPEC_UPDATE_GOLDEN=1 writes them anew."""
+"""Golden files of this folder."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from support.golden import golden as whole
 
 FOLDER = Path(__file__).parent / "golden"
 
 
 def golden(name: str, text: str) -> str:
-    """What the golden file says, after it was written anew where that was asked for."""
-    path = FOLDER / name
-    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-    return path.read_bytes().decode("utf-8")
+    return whole(FOLDER / name, text)

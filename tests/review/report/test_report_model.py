@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import report as sample
+from support.golden import golden
 
 from envspec.base.errors import InputError, Place
 from envspec.lock.model import Lock
@@ -73,9 +73,7 @@ def audit_document(**changes: Any) -> str:
 
 def test_golden() -> None:
     found = json.dumps(asdict(page()), indent=1, ensure_ascii=False) + "\n"
-    if os.environ.get("ENVSPEC_UPDATE_GOLDEN"):
-        GOLDEN.write_text(found, encoding="utf-8")
-    assert GOLDEN.read_text(encoding="utf-8") == found
+    assert golden(GOLDEN, found) == found
 
 
 def test_a_package_is_one_row_and_its_variants_are_columns() -> None:
