@@ -85,21 +85,26 @@ def _shell_parses(text: str) -> None:
 
 
 def _exported(script: str, names: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a shell has after a script that must do nothing else."""
+    """The variables of these names that a shell has after a script that must do nothing else."""
+    return {name: value for name, value in _environment_after(script).items() if name in names}
+
+
+@cache
+def _environment_after(script: str) -> Mapping[str, str]:
     ran = subprocess.run(
         ["sh", "-ec", f"{script}\nexec env -0"], capture_output=True, env={"PATH": os.defpath}, cwd="/", check=True
     )
     assert not ran.stderr
-    found = dict(entry.split("=", 1) for entry in ran.stdout.decode().split("\0") if entry)
-    return {name: value for name, value in found.items() if name in names}
+    return dict(entry.split("=", 1) for entry in ran.stdout.decode().split("\0") if entry)
 
 
 def _without_exports(body: str, env: Mapping[str, str]) -> str:
     """A script without the values of these variables, which say what they should to a shell, and one export a line:
     how many stand on one depends on the values."""
-    for name, value in env.items():
-        text = f" {name}={word(value)}"
-        assert _exported(f"export{text}", {name: value}) == {name: value} and text in body, (name, body)
+    texts = {name: f" {name}={word(value)}" for name, value in env.items()}
+    assert _exported("".join(f"export{text}\n" for text in texts.values()), env) == env, body
+    for name, text in texts.items():
+        assert text in body, (name, body)
         body = body.replace(text, f" {name}=…")
     return re.sub(
         r"(?m)^    export((?: \w+=…)+)$", lambda line: line[1].replace(" ", "\n    export ").lstrip("\n"), body
