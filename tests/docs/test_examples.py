@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from stacks.recording import RecordedPyPI, Recording
 from support.machine import Machine
-from support.recorded import unpack
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.toml"))
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
@@ -19,12 +18,11 @@ def recording() -> Recording:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_locks(example: Path, recording: Recording, tmp_path: Path) -> None:
-    unpack(tmp_path / "recorded")
+def test_an_example_locks(example: Path, recording: Recording, recorded_data: Path, tmp_path: Path) -> None:
     pypi = RecordedPyPI(recording=recording)
     with pypi:
         machine = Machine(tmp_path, pypi.url)
-        machine.configure(f'conda-forge = "{(tmp_path / "recorded" / "conda-forge").as_uri()}"')
+        machine.configure(f'conda-forge = "{(recorded_data / "conda-forge").as_uri()}"')
         machine.spec(example.read_text(encoding="utf-8"), example.stem)
         locked = machine.locked(name=example.stem, seconds=300)
     assert pypi.unknown == []

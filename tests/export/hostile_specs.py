@@ -261,7 +261,7 @@ SLOWLY = settings(
 )
 
 
-QUICKLY = settings(SLOWLY, max_examples=examples(40))
+QUICKLY = settings(SLOWLY, max_examples=examples(20, night=400))
 
 
 def whole(names: Names, words: Words) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.matrix import by_day
 
 from envspec.app.inputs import read_spec
 from envspec.cli.main import run
+from envspec.lock import read
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import Lock
@@ -48,8 +50,9 @@ def test_no_false_alarm(name: str, root: Path) -> None:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """A command's exit code, and all that it said."""
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
+    """A command's exit code, and all that it said. Commands read the lock from the disk; one text is parsed once."""
+    monkeypatch.setattr(read, "loads", cache(read.loads))
 
     def call(*arguments: object) -> tuple[int, str]:
         code = run([str(argument) for argument in arguments])
@@ -131,6 +134,7 @@ def test_no_command_takes_it(
 
     monkeypatch.setenv("ENVSPEC_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache" / "uv"))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")  # or uv would be asked for its own
     code, text = said("lock", spec, "--offline")
     assert code != 0 and "is fresh" not in text, "nothing of the network is at hand, and the pins must not be kept"
     assert case.stale or "envspec resolves this again" in text

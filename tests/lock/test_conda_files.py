@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from lock_samples import artifact, conda, sample_lock, wheel
 from lock_strategies import locks, texts
+from support.examples import examples
 
 from envspec.base.errors import InternalError
 from envspec.lock.conda_files import hostless_urls, in_link_order
@@ -206,6 +207,7 @@ def test_all_texts_are_yaml_strings(text: str) -> None:
 
 @pytest.mark.slow
 @given(locks())
+@settings(max_examples=examples(50, night=1000))
 def test_what_is_written_is_what_is_locked(lock: Lock) -> None:
     """Read back by a YAML parser, each file has the target's packages, whatever their values and their order."""
     for target in lock:

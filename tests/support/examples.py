@@ -10,8 +10,11 @@ COMMIT = 100
 """Hypothesis's own default, which the profile of `.ci/run` keeps."""
 
 
-def examples(count: int) -> int:
-    """`count` as the profile multiplies it: for `settings(max_examples=examples(40))`."""
+def examples(count: int, *, night: int | None = None) -> int:
+    """`count` as the profile multiplies it: for `settings(max_examples=examples(40))`. At night it is `night` where
+    one is given: for a property of which one example takes long."""
     profile = settings.default
     assert profile is not None
+    if night is not None and profile.max_examples > COMMIT:
+        return night
     return max(1, count * profile.max_examples // COMMIT)

@@ -18,7 +18,7 @@ import pytest
 from envspec.base.errors import ToolError
 from envspec.install.interpreter import find_interpreter
 
-pytestmark = [pytest.mark.slow, pytest.mark.network]
+pytestmark = [pytest.mark.nightly, pytest.mark.network]
 
 
 @dataclass(frozen=True)
@@ -86,24 +86,18 @@ OF_OLDER_TORCH = (
          allow_source=("deepspeed",)),
 )  # fmt: skip
 
-OF_THE_DAY = (("opencv-python-headless==4.5.5.64",),)
-"""One of a table; those read from their wheels are the night's."""
+
+def name(trap: Trap) -> str:
+    return " ".join(trap.asked)
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def named(traps: Sequence[Trap], *marks: pytest.MarkDecorator) -> list[object]:
-    """Give the traps as cases, of which most are the night's."""
-    nightly = pytest.mark.nightly
-    return [
-        pytest.param(one, marks=[*marks, *([] if one.asked in OF_THE_DAY else [nightly])], id=" ".join(one.asked))
-        for one in traps
-    ]
-
-
-@pytest.mark.parametrize("trap", [*named(TRAPS), *named(OF_OLDER_TORCH, pytest.mark.huge)])
+@pytest.mark.parametrize(
+    "trap", [*TRAPS, *(pytest.param(one, marks=pytest.mark.huge) for one in OF_OLDER_TORCH)], ids=name
+)
 def test_what_is_locked_imports(tmp_path: Path, trap: Trap) -> None:
     locked(trap, tmp_path)
     prefix = tmp_path / "env"
@@ -123,8 +117,7 @@ def test_what_is_locked_imports(tmp_path: Path, trap: Trap) -> None:
         shutil.rmtree(prefix)  # several GB, of those with torch
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("trap", OF_OLDER_TORCH, ids=lambda trap: " ".join(trap.asked))
+@pytest.mark.parametrize("trap", OF_OLDER_TORCH, ids=name)
 def test_what_older_torch_cannot_use_is_not_locked(tmp_path: Path, trap: Trap) -> None:
     locked(trap, tmp_path)
 

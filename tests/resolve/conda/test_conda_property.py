@@ -102,7 +102,7 @@ BASE = [*pythons("3.12.11"), *cuda_versions("12.6", "12.8", "12.9")]
 REQUEST = CondaRequest("linux-64", "3.12", ("a", "b"), ("mine",), glibc="2.28", architectures=("sm_90",))
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30, night=600))
 @given(records(), st.sampled_from((None, "12.6", "12.8", "12.9")))
 def test_a_solution_holds_and_is_rattlers(found: list[Record], cuda: str | None) -> None:
     request = CondaRequest(**{**REQUEST.__dict__, "cuda": cuda, "architectures": ("sm_90",) if cuda else ()})

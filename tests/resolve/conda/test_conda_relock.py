@@ -87,7 +87,7 @@ specs = st.lists(
 order = st.permutations(ALL)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30, night=600), deadline=None)
 @given(
     st.fixed_dictionaries({name: st.lists(records, max_size=6, unique_by=lambda one: one.file) for name in ALL}),
     order,

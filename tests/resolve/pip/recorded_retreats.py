@@ -123,6 +123,7 @@ class Said:
 def answer(one: Case, machine: Machine) -> Said:
     """Lock a case as its user would."""
     machine.spec(one.spec)
+    machine.introduce()
     spec, told = load_spec(str(machine.folder / "specs" / "demo.toml")), list[Finding]()
     try:
         with pip_resolver(

@@ -142,7 +142,7 @@ def of_envspec(rows: tuple[Row, ...], platform: str) -> str:
 @pytest.mark.by_day(2)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(
-    max_examples=examples(10),
+    max_examples=examples(6, night=100),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
     phases=[Phase.generate],
@@ -169,7 +169,7 @@ def test_it_is_uvs_choice_and_pips_where_they_agree(
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(
-    max_examples=examples(10),
+    max_examples=examples(6, night=100),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
     phases=[Phase.generate],

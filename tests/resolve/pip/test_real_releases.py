@@ -27,8 +27,8 @@ NEED_SOURCES = {
     "pycocotools": (),
 }
 """What to lock, and what of it only source is on offer of (November 2026)."""
-AGAIN = ("hydra-core>=1.3.2", "iopath", "omegaconf<2.4")
-"""Of these, what another one brings in: hydra-core needs omegaconf and ANTLR's runtime, fvcore needs iopath."""
+AGAIN = ("hydra-core>=1.3.2", "fvcore", "omegaconf<2.4")
+"""Of these, what has another one's sources: hydra-core needs omegaconf and ANTLR's runtime, fvcore needs iopath."""
 
 
 def lock(folder: Path, requirement: str, *allowed: str) -> subprocess.CompletedProcess[str]:

@@ -30,6 +30,7 @@ from envspec.review.diff.text import WIDTH, cells, text
 
 @pytest.mark.slow
 @given(locks(), locks())
+@settings(max_examples=examples(50, night=1000))
 def test_a_diff_leads_from_one_lock_to_the_other(old: Lock, new: Lock) -> None:
     assert apply(diff(old, new), old) == new
     assert apply(diff(new, old), new) == old
@@ -51,7 +52,7 @@ def test_from_nothing(lock: Lock) -> None:
 
 @pytest.mark.slow
 @given(locks(), locks())
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25, night=500))
 def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
     found = review(Side("old", old), Side("new", new))
     shown = text(found)
@@ -63,7 +64,7 @@ def test_everything_can_be_shown(old: Lock, new: Lock) -> None:
 
 
 @given(locks(), locks())
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25, night=500))
 def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
     """What each target that both sides have installs before and after, by the document alone."""
     found = as_json(review(Side("old", old), Side("new", new)))
@@ -94,7 +95,7 @@ def test_json_has_every_change_to_the_letter(old: Lock, new: Lock) -> None:
 
 @pytest.mark.slow
 @given(locks(), locks())
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25, night=500))
 def test_no_change_is_hidden(old: Lock, new: Lock) -> None:
     """Every package that the targets on both sides have otherwise has its row."""
     rows = {(row.kind, row.name) for row in review(Side("old", old), Side("new", new)).rows}
